@@ -1,0 +1,29 @@
+"""The errors Planloom raises; each message says what happened, where, and what to do."""
+
+
+class PlanloomError(Exception):
+    """The base of every error meant for a person. Its text is complete; show it without a trace."""
+
+
+class RequestError(PlanloomError):
+    """The caller asked for something that cannot be: an empty prompt, an unknown tool or run."""
+
+
+class ConfigError(PlanloomError):
+    """`upstreams.yaml`, an option or an environment variable is wrong; names the place and the mend."""
+
+
+class ModelError(PlanloomError):
+    """A model call failed in a way that another try of the same call would not mend."""
+
+
+class ModelUnavailable(ModelError):
+    """The model server does not answer, or does not have the model."""
+
+
+class ContextExceeded(ModelError):
+    """The prompt does not fit the model's context window (`num_ctx`, in tokens)."""
+
+
+class InvalidReply(ModelError):
+    """The model's reply does not fit the schema it was asked for."""

@@ -1,0 +1,80 @@
+"""The model as the planner sees it: one `chat` call on explicit messages under a JSON Schema.
+
+Adapters: `planner.ollama`, `planner.embedded`. A tool result reaches the model only as a message of
+the list given here (source: seeds/004).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypedDict
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Message(TypedDict):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Reply(BaseModel):
+    """A model's reply and what it cost."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    finish: Literal["stop", "length"] = "stop"
+    prompt_tokens: int
+    """The whole prompt, the part served from the prefix cache included."""
+    cached_tokens: int | None = None
+    """The part of the prompt that was not computed again; None where the server does not tell."""
+    generated_tokens: int
+    load_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+class ChatModel(Protocol):
+    """One local model behind one server."""
+
+    @property
+    def name(self) -> str:
+        """The model's name as its server knows it."""
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """The context window in tokens (`num_ctx`), prompt and reply together."""
+        ...
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask once, at temperature 0.
+
+        `schema` constrains the reply's text to JSON of that schema. `on_text` receives the text
+        piece by piece while it is written. Raises `ModelUnavailable`, `ContextExceeded` or
+        `ModelError`; a cancelled call stops the server's work on it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the adapter holds (connections, a worker process)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Models:
+    """The two models of a run. They may be one and the same."""
+
+    fast: ChatModel
+    full: ChatModel
+
+    async def aclose(self) -> None:
+        await self.fast.aclose()
+        if self.full is not self.fast:
+            await self.full.aclose()

@@ -1,0 +1,96 @@
+"""What the planner knows of tools: their specs, their safety classes, and the pool that calls them.
+
+The planner knows no MCP: `server.upstreams` implements `ToolPool` over MCP clients, and a test may
+implement it over a dictionary.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Safety(StrEnum):
+    """What a tool may do to the world. Only `READ_ONLY` runs by itself."""
+
+    READ_ONLY = "read_only"
+    WRITE = "write"
+    DESTRUCTIVE = "destructive"
+    OPEN_WORLD = "open_world"
+
+
+class Outcome(StrEnum):
+    """How a tool call ended (source: seeds/003, `tool_calls[].outcome`).
+
+    `FAILURE` is the tool's own "no" (an error result), `ERROR` a call that did not come through
+    (upstream dead, protocol error, refused), `TIMEOUT` one that was cut off.
+    """
+
+    SUCCESS = "SUCCESS"
+    FAILURE = "FAILURE"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+
+
+class ToolSpec(BaseModel):
+    """One tool of the pool, as the planner may offer it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    """Unique within the pool: the bare name, or `upstream.name` where two upstreams clash."""
+    upstream: str
+    description: str = ""
+    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+    """The JSON Schema of the arguments the model may write (operator-fixed ones are left out)."""
+    safety: Safety = Safety.DESTRUCTIVE
+    priority: int = 0
+    """Higher is offered earlier and breaks ties between equal names (source: seeds/002)."""
+    fast_arguments: bool = False
+    """True: the fast model writes this tool's arguments; false: the full model does."""
+
+
+class ToolResult(BaseModel):
+    """What came back from a call. `text` is complete; shortening for a prompt is the planner's."""
+
+    model_config = ConfigDict(frozen=True)
+
+    outcome: Outcome
+    text: str
+    seconds: float = 0.0
+
+
+class UpstreamStatus(BaseModel):
+    """One upstream as the pool sees it now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    state: str
+    """`starting`, `ready`, `failed`, `closed` or `disabled`."""
+    tools: int = 0
+    error: str | None = None
+    """Why it is not ready, and what to do; None when it is."""
+
+
+class ToolPool(Protocol):
+    """The tools a run may use."""
+
+    def tools(self) -> Sequence[ToolSpec]:
+        """Every tool there is now, highest priority first, in an order that does not change
+        while the pool does not."""
+        ...
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        """Every configured upstream with its state."""
+        ...
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """Call a tool. Never raises for a failing upstream: that is an outcome. Cancellation
+        reaches the upstream."""
+        ...
+
+    async def listing(self) -> str | None:
+        """The top-level listing of the project, or None when no upstream offers one."""
+        ...

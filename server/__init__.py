@@ -1,0 +1,1 @@
+"""The MCP face of the planner. It knows nothing of prompts."""
