@@ -10,7 +10,7 @@ class RequestError(PlanloomError):
 
 
 class ConfigError(PlanloomError):
-    """`upstreams.yaml`, an option or an environment variable is wrong; names the place and the mend."""
+    """`upstreams.yaml`, an option or an environment variable is wrong: the place and the mend."""
 
 
 class ModelError(PlanloomError):

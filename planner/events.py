@@ -1,0 +1,155 @@
+"""The one stream of typed events that a run produces; everything outside is a fold of it."""
+
+import time
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from planner.protocol import RunRequest
+from planner.tools import Outcome, UpstreamStatus
+
+Role = Literal["select", "arguments", "plan", "decide", "conclude"]
+"""What a model was asked for."""
+
+FinalStatus = Literal["answered", "partial", "not_found", "failed", "cancelled"]
+"""How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found.
+`not_found`: the run looked and says honestly that it could not find out."""
+
+
+class BaseEvent(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    at: float = Field(default_factory=time.time)
+    """Seconds since the epoch."""
+
+
+class RunStarted(BaseEvent):
+    type: Literal["run_started"] = "run_started"
+    request: RunRequest
+    listing: str | None
+    """The project's top-level listing, as it stands in the first prompt."""
+    upstreams: list[UpstreamStatus]
+    tools: list[str]
+    """Names of the read-only tools, in the pool's order."""
+
+
+class ModelCalled(BaseEvent):
+    """One entry of the ledger."""
+
+    type: Literal["model_called"] = "model_called"
+    role: Role
+    model: str
+    reply: str
+    prompt_tokens: int
+    cached_tokens: int | None
+    """Prompt tokens served from the prefix cache; None where the server does not tell."""
+    generated_tokens: int
+    load_seconds: float
+    prefill_seconds: float
+    decode_seconds: float
+
+
+class ToolSelected(BaseEvent):
+    type: Literal["tool_selected"] = "tool_selected"
+    tool: str | None
+    prompt: str
+    """What the tool shall find."""
+
+
+class ArgumentsWritten(BaseEvent):
+    type: Literal["arguments_written"] = "arguments_written"
+    tool: str
+    arguments: dict[str, Any]
+    model: str | None
+    """Who wrote them; None when the caller gave them."""
+
+
+class ToolCalled(BaseEvent):
+    type: Literal["tool_called"] = "tool_called"
+    upstream: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class ToolReturned(BaseEvent):
+    """Every iteration ends in one of these, also when the call was refused or never went out."""
+
+    type: Literal["tool_returned"] = "tool_returned"
+    tool: str
+    arguments: dict[str, Any]
+    outcome: Outcome
+    text: str
+    seconds: float
+
+
+class PlanMade(BaseEvent):
+    type: Literal["plan_made"] = "plan_made"
+    main_objective: str
+    conclusion_from_assistant_data: str
+    later_steps: list[str]
+
+
+class StepStarted(BaseEvent):
+    type: Literal["step_started"] = "step_started"
+    number: int
+    objective: str
+
+
+class StepContinued(BaseEvent):
+    """The step stays open for another tool call."""
+
+    type: Literal["step_continued"] = "step_continued"
+    number: int
+    notes: str
+
+
+class StepConcluded(BaseEvent):
+    type: Literal["step_concluded"] = "step_concluded"
+    number: int
+    success: bool
+    notes: str
+
+
+class PlanRevised(BaseEvent):
+    type: Literal["plan_revised"] = "plan_revised"
+    later_steps: list[str]
+
+
+class GuardTripped(BaseEvent):
+    type: Literal["guard_tripped"] = "guard_tripped"
+    guard: str
+    message: str
+
+
+class AnswerDelta(BaseEvent):
+    type: Literal["answer_delta"] = "answer_delta"
+    text: str
+
+
+class RunFinished(BaseEvent):
+    type: Literal["run_finished"] = "run_finished"
+    status: FinalStatus
+    answer: str
+    reason: str | None = None
+    """Why it ended other than by a conclusion: the limit, the fault, the cancel."""
+
+
+Event = Annotated[
+    RunStarted
+    | ModelCalled
+    | ToolSelected
+    | ArgumentsWritten
+    | ToolCalled
+    | ToolReturned
+    | PlanMade
+    | StepStarted
+    | StepContinued
+    | StepConcluded
+    | PlanRevised
+    | GuardTripped
+    | AnswerDelta
+    | RunFinished,
+    Field(discriminator="type"),
+]
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,116 @@
+"""What is asked of the planner, and what the models say (source: seeds/000 and 001).
+
+The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
+them: `assessment` (thinking) comes before `decision` (choice), and `decision` before what it
+entails. The models write them under the JSON Schemas of `planner.schemas`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+Goal = Literal["answer", "plan", "step"]
+
+
+class Limits(BaseModel):
+    """How far a run may go. Reaching a limit still yields the best answer from what was found."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    iterations: int = Field(default=10, ge=1, le=100)
+    """Tool calls, each with one decision; the last one has to conclude."""
+    seconds: float = Field(default=600.0, gt=0, le=86_400)
+    """Wall-clock time for the whole run, the conclusion included."""
+    model_tokens: int = Field(default=120_000, ge=1_000)
+    """Prompt and generated tokens of all model calls together."""
+
+
+class RunRequest(BaseModel):
+    """One request to the planner."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: str
+    """The user's question or task. The client's own system prompt never comes here."""
+    goal: Goal = "answer"
+    """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes."""
+    tool: str | None = None
+    """The tool to begin with; None lets the fast model choose."""
+    arguments: dict[str, Any] | None = None
+    """The arguments of `tool`; None lets a model write them."""
+    limits: Limits = Limits()
+
+
+class Wire(BaseModel):
+    """A shape that a model writes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Selection(Wire):
+    """The fast model's choice of a first tool; None when no tool is needed."""
+
+    tool: str | None
+
+
+class NextStep(Wire):
+    """What to do next: an objective, the tool for it, and what the tool shall find."""
+
+    objective: str
+    prompt: str
+    tool: str
+
+
+class Conclude(Wire):
+    """The request is answered, or it is clear that it cannot be."""
+
+    assessment: str = ""
+    decision: Literal["conclude"] = "conclude"
+    final_answer: str
+    success: bool = True
+    """False when the answer says that it could not be found out."""
+
+
+class MakePlan(Wire):
+    """More has to be found out: the plan, made once, from the first tool result."""
+
+    assessment: str = ""
+    """`conclusion_from_assistant_data` of seeds/000: what the first result showed."""
+    decision: Literal["plan"] = "plan"
+    later_steps: list[str] = Field(default_factory=list)
+    main_objective: str
+    next_step: NextStep
+
+
+class Stay(Wire):
+    """The current step needs another tool call."""
+
+    assessment: str = ""
+    decision: Literal["stay"] = "stay"
+    later_steps: list[str] | None = None
+    """New later steps; None keeps them."""
+    notes_to_future_self: str
+    prompt: str
+    tool: str
+
+
+class MoveOn(Wire):
+    """The current step is complete; its results are dropped, its notes are kept."""
+
+    assessment: str = ""
+    decision: Literal["move_on"] = "move_on"
+    later_steps: list[str] | None = None
+    next_step: NextStep
+    notes_to_future_self: str
+    success: bool
+
+
+PlanDecision = Annotated[Conclude | MakePlan, Field(discriminator="decision")]
+IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
+
+SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
+ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+PLAN_DECISION: TypeAdapter[Conclude | MakePlan] = TypeAdapter(PlanDecision)
+ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)
+PLAN: TypeAdapter[MakePlan] = TypeAdapter(MakePlan)
+CONCLUSION: TypeAdapter[Conclude] = TypeAdapter(Conclude)

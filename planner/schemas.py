@@ -1,0 +1,262 @@
+"""JSON Schemas that constrain what a model may say, and the check of what it said.
+
+A schema given to the model server is turned into a grammar there, by a converter that takes only a
+part of JSON Schema and fails or goes silent on the rest. `for_grammar` keeps what it takes; the
+reply is validated against the tool's own schema afterwards.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema
+
+Schema = dict[str, Any]
+
+LONGEST_STRING = 400
+"""Characters. A longer bound costs the server's grammar thousands of rules."""
+MOST_ITEMS = 20
+DEEPEST_REFERENCE = 4
+
+
+def text(longest: int) -> Schema:
+    return {"type": "string", "maxLength": longest}
+
+
+def record(**properties: Schema) -> Schema:
+    return _object(properties, required=list(properties))
+
+
+def _object(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
+    """An object with its keys in alphabetical order, which is the order they are generated in."""
+    return {
+        "type": "object",
+        "properties": {key: properties[key] for key in sorted(properties)},
+        "required": sorted(required),
+        "additionalProperties": False,
+    }
+
+
+def one_of(names: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(names)}
+
+
+def selection(tools: Sequence[str]) -> Schema:
+    return record(tool={"enum": [*tools, None]})
+
+
+def conclude() -> Schema:
+    return record(
+        assessment=text(240),
+        decision={"const": "conclude"},
+        final_answer=text(1200),
+        success={"type": "boolean"},
+    )
+
+
+def next_step(tools: Sequence[str]) -> Schema:
+    return record(objective=text(160), prompt=text(240), tool=one_of(tools))
+
+
+def later_steps() -> Schema:
+    return {"type": "array", "items": text(120), "maxItems": 4}
+
+
+def plan(tools: Sequence[str]) -> Schema:
+    return record(
+        assessment=text(240),
+        decision={"const": "plan"},
+        later_steps=later_steps(),
+        main_objective=text(200),
+        next_step=next_step(tools),
+    )
+
+
+def plan_decision(tools: Sequence[str]) -> Schema:
+    return {"anyOf": [conclude(), plan(tools)]}
+
+
+def iteration_decision(tools: Sequence[str]) -> Schema:
+    stay = _object(
+        {
+            "assessment": text(240),
+            "decision": {"const": "stay"},
+            "later_steps": later_steps(),
+            "notes_to_future_self": text(LONGEST_STRING),
+            "prompt": text(240),
+            "tool": one_of(tools),
+        },
+        required=["assessment", "decision", "notes_to_future_self", "prompt", "tool"],
+    )
+    move_on = _object(
+        {
+            "assessment": text(240),
+            "decision": {"const": "move_on"},
+            "later_steps": later_steps(),
+            "next_step": next_step(tools),
+            "notes_to_future_self": text(LONGEST_STRING),
+            "success": {"type": "boolean"},
+        },
+        required=["assessment", "decision", "next_step", "notes_to_future_self", "success"],
+    )
+    return {"anyOf": [conclude(), stay, move_on]}
+
+
+def for_grammar(schema: Schema) -> Schema:
+    """The part of a tool's input schema that a grammar converter takes.
+
+    References are inlined, unanchored patterns, unknown keywords and prose dropped, bounds kept
+    small, objects closed. What is lost here is checked by `problem` afterwards.
+    """
+    return _simplify(schema, schema, DEEPEST_REFERENCE)
+
+
+def _simplify(node: Any, root: Schema, depth: int) -> Schema:
+    if not isinstance(node, dict):  # true and false are schemas too
+        return {}
+    if "$ref" in node:
+        target = _resolve(node["$ref"], root)
+        return _simplify(target, root, depth - 1) if target is not None and depth else {}
+    for union in ("anyOf", "oneOf"):
+        if union in node:
+            rest = {key: value for key, value in node.items() if key != union}
+            shared = rest if "properties" in rest else {}
+            branches = [
+                _simplify(_merged(shared, branch), root, depth)
+                for branch in node[union]
+                if isinstance(branch, dict)
+            ]
+            return {"anyOf": branches} if branches else {}
+    if "allOf" in node:
+        merged: Schema = {key: value for key, value in node.items() if key != "allOf"}
+        for part in node["allOf"]:
+            found = (
+                _resolve(part["$ref"], root) if isinstance(part, dict) and "$ref" in part else part
+            )
+            if isinstance(found, dict):
+                merged = _merged(merged, found)
+        return _simplify(merged, root, depth - 1) if depth else {}
+    kept: Schema = {key: node[key] for key in ("type", "enum", "const") if key in node}
+    if "enum" in kept or "const" in kept:
+        return {key: value for key, value in kept.items() if key != "type"}
+    if "properties" in node:
+        properties = node["properties"]
+        required = [name for name in node.get("required", []) if name in properties]
+        return {
+            "type": "object",
+            "properties": {
+                name: _simplify(value, root, depth) for name, value in properties.items()
+            },
+            "required": required,
+            "additionalProperties": False,
+        }
+    if node.get("type") == "array":
+        kept["items"] = _simplify(node.get("items", {}), root, depth)
+        kept["maxItems"] = min(node.get("maxItems", MOST_ITEMS), MOST_ITEMS)
+        if "minItems" in node:
+            kept["minItems"] = min(node["minItems"], MOST_ITEMS)
+    if node.get("type") == "string":
+        kept["maxLength"] = min(node.get("maxLength", LONGEST_STRING), LONGEST_STRING)
+        if "minLength" in node:
+            kept["minLength"] = min(node["minLength"], LONGEST_STRING)
+    if node.get("type") == "integer":
+        kept |= {key: node[key] for key in ("minimum", "maximum") if key in node}
+    return kept
+
+
+def _resolve(reference: str, root: Schema) -> Any:
+    if not reference.startswith("#/"):
+        return None
+    node: Any = root
+    for part in reference[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or key not in node:
+            return None
+        node = node[key]
+    return node
+
+
+def _merged(first: Schema, second: Schema) -> Schema:
+    merged = first | second
+    for key in ("properties",):
+        if key in first and key in second:
+            merged[key] = first[key] | second[key]
+    if "required" in first or "required" in second:
+        merged["required"] = [*first.get("required", []), *second.get("required", [])]
+    return merged
+
+
+def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Near misses put right: `"5"` for an integer, a scalar for a list of one, `"null"` or an
+    empty string for an optional argument left out."""
+    properties = schema.get("properties", {})
+    required = schema.get("required", [])
+    mended: dict[str, Any] = {}
+    for name, value in arguments.items():
+        kinds = _kinds(properties.get(name, {}), schema)
+        if name not in required and value in (None, "", "null", "None") and "null" not in kinds:
+            continue
+        mended[name] = _coerced_value(value, kinds)
+    return mended
+
+
+def _kinds(node: Any, root: Schema, depth: int = DEEPEST_REFERENCE) -> set[str]:
+    if not isinstance(node, dict) or not depth:
+        return set()
+    if "$ref" in node:
+        return _kinds(_resolve(node["$ref"], root), root, depth - 1)
+    kinds: set[str] = set()
+    for branch in [*node.get("anyOf", []), *node.get("oneOf", [])]:
+        kinds |= _kinds(branch, root, depth - 1)
+    declared = node.get("type", [])
+    return kinds | ({declared} if isinstance(declared, str) else set(declared))
+
+
+def _coerced_value(value: Any, kinds: set[str]) -> Any:
+    if not kinds or _fits(value, kinds):
+        return value
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value.lower() if value in ("True", "False") else value)
+        except (ValueError, RecursionError):
+            parsed = value
+        if _fits(parsed, kinds):
+            return parsed
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        return int(value)
+    if "array" in kinds:
+        return [value]
+    if "string" in kinds and isinstance(value, int | float):
+        return str(value)
+    return value
+
+
+def _fits(value: Any, kinds: set[str]) -> bool:
+    match value:
+        case None:
+            return "null" in kinds
+        case bool():
+            return "boolean" in kinds
+        case int():
+            return bool({"integer", "number"} & kinds)
+        case float():
+            return "number" in kinds
+        case str():
+            return "string" in kinds
+        case list():
+            return "array" in kinds
+        case _:
+            return "object" in kinds
+
+
+def problem(arguments: dict[str, Any], schema: Schema) -> str | None:
+    """What is wrong with a tool's arguments by its own schema, in one line; None when they fit."""
+    try:
+        validator = jsonschema.Draft202012Validator(schema)
+        error = next(iter(validator.iter_errors(arguments)), None)
+    except (jsonschema.SchemaError, RecursionError, LookupError) as unusable:
+        return f"the tool's own input schema cannot be used ({type(unusable).__name__})"
+    if error is None:
+        return None
+    place = ".".join(str(part) for part in error.absolute_path)
+    return f"{place}: {error.message}"[:300] if place else error.message[:300]

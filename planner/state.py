@@ -1,0 +1,158 @@
+"""The state of a run: a fold of its events, and nothing else."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from planner.events import (
+    AnswerDelta,
+    ArgumentsWritten,
+    Event,
+    FinalStatus,
+    GuardTripped,
+    ModelCalled,
+    PlanMade,
+    PlanRevised,
+    RunFinished,
+    RunStarted,
+    StepConcluded,
+    StepContinued,
+    StepStarted,
+    ToolCalled,
+    ToolReturned,
+    ToolSelected,
+)
+from planner.tools import Outcome
+
+Status = Literal["running"] | FinalStatus
+
+
+@dataclass
+class Iteration:
+    """One tool call and the decision on it."""
+
+    number: int
+    """From 1, over the whole run."""
+    step: int
+    """The step it served; 0 is the gathering before the plan."""
+    tool: str
+    prompt: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    upstream: str | None = None
+    started: float = 0.0
+    outcome: Outcome | None = None
+    """None while the call is under way."""
+    result: str = ""
+    seconds: float = 0.0
+    decision: str | None = None
+    """The model's decision on the result, word for word; None until it was made."""
+
+
+@dataclass
+class Step:
+    """An objective. It may take several iterations and is recorded as completed once."""
+
+    number: int
+    objective: str
+    completed: bool = False
+    success: bool = False
+    notes: str = ""
+
+
+@dataclass
+class RunState:
+    """What happened so far. Built by `apply`, event by event."""
+
+    started: RunStarted | None = None
+    status: Status = "running"
+    main_objective: str | None = None
+    conclusion_from_assistant_data: str = ""
+    steps: list[Step] = field(default_factory=list)
+    later_steps: list[str] = field(default_factory=list)
+    iterations: list[Iteration] = field(default_factory=list)
+    ledger: list[ModelCalled] = field(default_factory=list)
+    guards: list[GuardTripped] = field(default_factory=list)
+    answer: str = ""
+    reason: str | None = None
+    finished_at: float | None = None
+    _first_open: int = 0
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "RunState":
+        state = cls()
+        for event in events:
+            state.apply(event)
+        return state
+
+    @property
+    def step(self) -> Step | None:
+        """The step being worked on."""
+        return self.steps[-1] if self.steps and not self.steps[-1].completed else None
+
+    @property
+    def completed_steps(self) -> list[Step]:
+        return [step for step in self.steps if step.completed]
+
+    @property
+    def open_iterations(self) -> list[Iteration]:
+        """The iterations whose results still stand in the prompt: those of the current step, and
+        the gathering as long as the first step lasts."""
+        return self.iterations[self._first_open :]
+
+    @property
+    def model_tokens(self) -> int:
+        return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.started = event
+            case ModelCalled():
+                self.ledger.append(event)
+                if event.role in ("plan", "decide") and self.iterations:
+                    self.iterations[-1].decision = event.reply
+            case ToolSelected(tool=str(tool)):
+                self.iterations.append(
+                    Iteration(
+                        number=len(self.iterations) + 1,
+                        step=self.step.number if self.step else 0,
+                        tool=tool,
+                        prompt=event.prompt,
+                        started=event.at,
+                    )
+                )
+            case ArgumentsWritten():
+                self.iterations[-1].arguments = event.arguments
+            case ToolCalled():
+                self.iterations[-1].upstream = event.upstream
+                self.iterations[-1].arguments = event.arguments
+            case ToolReturned():
+                iteration = self.iterations[-1]
+                iteration.arguments = event.arguments
+                iteration.outcome = event.outcome
+                iteration.result = event.text
+                iteration.seconds = event.seconds
+            case PlanMade():
+                self.main_objective = event.main_objective
+                self.conclusion_from_assistant_data = event.conclusion_from_assistant_data
+                self.later_steps = list(event.later_steps)
+            case StepStarted():
+                self.steps.append(Step(event.number, event.objective))
+            case StepContinued():
+                if self.step:
+                    self.step.notes = event.notes
+            case StepConcluded():
+                step = self.steps[event.number - 1]
+                step.completed, step.success, step.notes = True, event.success, event.notes
+                self._first_open = len(self.iterations)
+            case PlanRevised():
+                self.later_steps = list(event.later_steps)
+            case GuardTripped():
+                self.guards.append(event)
+            case AnswerDelta():
+                self.answer += event.text
+            case RunFinished():
+                self.status, self.answer, self.reason = event.status, event.answer, event.reason
+                self.finished_at = event.at
+            case ToolSelected():
+                pass  # no tool is needed: the next event is the conclusion
