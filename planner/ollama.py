@@ -1,0 +1,344 @@
+"""The Ollama adapter: `ChatModel` over Ollama's own `/api/chat`, and a probe for a running server.
+
+Every call streams, so that a cancelled call closes its connection and the server stops computing.
+The options of a model never change between calls, because Ollama restarts a model's runner, and
+loses its prefix cache, when `num_ctx` or `shift` change; only `num_predict` is free (source:
+research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
+"""
+
+import contextlib
+import ipaddress
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anyio
+import httpx
+import ollama
+from ollama._client import _parse_host
+
+from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
+from planner.models import Message, Reply
+
+DEFAULT_CONTEXT_TOKENS = 8192
+"""`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
+
+DEFAULT_GAP_SECONDS = 300.0
+"""The longest silence of the server within a call; a CPU reads a long prompt for minutes."""
+
+_CONNECT_SECONDS = 5.0
+_PROBE_SECONDS = 2.0
+_KEEP_ALIVE = "30m"
+_NANOSECONDS = 1e9
+
+_WORD = re.compile(r"\b[A-Za-z]+\b")
+# No common tokenizer lets one token reach across two words, so that a whole prompt has at least as
+# many tokens as words. Characters say less: one token may hold 80 blanks or 30 dashes. The rest is
+# for tokenizers that take "don't" for one token.
+_TOKENS_PER_WORD = 0.8
+
+_CONTEXT_REFUSED = ("available context size", "context length", "exceed_context_size")
+_SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
+_RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
+
+
+class ChatReply(ollama.ChatResponse):
+    """One record of a chat stream, with the field that the client's own type leaves out."""
+
+    prompt_eval_cached_count: int | None = None
+
+
+class OllamaClient(ollama.AsyncClient):
+    """The official client with time limits, and with the `/api/chat` fields its `chat` lacks.
+
+    `host` is what `OLLAMA_HOST` may hold (default: that variable, else `127.0.0.1:11434`).
+    `gap_seconds` bounds the wait for the next piece of a reply, the first included. A server on
+    this machine is reached directly, never through a proxy. Raises `ConfigError` for a `host` that
+    is no address.
+    """
+
+    def __init__(
+        self, host: str | None = None, *, gap_seconds: float = DEFAULT_GAP_SECONDS
+    ) -> None:
+        self.url = host_url(os.environ.get("OLLAMA_HOST") if host is None else host)
+        self.gap_seconds = gap_seconds
+        super().__init__(
+            self.url,
+            timeout=httpx.Timeout(gap_seconds, connect=_CONNECT_SECONDS, pool=None),
+            trust_env=not _is_loopback(self.url),
+        )
+
+    async def chat_records(self, body: dict[str, Any]) -> AsyncGenerator[ChatReply]:
+        """Yield the records of `POST /api/chat` as they arrive; `body` is the request's JSON.
+
+        Raises `ModelUnavailable`, `ContextExceeded` or `ModelError`.
+        """
+        name = body["model"]
+        try:
+            stream = await self._request(
+                ChatReply, "POST", "/api/chat", json={**body, "stream": True}, stream=True
+            )
+            async with contextlib.aclosing(cast(AsyncGenerator[ChatReply], stream)) as records:
+                async for record in records:
+                    yield record
+        except ollama.ResponseError as error:
+            raise _refusal(error, name, self.url) from error
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise ModelUnavailable(
+                f"Ollama does not answer at {self.url}; start it with `ollama serve`, "
+                "or set OLLAMA_HOST to the address where it listens."
+            ) from error
+        except httpx.ReadTimeout as error:
+            raise ModelUnavailable(
+                f"Ollama at {self.url} sent nothing for {self.gap_seconds:g} s while `{name}` was "
+                "to answer; the machine may be too slow for this prompt: allow more time, or use "
+                "a smaller model or a shorter prompt."
+            ) from error
+        except httpx.HTTPError as error:
+            raise ModelUnavailable(
+                f"The connection to Ollama at {self.url} broke while `{name}` was answering "
+                f"({type(error).__name__}: {error}); see whether the server still runs, "
+                "then try again."
+            ) from error
+        except (ValueError, TypeError, AttributeError) as error:
+            # What the client raises for a line that is no JSON, or JSON of another shape.
+            raise ModelError(
+                f"What answers at {self.url} does not speak Ollama's protocol "
+                f"({type(error).__name__}); set OLLAMA_HOST to the address of an Ollama server."
+            ) from error
+
+
+class OllamaModel:
+    """One model of an Ollama server; a `ChatModel`.
+
+    `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
+    together; it belongs to the model for as long as the model is loaded.
+    """
+
+    def __init__(
+        self, name: str, client: OllamaClient, *, context_tokens: int = DEFAULT_CONTEXT_TOKENS
+    ) -> None:
+        self._name = name
+        self._client = client
+        self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
+
+    @property
+    def name(self) -> str:
+        """The model's name as Ollama knows it, such as `qwen2.5-coder:1.5b`."""
+        return self._name
+
+    @property
+    def context_tokens(self) -> int:
+        """The context window in tokens (`num_ctx`), prompt and reply together."""
+        return self._options["num_ctx"]
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask once, at temperature 0; see `planner.models.ChatModel.chat`.
+
+        `max_tokens` bounds the reply (`num_predict`). Lone surrogates in `messages` reach the model
+        as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
+        it was cached as a whole, gives `prompt_tokens` at four characters a token.
+        """
+        body: dict[str, Any] = {
+            "model": self._name,
+            "messages": [
+                {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
+                for m in messages
+            ],
+            "options": {**self._options, "num_predict": max_tokens},
+            "keep_alive": _KEEP_ALIVE,
+            "truncate": False,
+            "shift": False,
+            "think": False,
+        }
+        if schema is not None:
+            body["format"] = schema
+        pieces: list[str] = []
+        last: ChatReply | None = None
+        async with contextlib.aclosing(self._client.chat_records(body)) as records:
+            async for record in records:
+                if text := record.message.content:
+                    pieces.append(text)
+                    if on_text is not None:
+                        on_text(text)
+                if record.done:
+                    last = record
+        if last is None:
+            raise ModelError(
+                f"Ollama at {self._client.url} ended the reply of `{self._name}` before it was "
+                "complete; it does so when a model repeats itself without end. Reword the prompt, "
+                "or use another model."
+            )
+        self._check_whole(messages, last)
+        return _reply("".join(pieces), last, messages)
+
+    async def aclose(self) -> None:
+        """Close the client, for every model that shares it. The model stays loaded."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
+        """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of
+        `truncate: false`."""
+        count = last.prompt_eval_count
+        if count is None:
+            return
+        # A token is at least a byte: a prompt of no more bytes than the window has tokens fits.
+        size = sum(len(m["content"].encode(errors="replace")) for m in messages)
+        words = sum(len(_WORD.findall(m["content"])) for m in messages)
+        if size > self.context_tokens and count < _TOKENS_PER_WORD * words:
+            raise ContextExceeded(
+                f"Ollama at {self._client.url} cut the prompt for `{self._name}`: it read {count} "
+                f"tokens of at least {words}. Use a context window (num_ctx) larger than "
+                f"{self.context_tokens} tokens, or a shorter prompt. (Ollama 0.30.0, and those "
+                "before 0.4, do not count cached tokens: update them.)"
+            )
+
+
+@dataclass(frozen=True)
+class OllamaServer:
+    """A running Ollama server, as `probe` found it."""
+
+    url: str
+    version: str
+    models: tuple[str, ...]
+    """The names of the models it has, each with its tag."""
+
+    def has(self, name: str) -> bool:
+        """Whether the server has this model; a name without a tag means `:latest`."""
+        return (name if ":" in name else f"{name}:latest") in self.models
+
+
+class _Version(ollama.StatusResponse):
+    version: str
+
+
+async def probe(host: str | None = None) -> OllamaServer | None:
+    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 2 s.
+
+    None if nothing answers there, or something that is no Ollama server. Raises `ConfigError` for a
+    `host` that is no address.
+    """
+    async with OllamaClient(host) as client:
+        with (
+            anyio.move_on_after(_PROBE_SECONDS),
+            contextlib.suppress(
+                OSError, httpx.HTTPError, ollama.ResponseError, ValueError, TypeError
+            ),
+        ):
+            version = await client._request(_Version, "GET", "/api/version")
+            listed = await client.list()
+            names = tuple(model.model for model in listed.models if model.model)
+            return OllamaServer(url=client.url, version=version.version, models=names)
+    return None
+
+
+def host_url(host: str | None) -> str:
+    """The base URL that the official client makes of `OLLAMA_HOST`, with its scheme and port.
+
+    Empty or None is `http://127.0.0.1:11434`. A user name, a password and a query are left out, as
+    the client leaves them out. Raises `ConfigError`, which does not repeat `host` since it may hold
+    a password.
+    """
+    try:
+        url = httpx.URL(_parse_host(host))
+    except (ValueError, httpx.InvalidURL):
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigError(
+            "OLLAMA_HOST is not an address; write it as `127.0.0.1:11434` or as "
+            "`http://example.com:11434`."
+        )
+    return str(url)
+
+
+def _is_loopback(url: str) -> bool:
+    host = httpx.URL(url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _reply(text: str, last: ChatReply, messages: Sequence[Message]) -> Reply:
+    count = last.prompt_eval_count
+    return Reply(
+        text=text,
+        finish="length" if last.done_reason == "length" else "stop",
+        prompt_tokens=sum(len(m["content"]) for m in messages) // 4 if count is None else count,
+        cached_tokens=last.prompt_eval_cached_count,
+        generated_tokens=last.eval_count or 0,
+        load_seconds=(last.load_duration or 0) / _NANOSECONDS,
+        prefill_seconds=(last.prompt_eval_duration or 0) / _NANOSECONDS,
+        decode_seconds=(last.eval_duration or 0) / _NANOSECONDS,
+    )
+
+
+def _refusal(error: ollama.ResponseError, name: str, url: str) -> ModelError:
+    """What to raise for an error that Ollama itself reports, by HTTP status or within a stream."""
+    said = _innermost(error.error)
+    low = said.lower()
+    status = error.status_code
+    if any(part in low for part in _CONTEXT_REFUSED):
+        return ContextExceeded(
+            f"The prompt does not fit the context window of `{name}` at {url}: {said}. "
+            "Use a larger context window (num_ctx), or a shorter prompt."
+        )
+    if any(part in low for part in _SCHEMA_REFUSED):
+        return ModelError(
+            f"Ollama at {url} refused the JSON Schema of the reply of `{name}`: {said}. "
+            "Leave out of the schema what a grammar cannot express, such as unanchored patterns "
+            "and very long bounds."
+        )
+    if status == 404 and "model" in low:
+        return ModelUnavailable(
+            f"Ollama at {url} does not have the model `{name}`; run `ollama pull {name}`, "
+            "or choose another model."
+        )
+    if status == 404:
+        return ModelUnavailable(
+            f"What answers at {url} has no /api/chat; set OLLAMA_HOST to the address of an "
+            "Ollama server."
+        )
+    if status in (401, 403):
+        return ModelUnavailable(
+            f"Ollama at {url} refused access (HTTP {status}); set OLLAMA_API_KEY to a key it "
+            "accepts."
+        )
+    if status == 503:
+        return ModelUnavailable(
+            f"Ollama at {url} is busy: {said}. Try again when other requests have ended, or raise "
+            "OLLAMA_MAX_QUEUE on the server."
+        )
+    if any(part in low for part in _RUNNER_ENDED):
+        return ModelUnavailable(
+            f"The process that runs `{name}` at {url} ended: {said}. This is often a lack of "
+            "memory; use a smaller model or a smaller context window (num_ctx), and see the "
+            "server's log."
+        )
+    where = "while it was answering" if status < 0 else f"HTTP {status}"
+    return ModelError(
+        f"Ollama at {url} failed on `{name}` ({where}): {said}. See the server's log."
+    )
+
+
+def _innermost(error: Any) -> str:
+    """The plain text of an error; Ollama passes its engine's on as JSON in a JSON string."""
+    while True:
+        if isinstance(error, str):
+            try:
+                error = json.loads(error)
+            except ValueError:
+                return error.strip().rstrip(".") or "no reason given"
+        if not isinstance(error, dict):
+            return str(error)
+        error = error.get("error") or error.get("message") or "no reason given"
