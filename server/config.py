@@ -1,0 +1,418 @@
+"""What the operator decides: models, project and upstreams, from a file, the environment, the CLI.
+
+Explicit arguments win over the environment, the environment over the file. A mistake is one
+`ConfigError` whose text names file, line, key and mend; no text ever holds a variable's value.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from platformdirs import user_config_path
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+from rapidfuzz import fuzz, process
+
+from planner.errors import ConfigError
+from planner.tools import Safety
+
+HIDDEN = "***"
+"""What stands in a message where a secret stood."""
+
+PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
+"""Defined by us for every file: the project's absolute path and our own interpreter."""
+
+_SHORTEST_SECRET = 4
+"""In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
+
+_VARIABLE = re.compile(
+    r"\$\$|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
+)
+
+
+class Expanded(SecretStr):
+    """A string of the file with its variables filled in; `get_secret_value()` gives it whole.
+
+    Printed, it shows `***` where a variable's value stands.
+    """
+
+    def __init__(self, value: str, shown: str = HIDDEN, secrets: Iterable[str] = ()) -> None:
+        super().__init__(value)
+        self._shown = shown
+        self.secrets = frozenset(secrets)
+        """The parts that must appear nowhere."""
+
+    def _display(self) -> str:
+        return self._shown
+
+
+def expand(text: str, variables: Mapping[str, str]) -> Expanded:
+    """Fill in `${NAME}` and `${NAME:-default}`; `$$` is one `$`, any other `$` stands for itself.
+
+    The default counts when the variable is unset or empty; a value is not expanded again.
+    Raises `KeyError` with the name of an unset variable, `ValueError` for a `${` left open.
+    """
+    value, shown, secrets, end = "", "", set[str](), 0
+    for match in _VARIABLE.finditer(text):
+        name, default = match["name"], match["default"]
+        if match["broken"]:
+            raise ValueError("a `${` has no name or no `}`")
+        part = part_shown = "$"
+        if name and default is not None and not variables.get(name):
+            part = part_shown = default
+        elif name:
+            part = part_shown = variables[name]
+            if name not in PUBLIC_VARIABLES:
+                secrets.add(part)
+                part_shown = HIDDEN
+        literal = text[end : match.start()]
+        value, shown, end = value + literal + part, shown + literal + part_shown, match.end()
+    return Expanded(value + text[end:], shown + text[end:], secrets)
+
+
+def _wrong(why: str) -> PydanticCustomError:
+    """What is wrong with a value and how to mend it, for `_explain` to put a place before."""
+    return PydanticCustomError("config", "{why}", {"why": why})
+
+
+def _expanded(value: object, info: ValidationInfo) -> Expanded:
+    if isinstance(value, Expanded):
+        return value
+    if not isinstance(value, str):
+        raise _wrong("should be text; put the value in quotes")
+    try:
+        return expand(value, info.context or {})
+    except KeyError as missing:
+        name = missing.args[0]
+        raise _wrong(
+            f"the variable {name} is not set; set it, or write ${{{name}:-default}}"
+        ) from None
+    except ValueError as broken:
+        raise _wrong(f"{broken}; write ${{NAME}}, or $$ for a plain $") from None
+
+
+def _hidden(value: object, info: ValidationInfo) -> Expanded:
+    """Like `_expanded`, for a value that is secret as a whole, however it came about."""
+    text = _expanded(value, info)
+    whole = text.get_secret_value()
+    ours = not text.secrets and any(f"${{{name}}}" in str(value) for name in PUBLIC_VARIABLES)
+    return Expanded(whole, secrets=() if ours else {whole, *text.secrets})
+
+
+def _without_empty(values: dict[str, Expanded]) -> dict[str, Expanded]:
+    return {name: value for name, value in values.items() if value.get_secret_value()}
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise _wrong(f"is no regular expression ({error}); mend the pattern") from None
+    return pattern
+
+
+Text = Annotated[Expanded, PlainValidator(_expanded), PlainSerializer(str)]
+Hidden = Annotated[Expanded, PlainValidator(_hidden), PlainSerializer(str)]
+HiddenMap = Annotated[dict[str, Hidden], AfterValidator(_without_empty)]
+Pattern = Annotated[str, AfterValidator(_compiles)]
+UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ToolSettings(_Frozen):
+    """What the operator says of one tool; None leaves the upstream's word."""
+
+    safety: Safety | None = None
+    """Wins over every annotation of the upstream."""
+    priority: int | None = None
+    """None: the upstream's priority."""
+    fast_arguments: bool = False
+    """The fast model writes this tool's arguments."""
+    description: str | None = None
+    """Replaces the upstream's text in prompts."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Sent with each call whatever the model wrote, and taken out of the schema it sees."""
+    hide: tuple[str, ...] = ()
+    """Optional arguments taken out of the schema the model sees."""
+    verbatim: bool = False
+    """The result is a file's own text: `lines_from` changes nothing in it."""
+
+
+class Listing(_Frozen):
+    """The tool that lists the project's top level, and the arguments for that."""
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class UpstreamSettings(_Frozen):
+    """One upstream MCP server: a command spoken to over stdio, or a URL over streamable HTTP."""
+
+    command: Text | None = None
+    args: tuple[Text, ...] = ()
+    cwd: Text | None = None
+    """None: an empty directory of ours. Never the project unless the file says so: commands such
+    as `npx` run what they find in the directory they start in."""
+    env: HiddenMap = Field(default_factory=dict)
+    """Added to the base environment; an entry that expands to nothing is left out."""
+    url: Text | None = None
+    headers: HiddenMap = Field(default_factory=dict)
+    """Sent with each request; an entry that expands to nothing is left out."""
+    enabled: bool = True
+    start_timeout_s: Seconds = 60
+    call_timeout_s: Seconds = 60
+    priority: int = 0
+    """Higher is offered earlier and keeps the bare name in a clash."""
+    trust_annotations: bool = True
+    """False: the upstream's word that a tool is read-only does not count."""
+    allow: tuple[str, ...] = ("*",)
+    """Names or globs of the tools that exist."""
+    deny: tuple[str, ...] = ()
+    """Names or globs of tools that do not exist, `allow` notwithstanding."""
+    lines_from: Literal[0, 1] = 1
+    """The number the upstream gives a file's first line. We always say 1, as editors do."""
+    error_texts: tuple[Pattern, ...] = ()
+    """Regular expressions; a result whose text starts with one is a failure."""
+    listing: Listing | None = None
+    tools: dict[str, ToolSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            both = "has both `command` and `url`" if self.url else "has no `command` and no `url`"
+            raise _wrong(f"{both}; give exactly one of them")
+        fields = ("args", "cwd", "env") if self.url else ("headers",)
+        if stray := [name for name in fields if getattr(self, name)]:
+            way = "url" if self.url else "command"
+            raise _wrong(f"`{stray[0]}` means nothing beside `{way}`; remove it")
+        return self
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every value that must not appear in a message, a log or an event."""
+        texts = [self.command, self.cwd, self.url, *self.args]
+        hidden = [*self.env.values(), *self.headers.values()]
+        found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
+        return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+
+
+class ModelSettings(_Frozen):
+    """Which models play the two roles and where they run."""
+
+    fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:0.5b"
+    full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
+    backend: Literal["auto", "ollama", "embedded"] = "auto"
+    """`auto`: Ollama if it answers, else the embedded models."""
+    host: str | None = None
+    """Where Ollama listens, in the form OLLAMA_HOST takes; None: its default."""
+    num_ctx: Annotated[int, Field(ge=512)] = 8192
+    """The context window in tokens."""
+    keep_alive: int | str = "30m"
+    """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: for good."""
+
+
+def _empty_if_none(value: object) -> object:
+    return {} if value is None else value  # a key whose entries are all commented out
+
+
+class _File(_Frozen):
+    models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
+    upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
+        Field(default_factory=dict)
+    )
+
+
+class Settings(_Frozen):
+    """Everything a server is started with."""
+
+    models: ModelSettings = ModelSettings()
+    project: Path
+    """Absolute."""
+    upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
+    """By name, in the file's order."""
+    source: Path | None = None
+    """The file the upstreams come from."""
+
+
+_MODEL_VARIABLES = {
+    "fast": "PLANLOOM_FAST_MODEL",
+    "full": "PLANLOOM_FULL_MODEL",
+    "backend": "PLANLOOM_BACKEND",
+    "host": "OLLAMA_HOST",
+}
+
+
+def load_settings(
+    upstreams_file: Path | None,
+    project: Path | None,
+    environ: Mapping[str, str],
+    models: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Read the settings for one server.
+
+    `upstreams_file`: None means PLANLOOM_UPSTREAMS, else `upstreams.yaml` in the user's
+    configuration directory, else the shipped one. A file in the project is never read: a project
+    is a stranger's folder, and the file names commands to run.
+    `project`: None means PLANLOOM_PROJECT, else the current directory.
+    `models`: fields of `ModelSettings` that win over everything; None values do not count.
+    Raises `ConfigError`.
+    """
+    root = _project(project, environ)
+    variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
+    path = _which_file(upstreams_file, environ)
+    file = _read(path, variables)
+    return Settings(
+        models=_overridden(file.models, environ, models or {}),
+        project=root,
+        upstreams=file.upstreams,
+        source=path,
+    )
+
+
+def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
+    named = environ.get("PLANLOOM_PROJECT")
+    place = "--project" if project else "PLANLOOM_PROJECT"
+    path = (project or (Path(named) if named else Path.cwd())).expanduser().absolute()
+    if not path.is_dir():
+        raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
+    return path
+
+
+def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
+    if given:
+        return given.expanduser()
+    if named := environ.get("PLANLOOM_UPSTREAMS"):
+        return Path(named).expanduser()
+    own = user_config_path("planloom") / "upstreams.yaml"
+    return own if own.is_file() else shipped_file()
+
+
+def shipped_file() -> Path:
+    """The `upstreams.yaml` that comes with Planloom: in the wheel, or in a source checkout."""
+    packaged = Path(str(resources.files("server"))) / "upstreams.yaml"
+    return packaged if packaged.is_file() else Path(__file__).parent.parent / "upstreams.yaml"
+
+
+def _read(path: Path, variables: Mapping[str, str]) -> _File:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read: {why}; name a readable file") from None
+    data, lines = _parse(path, text)
+    try:
+        return _File.model_validate(data, context=variables)
+    except ValidationError as error:
+        problems = [_explain(problem, path, lines) for problem in error.errors()]
+    raise ConfigError("\n".join(problems))
+
+
+_Key = tuple[str | int, ...]
+
+
+def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
+    """The file's data, and the line (from 1) of every key and list entry in it."""
+    try:
+        loader = yaml.SafeLoader(text)
+        lines: dict[_Key, int] = {(): 1}
+        if (node := loader.get_single_node()) is None:
+            return {}, lines
+        data = loader.construct_document(node)
+        _note_lines(node, (), lines, path)
+        return data, lines
+    except RecursionError:
+        raise ConfigError(f"{path}:1: an alias holds itself; write it out") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        what = getattr(error, "problem", None) or "it holds a character YAML does not allow"
+        raise ConfigError(f"{path}:{line}: this is not YAML: {what}; mend that line") from None
+
+
+def _note_lines(node: yaml.Node, key: _Key, lines: dict[_Key, int], path: Path) -> None:
+    if isinstance(node, yaml.SequenceNode):
+        children = list(enumerate(node.value))
+    elif isinstance(node, yaml.MappingNode):
+        children = []
+        for name, value in node.value:
+            line = name.start_mark.line + 1
+            if (child := (*key, name.value)) in lines:
+                place = f"{path}:{line}: {_dotted(child)}"
+                raise ConfigError(f"{place}: the key stands twice; remove one of the two")
+            lines[child] = line
+            children.append((name.value, value))
+    else:
+        return
+    for name, value in children:
+        lines.setdefault((*key, name), value.start_mark.line + 1)
+        _note_lines(value, (*key, name), lines, path)
+
+
+def _dotted(key: _Key) -> str:
+    return ".".join(str(part) for part in key) or "(top level)"
+
+
+def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> str:
+    """One problem as `file:line: key.path: what is wrong; do this`, without the value itself."""
+    location = tuple(str(part) if not isinstance(part, int) else part for part in problem["loc"])
+    key = location
+    while key not in lines:  # pydantic adds parts of its own, such as `[key]`
+        key = key[:-1]
+    if problem["type"] == "extra_forbidden":
+        what = _unknown_key(str(key[-1]), key[:-1])
+    elif problem["type"] == "missing":
+        what = f"`{location[-1]}` is missing; add it"
+    elif problem["type"] == "config":
+        what = problem["msg"]
+    elif location[-1:] == ("[key]",):
+        what = "is no name for an upstream; use letters, digits, `_` and `-`"
+    elif problem["type"] in {"model_type", "dict_type"}:
+        what = "should be a map; write `key: value` lines below it"
+    else:
+        what = problem["msg"].removeprefix("Input ") + "; correct the value"
+    return f"{path}:{lines[key]}: {_dotted(key)}: {what}"
+
+
+def _unknown_key(name: str, parent: _Key) -> str:
+    levels: list[type[BaseModel]] = [_File, ModelSettings, UpstreamSettings, Listing, ToolSettings]
+    known = list(levels[len(parent)].model_fields)
+    near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)
+    mend = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
+    return f"unknown key `{name}`; {mend}"
+
+
+def _overridden(
+    models: ModelSettings, environ: Mapping[str, str], explicit: Mapping[str, Any]
+) -> ModelSettings:
+    named = {field: environ.get(name) for field, name in _MODEL_VARIABLES.items()}
+    chosen = {k: v for k, v in named.items() if v} | {
+        k: v for k, v in explicit.items() if v is not None
+    }
+    try:
+        return ModelSettings.model_validate(models.model_dump() | chosen)
+    except ValidationError as error:
+        field = str(error.errors()[0]["loc"][0])
+        what = error.errors()[0]["msg"].removeprefix("Input ")
+    place = _MODEL_VARIABLES.get(field, field) if field not in explicit else field
+    raise ConfigError(f"{place}: {what}; correct the value")
