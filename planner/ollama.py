@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import httpx
@@ -78,14 +78,20 @@ class OllamaClient(ollama.AsyncClient):
         """
         name = body["model"]
         try:
-            stream = await self._request(
-                ChatReply, "POST", "/api/chat", json={**body, "stream": True}, stream=True
-            )
-            async with contextlib.aclosing(cast(AsyncGenerator[ChatReply], stream)) as records:
-                async for record in records:
-                    yield record
-        except ollama.ResponseError as error:
-            raise _refusal(error, name, self.url) from error
+            async with self._client.stream(
+                "POST", "/api/chat", json={**body, "stream": True}
+            ) as response:
+                if not response.is_success:
+                    said = (await response.aread()).decode(errors="replace")
+                    raise _refusal(said, response.status_code, name, self.url)
+                # Not the client's own loop: it takes U+0085 in a reply for the end of a line.
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield _record(line, name, self.url)
+                if rest:
+                    yield _record(rest, name, self.url)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ModelUnavailable(
                 f"Ollama does not answer at {self.url}; start it with `ollama serve`, "
@@ -102,12 +108,6 @@ class OllamaClient(ollama.AsyncClient):
                 f"The connection to Ollama at {self.url} broke while `{name}` was answering "
                 f"({type(error).__name__}: {error}); see whether the server still runs, "
                 "then try again."
-            ) from error
-        except (ValueError, TypeError, AttributeError) as error:
-            # What the client raises for a line that is no JSON, or JSON of another shape.
-            raise ModelError(
-                f"What answers at {self.url} does not speak Ollama's protocol "
-                f"({type(error).__name__}); set OLLAMA_HOST to the address of an Ollama server."
             ) from error
 
 
@@ -283,11 +283,23 @@ def _reply(text: str, last: ChatReply, messages: Sequence[Message]) -> Reply:
     )
 
 
-def _refusal(error: ollama.ResponseError, name: str, url: str) -> ModelError:
-    """What to raise for an error that Ollama itself reports, by HTTP status or within a stream."""
-    said = _innermost(error.error)
+def _record(line: bytes, name: str, url: str) -> ChatReply:
+    try:
+        record = json.loads(line)
+        if isinstance(record, dict) and "error" in record:
+            raise _refusal(record["error"], None, name, url)
+        return ChatReply.model_validate(record)
+    except ValueError as error:
+        raise ModelError(
+            f"What answers at {url} does not speak Ollama's protocol ({type(error).__name__}); "
+            "set OLLAMA_HOST to the address of an Ollama server."
+        ) from error
+
+
+def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
+    """What to raise for an error Ollama reports: by HTTP status, or within a stream (None)."""
+    said = _innermost(error)
     low = said.lower()
-    status = error.status_code
     if any(part in low for part in _CONTEXT_REFUSED):
         return ContextExceeded(
             f"The prompt does not fit the context window of `{name}` at {url}: {said}. "
@@ -325,7 +337,7 @@ def _refusal(error: ollama.ResponseError, name: str, url: str) -> ModelError:
             "memory; use a smaller model or a smaller context window (num_ctx), and see the "
             "server's log."
         )
-    where = "while it was answering" if status < 0 else f"HTTP {status}"
+    where = "while it was answering" if status is None else f"HTTP {status}"
     return ModelError(
         f"Ollama at {url} failed on `{name}` ({where}): {said}. See the server's log."
     )

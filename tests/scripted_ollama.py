@@ -38,7 +38,7 @@ _CREATED_AT = "2026-11-21T07:30:10.573310833Z"
 _NS_PER_PROMPT_TOKEN = 10_000_000
 _NS_PER_REPLY_TOKEN = 50_000_000
 _NS_LOAD = 100_000_000
-_TOKEN = re.compile(r"\s?\w{1,6}|\s?[^\w\s]{1,4}|\s+")
+_TOKEN = re.compile(r" ?\w{1,6}| ?[^\w\s]{1,4}|\s+")
 
 
 @dataclass(frozen=True)
@@ -517,7 +517,10 @@ class _Connection(BaseHTTPRequestHandler):
             self._line(_record(request, piece))
 
     def _line(self, record: dict[str, Any]) -> None:
-        self._chunk(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        # Like Go's encoder: UTF-8 as it is, except for these.
+        line = json.dumps(record, ensure_ascii=False)
+        line = re.sub("[<>&\u2028\u2029]", lambda c: f"\\u{ord(c[0]):04x}", line)
+        self._chunk(line.encode() + b"\n")
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
