@@ -338,9 +338,8 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
         lines: dict[_Key, int] = {(): 1}
         if (node := loader.get_single_node()) is None:
             return {}, lines
-        data = loader.construct_document(node)
-        _note_lines(node, (), lines, path)
-        return data, lines
+        _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
+        return loader.construct_document(node), lines
     except RecursionError:
         raise ConfigError(f"{path}:1: an alias holds itself; write it out") from None
     except yaml.YAMLError as error:
@@ -356,6 +355,8 @@ def _note_lines(node: yaml.Node, key: _Key, lines: dict[_Key, int], path: Path) 
     elif isinstance(node, yaml.MappingNode):
         children = []
         for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                continue  # no key of ours; the constructor refuses it
             line = name.start_mark.line + 1
             if (child := (*key, name.value)) in lines:
                 place = f"{path}:{line}: {_dotted(child)}"

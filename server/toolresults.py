@@ -1,0 +1,180 @@
+"""Upstream texts as the planner reads them: content to plain text, harmless, lines counted from 1.
+
+Pure functions, no connection: an upstream's words are data, and these make them safe to show.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp_types import (
+    AudioContent,
+    ContentBlock,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+LONGEST_TEXT = 2_000_000
+"""In characters; what is longer is cut, and the text says so."""
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
+    r"|\x1b[ -/]*[0-~]"
+)
+# Not seen by a reader, yet read by a model: controls, bidi overrides, zero-width and tag characters
+# (U+200C and U+200D stay: Persian, Indic scripts and emoji are spelled with them).
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    r"\U000e0000-\U000e007f]"
+)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """The text without terminal escapes, control and invisible characters; newlines are `\\n`."""
+    text = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _SURROGATE.sub("\ufffd", _UNSEEN.sub("", text))
+
+
+def cleaned(value: Any) -> Any:
+    """`clean` applied to every string in JSON data, the keys left alone."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {key: cleaned(item) for key, item in value.items()}
+    return value
+
+
+def cut(text: str, limit: int = LONGEST_TEXT) -> str:
+    """The text, or its first `limit` characters and a line that says how many are missing."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters left out]"
+
+
+def content_text(content: Iterable[ContentBlock], structured: Any = None) -> str:
+    """A result's blocks as one text; `structured` stands in when there is no block."""
+    blocks = [_block_text(block) for block in content]
+    if blocks or structured is None:
+        return "\n".join(blocks)
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        structured = structured["result"]  # servers wrap what is not an object like this
+    return structured if isinstance(structured, str) else _json(structured)
+
+
+def _block_text(block: ContentBlock) -> str:
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, ImageContent | AudioContent):
+        return _placeholder(block.mime_type, block.data)
+    if isinstance(block, ResourceLink):
+        return f"[{block.name}: {block.uri}]"
+    resource = block.resource
+    if isinstance(resource, TextResourceContents):
+        return resource.text
+    return _placeholder(resource.mime_type, resource.blob)
+
+
+def _placeholder(mime_type: str | None, base64: str) -> str:
+    return f"[{mime_type or 'binary data'}, {-(-len(base64) * 3 // 4000)} kB]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# Lines counted from 0, as Serena 2.1 does (its TextLine.format_line and body_location).
+
+_LINE_ARGUMENTS = frozenset({"start_line", "end_line", "line"})
+_LINE_KEYS = _LINE_ARGUMENTS | {"reference_line"}
+_JSON_START = re.compile(r"^[\[{]", re.MULTILINE)
+_NUMBERED = re.compile(r"(  >|\.\.\.)( *\d+)(?=:)")
+
+
+def lines_from_one(text: str) -> str:
+    """A result whose lines count from 0, with lines counting from 1.
+
+    Changed are the integers under `start_line`, `end_line`, `line`, `reference_line`, the numbers
+    of the strings that show numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
+    file` lists. Only JSON, with or without a heading above it, is changed: in plain text (a file's
+    own lines) nothing tells a number from a line number.
+    """
+    start = _JSON_START.search(text)
+    if not start:
+        return text
+    heading = text[: start.start()]
+    try:
+        data = json.loads(text[start.start() :])
+        return heading + _json(_raised(data, bare=heading.endswith("Match lines per file:\n")))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _raised(value: Any, bare: bool, key: str = "") -> Any:
+    """`bare`: integers outside of known keys are line numbers too."""
+    if isinstance(value, dict):
+        return {name: _raised(item, bare, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_raised(item, bare) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value + 1 if bare or key in _LINE_KEYS else value
+    if isinstance(value, str):
+        lines = value.split("\n")
+        if all(_NUMBERED.match(line) for line in lines):
+            return "\n".join(_NUMBERED.sub(_next_number, line, count=1) for line in lines)
+    return value
+
+
+def _next_number(match: re.Match[str]) -> str:
+    mark, number = match.groups()
+    return f"{mark}{int(number) + 1:>{len(number)}}"
+
+
+def lines_from_zero(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments whose line numbers count from 1, counting from 0; 0 and negatives stay."""
+    return {
+        name: value - 1 if name in _LINE_ARGUMENTS and _is_line(value) else value
+        for name, value in arguments.items()
+    }
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments' schema of a tool that counts lines from 0, as if it counted from 1."""
+    properties = dict(schema.get("properties", {}))
+    for name in _LINE_ARGUMENTS & properties.keys():
+        entry = dict(properties[name])
+        if "description" in entry:
+            entry["description"] = entry["description"].replace("0-based", "1-based")
+        default = entry.get("default")
+        if isinstance(default, int) and default >= 0:
+            entry["default"] = default + 1
+        properties[name] = entry
+    return {**schema, "properties": properties}
+
+
+def listing_text(text: str, most: int = 60) -> str:
+    """A directory listing, one entry a line, directories with a slash, at most `most` entries.
+
+    Understands Serena's `{"dirs": [..], "files": [..]}` and a JSON list of names; anything else is
+    taken line by line.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = text.splitlines()
+    if isinstance(data, dict):
+        data = [f"{name}/" for name in data.get("dirs", [])] + list(data.get("files", []))
+    entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
+    entries = [entry for entry in entries if entry.strip()]
+    rest = len(entries) - most
+    return "\n".join(entries[:most] + ([f"… and {rest} more"] if rest > 0 else []))

@@ -1,0 +1,598 @@
+"""The pool of upstream MCP servers: starts, restarts, filters and calls them.
+
+One `fastmcp.Client` per upstream, in generations: FastMCP's client does not recover from a lost
+connection, so a new one replaces it and the old one is closed in the background, bounded in time.
+"""
+
+import logging
+import os
+import re
+import sys
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+import mcp_types
+import psutil
+from fastmcp import Client
+from fastmcp.client.messages import MessageHandler
+from fastmcp.client.transports import ClientTransport, StdioTransport, StreamableHttpTransport
+from mcp import MCPError
+from platformdirs import user_cache_path
+from rapidfuzz import process
+
+from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
+from server import toolresults
+from server.config import HIDDEN, Settings, ToolSettings, UpstreamSettings
+
+# Their records repeat whatever an upstream printed and the URLs called, tokens included.
+for _name in ("mcp.client.stdio", "httpx2"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 60.0
+"""Between tries to start an upstream; doubled from the one to the other."""
+STEADY_S = 60.0
+"""An upstream that ran this long begins at the first delay again."""
+PATIENCE_S = 8.0
+"""How long a call waits for an upstream that is coming up."""
+POLL_S = 1.0
+"""How often a stdio upstream's process is looked at: its death sends no message."""
+HANG_S = 5.0
+"""How long after its own time limit a call that still has not ended counts as hung."""
+HANGS = 3
+"""So many calls in a row without an answer, and the upstream is started anew."""
+GRACE_S, KILL_S = 3.0, 1.5
+"""For an upstream to end by itself, then for the client to notice that it was killed."""
+
+BASE_ENVIRONMENT = re.compile(
+    r"HOME|USER|LOGNAME|LANG|LANGUAGE|TERM|TMPDIR|TEMP|TMP|SHELL|TZ"
+    r"|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
+    r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
+    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA"
+    r"|PROGRAMFILES|USERPROFILE|USERNAME|HOMEDRIVE|HOMEPATH|PROCESSOR_ARCHITECTURE"
+    r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
+    re.IGNORECASE,
+)
+"""What every stdio upstream gets of our environment, besides PATH; all else, our keys among it, is
+for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
+
+_MARK = "PLANLOOM_UPSTREAM"
+_TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
+_LOG_BYTES = 1_000_000
+_TOKEN_LENGTH = 16
+
+
+class UpstreamPool:
+    """The tools of every upstream in `settings`; a `planner.tools.ToolPool`.
+
+    Use as an async context manager: entering starts all upstreams side by side and returns at once,
+    leaving ends them and every process they started. Calls run side by side.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        environ: Mapping[str, str] | None = None,
+        cache_dir: Path | None = None,
+    ) -> None:
+        """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
+        their logs go; None: the user's cache directory."""
+        environ = os.environ if environ is None else environ
+        cache_dir = cache_dir or user_cache_path("planloom")
+        self._upstreams = {
+            name: _Upstream(name, upstream, environ, cache_dir)
+            for name, upstream in settings.upstreams.items()
+        }
+        self._tasks = anyio.create_task_group()
+        self._seen: list[object] = []
+        self._catalogue: dict[str, ToolSpec] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        for upstream in self._upstreams.values():
+            if upstream.state != DISABLED:
+                self._tasks.start_soon(upstream.run)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        await self.aclose()
+        return await self._tasks.__aexit__(exc_type, exc, traceback)
+
+    async def aclose(self) -> None:
+        """End every upstream within about five seconds, from any task. Calls in flight return an
+        error; later calls do too."""
+        if self._closed:
+            return
+        self._closed = True
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as closing:
+                for upstream in self._upstreams.values():
+                    closing.start_soon(upstream.aclose)
+                self._tasks.cancel_scope.cancel()
+
+    async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
+        """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
+        with anyio.move_on_after(timeout):
+            for upstream in self._upstreams.values():
+                while upstream.state == STARTING:
+                    await upstream.changed.wait()
+            return True
+        return False
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return [upstream.status() for upstream in self._upstreams.values()]
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return list(self._specs().values())
+
+    def find(self, name: str) -> ToolSpec | None:
+        """The tool of that name; `upstream.tool` names any tool, whether or not names clash."""
+        if spec := self._specs().get(name):
+            return spec
+        upstream, _, tool = name.partition(".")
+        specs = self._specs().values()
+        return next((s for s in specs if s.upstream == upstream and s.name == tool), None)
+
+    def nearest(self, name: str, n: int = 3) -> list[str]:
+        """Up to `n` names of tools that look like `name`, the most alike first."""
+        return [found[0] for found in process.extract(name, list(self._specs()), limit=n)]
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        upstream = self._upstreams.get(tool.upstream)
+        name = tool.name.removeprefix(f"{tool.upstream}.")
+        if upstream is None or (upstream.state == READY and name not in upstream.tools):
+            near = ", ".join(self.nearest(tool.name)) or "none"
+            text = f"The tool {tool.name} does not exist. The nearest names: {near}."
+            return ToolResult(outcome=Outcome.ERROR, text=text)
+        return await upstream.call(name, arguments)
+
+    async def listing(self) -> str | None:
+        for upstream in self._upstreams.values():
+            wanted = upstream.settings.listing
+            if wanted and upstream.state == READY and wanted.tool in upstream.tools:
+                result = await upstream.call(wanted.tool, wanted.arguments)
+                if result.outcome == Outcome.SUCCESS:
+                    return toolresults.listing_text(result.text)
+        return None
+
+    def _specs(self) -> dict[str, ToolSpec]:
+        """The tools by their names in the pool, in the order of `tools()`."""
+        seen: list[object] = [upstream.tools for upstream in self._upstreams.values()]
+        if len(seen) != len(self._seen) or any(
+            a is not b for a, b in zip(seen, self._seen, strict=True)
+        ):
+            self._seen, self._catalogue = seen, self._named()
+        return self._catalogue
+
+    def _named(self) -> dict[str, ToolSpec]:
+        specs = [tool.spec for up in self._upstreams.values() for tool in up.tools.values()]
+        specs.sort(key=lambda spec: -spec.priority)  # stable: the upstreams' order stays
+        named: dict[str, ToolSpec] = {}
+        for spec in specs:
+            # A bare name like `git.log` must not pass for the tool `log` of an upstream `git`.
+            looks_qualified = spec.name.partition(".")[0] in self._upstreams and "." in spec.name
+            name = spec.name
+            if name in named or looks_qualified:
+                name = f"{spec.upstream}.{spec.name}"
+            named[name] = spec.model_copy(update={"name": name})
+        return named
+
+
+@dataclass(frozen=True)
+class _Tool:
+    """A tool under the name its upstream gives it, with what the operator says of it."""
+
+    spec: ToolSpec
+    settings: ToolSettings
+
+
+class _Upstream:
+    """One upstream: its state, its tools as last listed, and the client in use."""
+
+    def __init__(
+        self, name: str, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.state = STARTING if settings.enabled else DISABLED
+        self.tools: dict[str, _Tool] = {}
+        """Kept while the upstream is down: what a model was told exists does not come and go."""
+        self.changed = anyio.Event()
+        self._environ, self._cache_dir = environ, cache_dir
+        self._error: str | None = None
+        self._generation: _Generation | None = None
+        self._wanted = anyio.Event()
+        self._was_ready = False
+
+    def status(self) -> UpstreamStatus:
+        return UpstreamStatus(
+            name=self.name, state=self.state, tools=len(self.tools), error=self._error
+        )
+
+    async def run(self) -> None:
+        """Keep the upstream up until cancelled."""
+        delay = FIRST_DELAY_S
+        async with anyio.create_task_group() as disposals:
+            while True:
+                generation = _Generation(self.name, self.settings, self._environ, self._cache_dir)
+                self._generation = generation
+                self._become(STARTING)
+                self._was_ready = await self._start(generation)
+                if self._was_ready:
+                    started = anyio.current_time()
+                    self._wanted = anyio.Event()
+                    self._become(READY)
+                    await self._watch(generation)
+                    if anyio.current_time() - started > STEADY_S:
+                        delay = FIRST_DELAY_S
+                disposals.start_soon(generation.dispose)
+                with anyio.move_on_after(delay):
+                    await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
+                delay = min(2 * delay, LONGEST_DELAY_S)
+
+    async def aclose(self) -> None:
+        if self.state == DISABLED:
+            return
+        was_ready = self.state == READY
+        self._become(CLOSED, "the pool is closed")
+        if generation := self._generation:
+            generation.lose()
+            await generation.dispose(GRACE_S if was_ready else 0)
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        started = anyio.current_time()
+        generation = await self._up()
+        if generation is None:
+            outcome, text = Outcome.ERROR, f"{self.name} is {self.state}: {self._error}"
+        elif tool := self.tools.get(name):
+            outcome, text = await self._call(generation, tool, arguments)
+        else:
+            outcome, text = Outcome.ERROR, f"{self.name} no longer has the tool {name}."
+        return ToolResult(outcome=outcome, text=text, seconds=anyio.current_time() - started)
+
+    async def _call(
+        self, generation: "_Generation", tool: _Tool, arguments: Mapping[str, Any]
+    ) -> tuple[Outcome, str]:
+        limit = self.settings.call_timeout_s
+        if self.settings.lines_from == 0:
+            arguments = toolresults.lines_from_zero(arguments)
+        with anyio.CancelScope(deadline=anyio.current_time() + limit + HANG_S) as scope:
+            generation.calls.add(scope)
+            try:
+                result = await generation.client.call_tool_mcp(
+                    tool.spec.name, {**arguments, **tool.settings.arguments}, timeout=limit
+                )
+                generation.timeouts = 0
+                return self._read(result, tool)
+            except MCPError as error:
+                if error.error.code == mcp_types.REQUEST_TIMEOUT:
+                    return self._timed_out(generation, tool)
+                if generation.survives(error):
+                    return Outcome.ERROR, self._scrub(f"{self.name} refused the call: {error}")
+                self._lose(generation, str(error))
+            except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
+                if str(error).startswith("Invalid structured content"):
+                    return Outcome.ERROR, self._scrub(f"{self.name} broke its own schema: {error}")
+                self._lose(generation, str(error) or type(error).__name__)
+            finally:
+                generation.calls.discard(scope)
+        if scope.cancelled_caught and not generation.lost:
+            return self._timed_out(generation, tool)
+        return Outcome.ERROR, f"{self.name} was lost during {tool.spec.name}: {self._error}"
+
+    def _timed_out(self, generation: "_Generation", tool: _Tool) -> tuple[Outcome, str]:
+        generation.timeouts += 1
+        if generation.timeouts >= HANGS:
+            self._lose(generation, f"{HANGS} calls in a row ran out of time")
+        limit = f"{self.settings.call_timeout_s:g} s"
+        return Outcome.TIMEOUT, f"{tool.spec.name} did not end within {limit}; ask it for less."
+
+    def _read(self, result: mcp_types.CallToolResult, tool: _Tool) -> tuple[Outcome, str]:
+        text = toolresults.content_text(result.content, result.structured_content)
+        if self.settings.lines_from == 0 and not tool.settings.verbatim:
+            text = toolresults.lines_from_one(text)
+        text = toolresults.cut(toolresults.clean(text))
+        for secret in self.settings.secrets:
+            # A token may be echoed; a path or a word that happens to stand in `env` is no secret.
+            if len(secret) >= _TOKEN_LENGTH and not re.search(r"\s|^[/\\]|://", secret):
+                text = text.replace(secret, HIDDEN)
+        failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
+        return (Outcome.FAILURE if failed else Outcome.SUCCESS), text
+
+    async def _up(self) -> "_Generation | None":
+        """The client to call, waited for a moment if the upstream is coming up."""
+        with anyio.move_on_after(PATIENCE_S):
+            while self.state == STARTING or (self._was_ready and self.state in {READY, FAILED}):
+                if self.state == READY and (generation := self._generation):
+                    if generation.alive():
+                        return generation
+                    self._lose(generation, "its process ended")
+                self._wanted.set()
+                await self.changed.wait()
+        return None
+
+    async def _start(self, generation: "_Generation") -> bool:
+        try:
+            with anyio.fail_after(self.settings.start_timeout_s + HANG_S):
+                await generation.connect()
+                await self._list_tools(generation)
+        except Exception as error:  # noqa: BLE001  whatever a transport raises, the others go on
+            late = isinstance(error, TimeoutError) or "Failed to initialize" in str(error)
+            limit = f"it did not answer within {self.settings.start_timeout_s:g} s"
+            why = f"{limit}; raise start_timeout_s" if late else str(error) or type(error).__name__
+            self._lose(generation, why)
+            return False
+        return True
+
+    async def _watch(self, generation: "_Generation") -> None:
+        """Until the generation is lost: look at its process, list its tools when they change."""
+        while not generation.lost:
+            with anyio.move_on_after(POLL_S):
+                await generation.news.wait()
+            generation.news = anyio.Event()
+            if generation.stale and not generation.lost:
+                generation.stale = False
+                with suppress(MCPError, RuntimeError, OSError, TimeoutError):
+                    with anyio.fail_after(self.settings.call_timeout_s):
+                        await self._list_tools(generation)
+            if not generation.lost and not generation.alive():
+                self._lose(generation, "its process ended")
+
+    async def _list_tools(self, generation: "_Generation") -> None:
+        listed = await generation.client.list_tools()
+        specs = {tool.name: self._tool(tool) for tool in sorted(listed, key=lambda t: t.name)}
+        self.tools = {name: tool for name, tool in specs.items() if self._exists(name)}
+
+    def _exists(self, name: str) -> bool:
+        allowed, denied = (
+            any(fnmatchcase(name, pattern) for pattern in patterns)
+            for patterns in (self.settings.allow, self.settings.deny)
+        )
+        return bool(allowed and not denied and _TOOL_NAME.fullmatch(name))
+
+    def _tool(self, tool: mcp_types.Tool) -> _Tool:
+        settings = self.settings.tools.get(tool.name, ToolSettings())
+        schema = toolresults.cleaned(tool.input_schema)
+        description = settings.description or toolresults.clean(tool.description or "")
+        if self.settings.lines_from == 0:
+            schema = toolresults.one_based_schema(schema)
+            description = description.replace("0-based line", "1-based line")
+        required = schema.get("required") or []
+        gone = settings.arguments.keys() | (set(settings.hide) - set(required))
+        properties = {k: v for k, v in schema.get("properties", {}).items() if k not in gone}
+        schema = {**schema, "properties": properties}
+        if required:
+            schema["required"] = [name for name in required if name not in gone]
+        spec = ToolSpec(
+            name=tool.name,
+            upstream=self.name,
+            description=description,
+            input_schema=schema,
+            safety=settings.safety or safety_of(tool.annotations, self.settings.trust_annotations),
+            priority=self.settings.priority if settings.priority is None else settings.priority,
+            fast_arguments=settings.fast_arguments,
+        )
+        return _Tool(spec, settings)
+
+    def _lose(self, generation: "_Generation", why: str) -> None:
+        """The generation is of no more use: its calls end now and a new one will be started."""
+        if not generation.lost and self.state != CLOSED:
+            tail = generation.log_tail()
+            said = f"\nIts last words:\n{tail}" if tail else ""
+            self._become(FAILED, self._scrub(toolresults.clean(why) + said))
+        generation.lose()
+
+    def _become(self, state: str, error: str | None = None) -> None:
+        self.state, self._error = state, error
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def _scrub(self, text: str) -> str:
+        for secret in sorted(self.settings.secrets, key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+class _Changes(MessageHandler):
+    """Notes that the tool list changed; the watcher fetches it, for a handler must not wait."""
+
+    def __init__(self, generation: "_Generation") -> None:
+        self._generation = generation
+
+    async def on_tool_list_changed(self, message: mcp_types.ToolListChangedNotification) -> None:
+        self._generation.stale = True
+        self._generation.news.set()
+
+
+class _PlainClient(Client[ClientTransport]):
+    # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
+    # upstream turns into a task is beyond reach of its time limit and of cancellation.
+    _auto_internal_extensions = False
+
+
+async def _ignore(message: mcp_types.LoggingMessageNotificationParams) -> None:
+    """An upstream's log messages are not ours to print."""
+
+
+class _Generation:
+    """One client of an upstream, from its start to the end of its last process."""
+
+    def __init__(
+        self, name: str, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+    ) -> None:
+        self.lost = False
+        self.stale = False
+        self.news = anyio.Event()
+        """Set when `lost` or `stale` became true."""
+        self.calls: set[anyio.CancelScope] = set()
+        self.timeouts = 0
+        """Calls in a row that ran out of time."""
+        self._mark = uuid.uuid4().hex
+        self._process: psutil.Process | None = None
+        self._log = _log_file(cache_dir, name)
+        self._log_start = self._log.stat().st_size
+        self._disposed: anyio.Event | None = None
+        if settings.url:
+            headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
+            transport: ClientTransport = StreamableHttpTransport(
+                settings.url.get_secret_value(), headers
+            )
+        else:
+            transport = self._stdio(settings, environ, cache_dir)
+        self.client = _PlainClient(
+            transport,
+            name=name,
+            log_handler=_ignore,
+            message_handler=_Changes(self),
+            init_timeout=settings.start_timeout_s,
+        )
+
+    def _stdio(
+        self, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+    ) -> StdioTransport:
+        assert settings.command  # the settings hold a command or a URL
+        nowhere = cache_dir / "empty"
+        nowhere.mkdir(parents=True, exist_ok=True)
+        env = child_environment(environ)
+        env |= {name: value.get_secret_value() for name, value in settings.env.items()}
+        return StdioTransport(
+            settings.command.get_secret_value(),
+            [arg.get_secret_value() for arg in settings.args],
+            env=env | {_MARK: self._mark},
+            cwd=settings.cwd.get_secret_value() if settings.cwd else str(nowhere),
+            keep_alive=False,
+            log_file=self._log,
+        )
+
+    async def connect(self) -> None:
+        await self.client.__aenter__()  # type: ignore[no-untyped-call]
+        if isinstance(self.client.transport, StdioTransport):
+            own = psutil.Process().children
+            marked = await anyio.to_thread.run_sync(lambda: self._marked(own()))
+            self._process = marked[0] if marked else None
+
+    def alive(self) -> bool:
+        """False once the process is known to have ended; over HTTP only a call can tell."""
+        if self._process is None:
+            return True
+        with suppress(psutil.Error):
+            return self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
+        return False
+
+    def survives(self, error: MCPError) -> bool:
+        """Whether the client can be used after this protocol error."""
+        if isinstance(self.client.transport, StdioTransport):
+            return error.error.code != mcp_types.CONNECTION_CLOSED and self.alive()
+        return error.error.code == mcp_types.INVALID_PARAMS  # others may mean a lost session
+
+    def lose(self) -> None:
+        """End the calls in flight and tell the watcher."""
+        self.lost = True
+        self.news.set()
+        for scope in self.calls:
+            scope.cancel()
+
+    async def dispose(self, grace: float = GRACE_S) -> None:
+        """Close the client and end all it started: politely for `grace` seconds, then by force."""
+        if self._disposed:
+            await self._disposed.wait()
+            return
+        self._disposed = anyio.Event()
+        with anyio.CancelScope(shield=True):
+            family = await anyio.to_thread.run_sync(self._family)
+            async with anyio.create_task_group() as closing:
+                closed = anyio.Event()
+                closing.start_soon(self._close, closed)
+                with anyio.move_on_after(grace):
+                    await closed.wait()
+                await anyio.to_thread.run_sync(self._kill, family)
+                with anyio.move_on_after(KILL_S):
+                    await closed.wait()
+                closing.cancel_scope.cancel()
+        self._disposed.set()
+
+    async def _close(self, closed: anyio.Event) -> None:
+        # A client whose connection broke raises on closing, and then its transport is still open.
+        for close in (self.client.close, self.client.transport.close):
+            with suppress(Exception):
+                await close()  # type: ignore[no-untyped-call]
+        closed.set()
+
+    def _family(self) -> list[psutil.Process]:
+        """The process and its descendants. To be asked while the process lives: a descendant that
+        outlives it is nobody's child."""
+        with suppress(psutil.Error):
+            if self._process:
+                return [self._process, *self._process.children(recursive=True)]
+        return []
+
+    def _kill(self, family: list[psutil.Process]) -> None:
+        for member in {*family, *self._marked(psutil.process_iter())}:
+            with suppress(psutil.Error):
+                member.kill()
+
+    def _marked(self, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+        """Those that inherited this generation's mark in their environment."""
+        found = []
+        for candidate in processes:
+            with suppress(psutil.Error):
+                if candidate.environ().get(_MARK) == self._mark:
+                    found.append(candidate)
+        return found
+
+    def log_tail(self, lines: int = 5) -> str:
+        """The last lines this generation wrote to its standard error."""
+        with self._log.open("rb") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            stream.seek(max(self._log_start, end - 4000))
+            text = stream.read().decode("utf-8", "replace")
+        return "\n".join(toolresults.clean(text).strip().splitlines()[-lines:])
+
+
+def _log_file(cache_dir: Path, name: str) -> Path:
+    """Where the upstream's standard error goes; readable by the user only, not ever-growing."""
+    path = cache_dir / "logs" / f"{name}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    if path.stat().st_size > _LOG_BYTES:
+        os.truncate(path, 0)
+    return path
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What every stdio upstream gets of `environ`: the base names, and PATH with our scripts first,
+    so that `uvx` is found though only we have it."""
+    scripts = str(Path(sys.executable).parent)
+    path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
+    return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}
+
+
+def safety_of(annotations: mcp_types.ToolAnnotations | None, trusted: bool) -> Safety:
+    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst.
+
+    A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
+    elsewhere, as both of Context7's tools do, and changes nothing there.
+    """
+    if annotations is None or not trusted:
+        return Safety.DESTRUCTIVE
+    if annotations.read_only_hint:
+        return Safety.READ_ONLY
+    if annotations.destructive_hint is False and annotations.read_only_hint is False:
+        return Safety.WRITE
+    return Safety.DESTRUCTIVE
