@@ -1,11 +1,12 @@
-"""Upstream texts as the planner reads them: content to plain text, harmless, lines counted from 1.
+"""What upstreams say, as the planner reads it: tools to specs, results to harmless plain text.
 
-Pure functions, no connection: an upstream's words are data, and these make them safe to show.
+Pure functions, no connection.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from mcp_types import (
@@ -15,11 +16,17 @@ from mcp_types import (
     ResourceLink,
     TextContent,
     TextResourceContents,
+    Tool,
+    ToolAnnotations,
 )
+
+from planner.tools import Safety, ToolSpec
+from server.config import ToolSettings, UpstreamSettings
 
 LONGEST_TEXT = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
 
+_TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
@@ -87,6 +94,59 @@ def _placeholder(mime_type: str | None, base64: str) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def is_sendable(arguments: Mapping[str, Any]) -> bool:
+    """Whether these are JSON in UTF-8. What is not would break the connection on its way out."""
+    try:
+        _json(arguments).encode()
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
+    """The tool as the operator wants it seen, under its bare name; None if it is not to exist."""
+    denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
+    allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
+    if denied or not allowed or not _TOOL_NAME.fullmatch(tool.name):
+        return None
+    chosen = settings.tools.get(tool.name, ToolSettings())
+    description = chosen.description or clean(tool.description or "")
+    schema = cleaned(tool.input_schema)
+    if settings.lines_from == 0:
+        description = description.replace("0-based line", "1-based line")
+        schema = one_based_schema(schema)
+    required = schema.get("required", [])
+    gone = chosen.arguments.keys() | (set(chosen.hide) - set(required))
+    properties = {k: v for k, v in schema.get("properties", {}).items() if k not in gone}
+    schema = {**schema, "properties": properties}
+    if required:
+        schema["required"] = [name for name in required if name not in gone]
+    return ToolSpec(
+        name=tool.name,
+        upstream=upstream,
+        description=description,
+        input_schema=schema,
+        safety=chosen.safety or safety_of(tool.annotations, settings.trust_annotations),
+        priority=settings.priority if chosen.priority is None else chosen.priority,
+        fast_arguments=chosen.fast_arguments,
+    )
+
+
+def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
+    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst.
+
+    A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
+    elsewhere, as both of Context7's tools do, and changes nothing there.
+    """
+    if annotations is None or not trusted:
+        return Safety.DESTRUCTIVE
+    if annotations.read_only_hint:
+        return Safety.READ_ONLY
+    if annotations.read_only_hint is False and annotations.destructive_hint is False:
+        return Safety.WRITE
+    return Safety.DESTRUCTIVE
 
 
 # Lines counted from 0, as Serena 2.1 does (its TextLine.format_line and body_location).

@@ -11,8 +11,6 @@ import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,7 +26,7 @@ from mcp import MCPError
 from platformdirs import user_cache_path
 from rapidfuzz import process
 
-from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import toolresults
 from server.config import HIDDEN, Settings, ToolSettings, UpstreamSettings
 
@@ -66,7 +64,6 @@ BASE_ENVIRONMENT = re.compile(
 for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
 
 _MARK = "PLANLOOM_UPSTREAM"
-_TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _LOG_BYTES = 1_000_000
 _TOKEN_LENGTH = 16
 
@@ -94,37 +91,40 @@ class UpstreamPool:
             for name, upstream in settings.upstreams.items()
         }
         self._tasks = anyio.create_task_group()
+        self._running = anyio.CancelScope()
         self._seen: list[object] = []
         self._catalogue: dict[str, ToolSpec] = {}
-        self._closed = False
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
-        for upstream in self._upstreams.values():
-            if upstream.state != DISABLED:
-                self._tasks.start_soon(upstream.run)
+        self._tasks.start_soon(self._run)
         return self
+
+    async def _run(self) -> None:
+        with self._running:  # not the task group's scope: closing is not to cancel who closes
+            async with anyio.create_task_group() as upstreams:
+                for upstream in self._upstreams.values():
+                    if upstream.state != DISABLED:
+                        upstreams.start_soon(upstream.run)
 
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         await self.aclose()
-        return await self._tasks.__aexit__(exc_type, exc, traceback)
+        # Without the exception, which would come out wrapped in a group.
+        await self._tasks.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
         """End every upstream within about five seconds, from any task. Calls in flight return an
         error; later calls do too."""
-        if self._closed:
-            return
-        self._closed = True
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
                 for upstream in self._upstreams.values():
                     closing.start_soon(upstream.aclose)
-                self._tasks.cancel_scope.cancel()
+                self._running.cancel()
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
@@ -181,7 +181,7 @@ class UpstreamPool:
         return self._catalogue
 
     def _named(self) -> dict[str, ToolSpec]:
-        specs = [tool.spec for up in self._upstreams.values() for tool in up.tools.values()]
+        specs = [spec for upstream in self._upstreams.values() for spec in upstream.tools.values()]
         specs.sort(key=lambda spec: -spec.priority)  # stable: the upstreams' order stays
         named: dict[str, ToolSpec] = {}
         for spec in specs:
@@ -194,14 +194,6 @@ class UpstreamPool:
         return named
 
 
-@dataclass(frozen=True)
-class _Tool:
-    """A tool under the name its upstream gives it, with what the operator says of it."""
-
-    spec: ToolSpec
-    settings: ToolSettings
-
-
 class _Upstream:
     """One upstream: its state, its tools as last listed, and the client in use."""
 
@@ -211,7 +203,7 @@ class _Upstream:
         self.name = name
         self.settings = settings
         self.state = STARTING if settings.enabled else DISABLED
-        self.tools: dict[str, _Tool] = {}
+        self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: what a model was told exists does not come and go."""
         self.changed = anyio.Event()
         self._environ, self._cache_dir = environ, cache_dir
@@ -230,7 +222,13 @@ class _Upstream:
         delay = FIRST_DELAY_S
         async with anyio.create_task_group() as disposals:
             while True:
-                generation = _Generation(self.name, self.settings, self._environ, self._cache_dir)
+                try:
+                    generation = _Generation(
+                        self.name, self.settings, self._environ, self._cache_dir
+                    )
+                except (OSError, ValueError) as error:  # no log file, no URL: trying is no use
+                    self._become(FAILED, self._scrub(str(error)))
+                    return
                 self._generation = generation
                 self._become(STARTING)
                 self._was_ready = await self._start(generation)
@@ -260,29 +258,31 @@ class _Upstream:
         generation = await self._up()
         if generation is None:
             outcome, text = Outcome.ERROR, f"{self.name} is {self.state}: {self._error}"
-        elif tool := self.tools.get(name):
-            outcome, text = await self._call(generation, tool, arguments)
-        else:
+        elif name not in self.tools:
             outcome, text = Outcome.ERROR, f"{self.name} no longer has the tool {name}."
+        else:
+            outcome, text = await self._call(generation, name, arguments)
         return ToolResult(outcome=outcome, text=text, seconds=anyio.current_time() - started)
 
     async def _call(
-        self, generation: "_Generation", tool: _Tool, arguments: Mapping[str, Any]
+        self, generation: "_Generation", name: str, arguments: Mapping[str, Any]
     ) -> tuple[Outcome, str]:
         limit = self.settings.call_timeout_s
+        tool = self.settings.tools.get(name, ToolSettings())
         if self.settings.lines_from == 0:
             arguments = toolresults.lines_from_zero(arguments)
+        arguments = {**arguments, **tool.arguments}
+        if not toolresults.is_sendable(arguments):
+            return Outcome.ERROR, "The arguments are not JSON that can be sent; write them anew."
         with anyio.CancelScope(deadline=anyio.current_time() + limit + HANG_S) as scope:
             generation.calls.add(scope)
             try:
-                result = await generation.client.call_tool_mcp(
-                    tool.spec.name, {**arguments, **tool.settings.arguments}, timeout=limit
-                )
+                result = await generation.client.call_tool_mcp(name, arguments, timeout=limit)
                 generation.timeouts = 0
                 return self._read(result, tool)
             except MCPError as error:
                 if error.error.code == mcp_types.REQUEST_TIMEOUT:
-                    return self._timed_out(generation, tool)
+                    return self._timed_out(generation, name)
                 if generation.survives(error):
                     return Outcome.ERROR, self._scrub(f"{self.name} refused the call: {error}")
                 self._lose(generation, str(error))
@@ -293,19 +293,19 @@ class _Upstream:
             finally:
                 generation.calls.discard(scope)
         if scope.cancelled_caught and not generation.lost:
-            return self._timed_out(generation, tool)
-        return Outcome.ERROR, f"{self.name} was lost during {tool.spec.name}: {self._error}"
+            return self._timed_out(generation, name)
+        return Outcome.ERROR, f"{self.name} was lost during {name}: {self._error}"
 
-    def _timed_out(self, generation: "_Generation", tool: _Tool) -> tuple[Outcome, str]:
+    def _timed_out(self, generation: "_Generation", name: str) -> tuple[Outcome, str]:
         generation.timeouts += 1
         if generation.timeouts >= HANGS:
             self._lose(generation, f"{HANGS} calls in a row ran out of time")
         limit = f"{self.settings.call_timeout_s:g} s"
-        return Outcome.TIMEOUT, f"{tool.spec.name} did not end within {limit}; ask it for less."
+        return Outcome.TIMEOUT, f"{name} did not end within {limit}; ask it for less."
 
-    def _read(self, result: mcp_types.CallToolResult, tool: _Tool) -> tuple[Outcome, str]:
+    def _read(self, result: mcp_types.CallToolResult, tool: ToolSettings) -> tuple[Outcome, str]:
         text = toolresults.content_text(result.content, result.structured_content)
-        if self.settings.lines_from == 0 and not tool.settings.verbatim:
+        if self.settings.lines_from == 0 and not tool.verbatim:
             text = toolresults.lines_from_one(text)
         text = toolresults.cut(toolresults.clean(text))
         for secret in self.settings.secrets:
@@ -348,7 +348,7 @@ class _Upstream:
             generation.news = anyio.Event()
             if generation.stale and not generation.lost:
                 generation.stale = False
-                with suppress(MCPError, RuntimeError, OSError, TimeoutError):
+                with suppress(Exception):  # the list as it was is better than none
                     with anyio.fail_after(self.settings.call_timeout_s):
                         await self._list_tools(generation)
             if not generation.lost and not generation.alive():
@@ -356,39 +356,8 @@ class _Upstream:
 
     async def _list_tools(self, generation: "_Generation") -> None:
         listed = await generation.client.list_tools()
-        specs = {tool.name: self._tool(tool) for tool in sorted(listed, key=lambda t: t.name)}
-        self.tools = {name: tool for name, tool in specs.items() if self._exists(name)}
-
-    def _exists(self, name: str) -> bool:
-        allowed, denied = (
-            any(fnmatchcase(name, pattern) for pattern in patterns)
-            for patterns in (self.settings.allow, self.settings.deny)
-        )
-        return bool(allowed and not denied and _TOOL_NAME.fullmatch(name))
-
-    def _tool(self, tool: mcp_types.Tool) -> _Tool:
-        settings = self.settings.tools.get(tool.name, ToolSettings())
-        schema = toolresults.cleaned(tool.input_schema)
-        description = settings.description or toolresults.clean(tool.description or "")
-        if self.settings.lines_from == 0:
-            schema = toolresults.one_based_schema(schema)
-            description = description.replace("0-based line", "1-based line")
-        required = schema.get("required") or []
-        gone = settings.arguments.keys() | (set(settings.hide) - set(required))
-        properties = {k: v for k, v in schema.get("properties", {}).items() if k not in gone}
-        schema = {**schema, "properties": properties}
-        if required:
-            schema["required"] = [name for name in required if name not in gone]
-        spec = ToolSpec(
-            name=tool.name,
-            upstream=self.name,
-            description=description,
-            input_schema=schema,
-            safety=settings.safety or safety_of(tool.annotations, self.settings.trust_annotations),
-            priority=self.settings.priority if settings.priority is None else settings.priority,
-            fast_arguments=settings.fast_arguments,
-        )
-        return _Tool(spec, settings)
+        specs = (toolresults.tool_spec(tool, self.name, self.settings) for tool in listed)
+        self.tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
 
     def _lose(self, generation: "_Generation", why: str) -> None:
         """The generation is of no more use: its calls end now and a new one will be started."""
@@ -558,7 +527,8 @@ class _Generation:
 
     def log_tail(self, lines: int = 5) -> str:
         """The last lines this generation wrote to its standard error."""
-        with self._log.open("rb") as stream:
+        text = ""
+        with suppress(OSError), self._log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(self._log_start, end - 4000))
             text = stream.read().decode("utf-8", "replace")
@@ -581,18 +551,3 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     scripts = str(Path(sys.executable).parent)
     path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
     return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}
-
-
-def safety_of(annotations: mcp_types.ToolAnnotations | None, trusted: bool) -> Safety:
-    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst.
-
-    A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
-    elsewhere, as both of Context7's tools do, and changes nothing there.
-    """
-    if annotations is None or not trusted:
-        return Safety.DESTRUCTIVE
-    if annotations.read_only_hint:
-        return Safety.READ_ONLY
-    if annotations.destructive_hint is False and annotations.read_only_hint is False:
-        return Safety.WRITE
-    return Safety.DESTRUCTIVE

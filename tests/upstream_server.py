@@ -1,4 +1,4 @@
-"""A small real MCP server for the tests: `python tests/upstream_server.py [--folder DIR] [--mode M]`.
+"""A small real MCP server for tests: `python tests/upstream_server.py [--folder DIR] [--mode M]`.
 
 Tools over a folder (lines from 1), and tools and modes that do what upstreams do at their worst.
 """
@@ -22,6 +22,7 @@ from mcp_types import (
     ResourceLink,
     TextContent,
     TextResourceContents,
+    ToolListChangedNotification,
 )
 
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False}
@@ -143,8 +144,6 @@ def build_server(folder: Path) -> FastMCP:
         def grown() -> str:
             """New."""
             return "grown"
-
-        from mcp_types import ToolListChangedNotification
 
         await ctx.send_notification(ToolListChangedNotification())
         return "a tool was added"

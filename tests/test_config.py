@@ -1,0 +1,281 @@
+"""Settings: where they come from, what a wrong file is told, and that secrets stay secret."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.errors import ConfigError
+from server.config import Expanded, expand, load_settings, shipped_file
+
+SECRET = "s3cret-value-of-the-environment"
+
+
+@pytest.fixture(autouse=True)
+def own_config_dir(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """An empty configuration directory, whatever the machine's user has."""
+    directory = tmp_path_factory.mktemp("config")
+    monkeypatch.setattr("server.config.user_config_path", lambda name: directory / name)
+    return directory / "planloom"
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "upstreams.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+# Where settings come from
+
+
+def test_defaults(tmp_path: Path) -> None:
+    settings = load_settings(written(tmp_path, ""), tmp_path, {})
+    assert settings.models.fast == "qwen2.5-coder:0.5b"
+    assert settings.models.full == "qwen2.5-coder:1.5b"
+    assert (settings.models.backend, settings.models.num_ctx) == ("auto", 8192)
+    assert settings.project == tmp_path
+    assert settings.upstreams == {}
+
+
+def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "models: {fast: file, full: file, backend: embedded, num_ctx: 4096}")
+    environ = {
+        "PLANLOOM_FAST_MODEL": "env",
+        "PLANLOOM_FULL_MODEL": "env",
+        "PLANLOOM_BACKEND": "",
+        "OLLAMA_HOST": "127.0.0.1:1",
+        "PLANLOOM_PROJECT": str(tmp_path),
+    }
+    settings = load_settings(file, None, environ, {"full": "argument", "fast": None})
+    models = settings.models
+    assert (models.full, models.fast, models.backend) == ("argument", "env", "embedded")
+    assert (models.num_ctx, models.host) == (4096, "127.0.0.1:1")
+    assert settings.project == tmp_path
+    other = tmp_path / "other"
+    other.mkdir()
+    assert load_settings(file, other, environ).project == other
+
+
+def test_the_file_is_argument_then_environment_then_user_then_shipped(
+    tmp_path: Path, own_config_dir: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    written(project, "upstreams: {evil: {command: rm}}")
+    assert load_settings(None, project, {}).source == shipped_file()
+    own_config_dir.mkdir()
+    own = written(own_config_dir, "")
+    assert load_settings(None, project, {}).source == own
+    named = written(tmp_path, "")
+    assert load_settings(None, project, {"PLANLOOM_UPSTREAMS": str(named)}).source == named
+    argument = tmp_path / "argument.yaml"
+    argument.write_text("")
+    environ = {"PLANLOOM_UPSTREAMS": str(named)}
+    assert load_settings(argument, project, environ).source == argument
+
+
+def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> None:
+    settings = load_settings(shipped_file(), tmp_path, {})
+    serena, context7 = settings.upstreams["serena"], settings.upstreams["context7"]
+    assert serena.command
+    assert serena.command.get_secret_value() == sys.executable
+    # Without -P, `python -m` would import a package named `server` from where it is started.
+    assert [arg.get_secret_value() for arg in serena.args][:3] == ["-P", "-m", "server.serena"]
+    assert serena.args[-1].get_secret_value() == str(tmp_path)
+    assert context7.env == {}
+    for upstream in settings.upstreams.values():
+        assert all(len(tool.description or "") <= 140 for tool in upstream.tools.values())
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("upstreams: [", "1: this is not YAML: "),
+        ("a: \x01", "1: this is not YAML: it holds a character YAML does not allow"),
+        ("a: &x {b: *x}", "1: an alias holds itself; write it out"),
+        ("? [1]\n: 2", "1: this is not YAML: found unhashable key; mend that line"),
+        ("- 1", "1: (top level): should be a map; write `key: value` lines below it"),
+        ("modls: {}", "1: modls: unknown key `modls`; did you mean `models`?"),
+        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, upstreams"),
+        ("models:\n  num_ctx: 5", "2: models.num_ctx: should be greater than or equal to 512"),
+        ("models:\n  full: a\n  full: b", "3: models.full: the key stands twice; remove one"),
+        ("upstreams:\n  a b: {command: x}", "2: upstreams.a b: is no name for an upstream"),
+        ("upstreams:\n  a:", "2: upstreams.a: should be a map"),
+        ("upstreams:\n  a: {}", "2: upstreams.a: has no `command` and no `url`; give exactly one"),
+        (
+            "upstreams:\n  a: {command: x, url: y}",
+            "2: upstreams.a: has both `command` and `url`; give exactly one",
+        ),
+        (
+            "upstreams:\n  a: {url: y, env: {A: b}}",
+            "2: upstreams.a: `env` means nothing beside `url`; remove it",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    args: [ok, 8080]",
+            "4: upstreams.a.args.1: should be text; put the value in quotes",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    enabeld: false",
+            "4: upstreams.a.enabeld: unknown key `enabeld`; did you mean `enabled`?",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    tools:\n      t: {saftey: write}",
+            "5: upstreams.a.tools.t.saftey: unknown key `saftey`; did you mean `safety`?",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    listing: {arguments: {}}",
+            "4: upstreams.a.listing: `tool` is missing; add it",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    start_timeout_s: 0",
+            "4: upstreams.a.start_timeout_s: should be greater than 0; correct the value",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    error_texts: ['(']",
+            "4: upstreams.a.error_texts.0: is no regular expression",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    env:\n      KEY: ${NOPE}",
+            "5: upstreams.a.env.KEY: the variable NOPE is not set; set it, or write ${NOPE:-",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x ${",
+            "3: upstreams.a.command: a `${` has no name or no `}`; write ${NAME}, or $$",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_line_key_and_mend(tmp_path: Path, text: str, problem: str) -> None:
+    file = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, tmp_path, {})
+    assert str(caught.value).startswith(f"{file}:{problem}")
+
+
+def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    file = written(tmp_path, "upstreams:\n  a: {}\n  b: {command: 3}\nx: 1\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, tmp_path, {})
+    assert [line.split(":")[1] for line in str(caught.value).splitlines()] == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "problem"),
+    [
+        ({"PLANLOOM_BACKEND": "cloud"}, "PLANLOOM_BACKEND: should be 'auto', 'ollama' or"),
+        ({"PLANLOOM_PROJECT": "/no/such/folder"}, "PLANLOOM_PROJECT: /no/such/folder is not a"),
+        ({"PLANLOOM_UPSTREAMS": "/no/such.yaml"}, "/no/such.yaml: cannot be read: No such file"),
+    ],
+)
+def test_a_wrong_variable_is_named(environ: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, None, environ)
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "upstreams.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="cannot be read: it is not UTF-8 text"):
+        load_settings(file, tmp_path, {})
+
+
+def test_merged_keys_are_not_duplicates(tmp_path: Path) -> None:
+    text = "upstreams:\n  a: &a {command: x, priority: 1}\n  b: {<<: *a, command: y}\n"
+    settings = load_settings(written(tmp_path, text), tmp_path, {})
+    assert settings.upstreams["b"].priority == 1
+
+
+# Variables and secrets
+
+SECRETIVE = """
+upstreams:
+  local:
+    command: ${PLANLOOM_PYTHON}
+    args: ["--token=${TOKEN}", "${PLANLOOM_PROJECT}", "${LEVEL:-high}", "$$HOME"]
+    cwd: /srv/${TOKEN}
+    env: {KEY: "${TOKEN}", NONE: "${NOTHING:-}", ROOT: "${PLANLOOM_PROJECT}", PLAIN: written-here}
+  remote:
+    url: https://example.invalid/${TOKEN}
+    headers: {Authorization: "Bearer ${TOKEN}", X-None: "${NOTHING:-}"}
+"""
+
+
+def test_variables_are_filled_in_and_shown_nowhere(tmp_path: Path) -> None:
+    settings = load_settings(written(tmp_path, SECRETIVE), tmp_path, {"TOKEN": SECRET})
+    local, remote = settings.upstreams["local"], settings.upstreams["remote"]
+    assert [arg.get_secret_value() for arg in local.args] == [
+        f"--token={SECRET}",
+        str(tmp_path),
+        "high",
+        "$HOME",
+    ]
+    assert str(local.args[0]) == "--token=***"
+    assert {name: value.get_secret_value() for name, value in local.env.items()} == {
+        "KEY": SECRET,
+        "ROOT": str(tmp_path),
+        "PLAIN": "written-here",
+    }
+    assert remote.headers["Authorization"].get_secret_value() == f"Bearer {SECRET}"
+    assert remote.headers.keys() == {"Authorization"}
+    assert local.secrets == {SECRET, "written-here"}
+    assert remote.secrets == {SECRET, f"Bearer {SECRET}"}
+    shown = f"{settings!r} {settings} {settings.model_dump_json()} {settings.model_dump()}"
+    assert SECRET not in shown
+    assert "written-here" not in shown
+
+
+@pytest.mark.parametrize(
+    "wrong", ["start_timeout_s: ${TOKEN}", "tols: {}", "listing: {}", "headers: {a: b}"]
+)
+def test_no_error_holds_a_secret(tmp_path: Path, wrong: str) -> None:
+    text = SECRETIVE.replace("  remote:", f"    {wrong}\n  remote:")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(written(tmp_path, text), tmp_path, {"TOKEN": SECRET})
+    assert SECRET not in repr(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@given(st.text())
+def test_a_doubled_dollar_is_one_dollar(text: str) -> None:
+    assert expand(text.replace("$", "$$"), {}).get_secret_value() == text
+
+
+@given(st.text().filter(lambda text: "${" not in text and "$$" not in text))
+def test_text_without_a_variable_stays(text: str) -> None:
+    expanded = expand(text, {})
+    assert (expanded.get_secret_value(), str(expanded)) == (text, text)
+    assert not expanded.secrets
+
+
+@given(st.text("abc$", max_size=8), st.text(min_size=1), st.text("xyz", max_size=8))
+def test_a_value_is_taken_as_it_is_and_hidden(before: str, value: str, after: str) -> None:
+    expanded = expand(before.replace("$", "$$") + "${NAME}" + after, {"NAME": value})
+    assert expanded.get_secret_value() == before + value + after
+    assert str(expanded) == f"{before}***{after}"
+    assert expanded.secrets == {value}
+
+
+@given(st.text("abc$:-", max_size=8), st.sampled_from([{}, {"NAME": ""}]))
+def test_a_default_stands_in_for_an_unset_or_empty_variable(
+    default: str, variables: dict[str, str]
+) -> None:
+    assert expand(f"${{NAME:-{default}}}", variables).get_secret_value() == default
+
+
+def test_unset_and_broken_variables_raise() -> None:
+    with pytest.raises(KeyError, match="NAME"):
+        expand("${NAME}", {})
+    with pytest.raises(ValueError, match="has no name"):
+        expand("${NAME", {})
+
+
+def test_a_plain_text_made_expanded_is_hidden() -> None:
+    assert str(Expanded(SECRET)) == "***"
