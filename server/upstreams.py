@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 import mcp_types
 import psutil
+from anyio.abc import TaskGroup
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import ClientTransport, StdioTransport, StreamableHttpTransport
@@ -90,22 +91,23 @@ class UpstreamPool:
             name: _Upstream(name, upstream, environ, cache_dir)
             for name, upstream in settings.upstreams.items()
         }
-        self._tasks = anyio.create_task_group()
-        self._running = anyio.CancelScope()
+        self._tasks: TaskGroup
+        self._closing = anyio.Event()
         self._seen: list[object] = []
         self._catalogue: dict[str, ToolSpec] = {}
 
     async def __aenter__(self) -> Self:
-        await self._tasks.__aenter__()
+        self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._run)
         return self
 
     async def _run(self) -> None:
-        with self._running:  # not the task group's scope: closing is not to cancel who closes
-            async with anyio.create_task_group() as upstreams:
-                for upstream in self._upstreams.values():
-                    if upstream.state != DISABLED:
-                        upstreams.start_soon(upstream.run)
+        async with anyio.create_task_group() as upstreams:
+            for upstream in self._upstreams.values():
+                if upstream.state != DISABLED:
+                    upstreams.start_soon(upstream.run)
+            await self._closing.wait()
+            upstreams.cancel_scope.cancel()
 
     async def __aexit__(
         self,
@@ -124,7 +126,7 @@ class UpstreamPool:
             async with anyio.create_task_group() as closing:
                 for upstream in self._upstreams.values():
                     closing.start_soon(upstream.aclose)
-                self._running.cancel()
+                self._closing.set()
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
@@ -174,9 +176,7 @@ class UpstreamPool:
     def _specs(self) -> dict[str, ToolSpec]:
         """The tools by their names in the pool, in the order of `tools()`."""
         seen: list[object] = [upstream.tools for upstream in self._upstreams.values()]
-        if len(seen) != len(self._seen) or any(
-            a is not b for a, b in zip(seen, self._seen, strict=True)
-        ):
+        if [id(tools) for tools in seen] != [id(tools) for tools in self._seen]:
             self._seen, self._catalogue = seen, self._named()
         return self._catalogue
 
@@ -207,7 +207,7 @@ class _Upstream:
         """Kept while the upstream is down: what a model was told exists does not come and go."""
         self.changed = anyio.Event()
         self._environ, self._cache_dir = environ, cache_dir
-        self._error: str | None = None
+        self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
         self._generation: _Generation | None = None
         self._wanted = anyio.Event()
         self._was_ready = False
@@ -333,12 +333,21 @@ class _Upstream:
                 await generation.connect()
                 await self._list_tools(generation)
         except Exception as error:  # noqa: BLE001  whatever a transport raises, the others go on
-            late = isinstance(error, TimeoutError) or "Failed to initialize" in str(error)
-            limit = f"it did not answer within {self.settings.start_timeout_s:g} s"
-            why = f"{limit}; raise start_timeout_s" if late else str(error) or type(error).__name__
-            self._lose(generation, why)
+            self._lose(generation, self._why_not_started(error))
             return False
         return True
+
+    def _why_not_started(self, error: Exception) -> str:
+        why = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError) or "Failed to initialize" in why:
+            limit = f"{self.settings.start_timeout_s:g} s"
+            return f"it did not answer within {limit}; raise `start_timeout_s`"
+        if isinstance(cause := error.__cause__, OSError) and cause.filename:
+            where = "install it, or correct `command` or `cwd`"
+            return f"{cause.filename}: {cause.strerror}; {where}"
+        if self.settings.url:
+            return f"{why}; see that {self.settings.url} is up and takes the `headers`"
+        return f"it ended while it started ({why}); see its log"
 
     async def _watch(self, generation: "_Generation") -> None:
         """Until the generation is lost: look at its process, list its tools when they change."""
@@ -363,11 +372,13 @@ class _Upstream:
         """The generation is of no more use: its calls end now and a new one will be started."""
         if not generation.lost and self.state != CLOSED:
             tail = generation.log_tail()
-            said = f"\nIts last words:\n{tail}" if tail else ""
+            said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
             self._become(FAILED, self._scrub(toolresults.clean(why) + said))
         generation.lose()
 
     def _become(self, state: str, error: str | None = None) -> None:
+        if self.state == CLOSED:
+            return  # for good, whatever is still under way
         self.state, self._error = state, error
         self.changed.set()
         self.changed = anyio.Event()
@@ -414,8 +425,8 @@ class _Generation:
         """Calls in a row that ran out of time."""
         self._mark = uuid.uuid4().hex
         self._process: psutil.Process | None = None
-        self._log = _log_file(cache_dir, name)
-        self._log_start = self._log.stat().st_size
+        self.log = _log_file(cache_dir, name)
+        self._log_start = self.log.stat().st_size
         self._disposed: anyio.Event | None = None
         if settings.url:
             headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
@@ -446,7 +457,7 @@ class _Generation:
             env=env | {_MARK: self._mark},
             cwd=settings.cwd.get_secret_value() if settings.cwd else str(nowhere),
             keep_alive=False,
-            log_file=self._log,
+            log_file=self.log,
         )
 
     async def connect(self) -> None:
@@ -528,7 +539,7 @@ class _Generation:
     def log_tail(self, lines: int = 5) -> str:
         """The last lines this generation wrote to its standard error."""
         text = ""
-        with suppress(OSError), self._log.open("rb") as stream:
+        with suppress(OSError), self.log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(self._log_start, end - 4000))
             text = stream.read().decode("utf-8", "replace")
