@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -469,11 +470,7 @@ class _Generation:
 
     def alive(self) -> bool:
         """False once the process is known to have ended; over HTTP only a call can tell."""
-        if self._process is None:
-            return True
-        with suppress(psutil.Error):
-            return self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
-        return False
+        return self._process is None or _runs(self._process)
 
     def survives(self, error: MCPError) -> bool:
         """Whether the client can be used after this protocol error."""
@@ -523,9 +520,13 @@ class _Generation:
         return []
 
     def _kill(self, family: list[psutil.Process]) -> None:
-        for member in {*family, *self._marked(psutil.process_iter())}:
+        family = [*family, *self._marked(psutil.process_iter())]
+        for member in family:
             with suppress(psutil.Error):
                 member.kill()
+        deadline = time.monotonic() + KILL_S
+        while any(map(_runs, family)) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def _marked(self, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
         """Those that inherited this generation's mark in their environment."""
@@ -544,6 +545,12 @@ class _Generation:
             stream.seek(max(self._log_start, end - 4000))
             text = stream.read().decode("utf-8", "replace")
         return "\n".join(toolresults.clean(text).strip().splitlines()[-lines:])
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _log_file(cache_dir: Path, name: str) -> Path:
