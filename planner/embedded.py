@@ -117,9 +117,9 @@ class EmbeddedModel:
 
     `weights` is a GGUF file, or a function that fetches one when the worker first starts (see
     `planner.weights.fetch`). `context_tokens` is the window for prompt and reply together; it takes
-    about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` is for reading the prompt, by
-    default the physical cores this process may use; the reply is written by one less. `command`
-    starts the worker.
+    about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` read the prompt, by default
+    as many as the physical cores this process may use; one less writes the reply. `command` starts
+    the worker.
     """
 
     def __init__(
