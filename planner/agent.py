@@ -1,6 +1,7 @@
 """The planning agent: from a request to an answer, by the protocol of seeds/000 and 001.
 
-    gather:    the fast model selects a tool, a model writes its arguments, the tool is called
+    gather:    code looks up the names in the request; where that finds nothing, the fast model
+               selects a tool, a model writes its arguments, the tool is called
     plan:      the full model sees the result, and concludes or makes a plan
     iterate:   arguments, call, and one decision: conclude, stay in the step, or move on
     conclude:  the last iteration has to; a run never ends without an answer
@@ -8,6 +9,7 @@
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from planner import guards, protocol, schemas
+from planner import context, guards, protocol, schemas
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply, ModelError, RequestError
 from planner.events import (
@@ -37,11 +39,11 @@ from planner.events import (
     ToolSelected,
 )
 from planner.models import ChatModel, Message, Models
-from planner.prompts import Prompts
+from planner.prompts import Prompts, compact
 from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay
 from planner.schemas import Schema
 from planner.state import RunState
-from planner.tools import Outcome, Safety, ToolPool, ToolSpec
+from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec
 
 T = TypeVar("T")
 
@@ -49,6 +51,8 @@ RESULT_CHARACTERS = 1800
 """Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
 SMALLEST_RESULT_CHARACTERS = 200
 DECISION_TOKENS = 700
+MOST_NAMES = 4
+"""Of the request's names, looked up at the start."""
 CONCLUSION_SHARE = 0.2
 """Of the run's seconds, kept back for the conclusion."""
 CONCLUSION_SECONDS = 60.0
@@ -147,11 +151,13 @@ class _Run:
         return decision
 
     async def gather(self) -> bool:
-        """The first tool call; False when the model needs none."""
+        """The first facts; False when there are none and the model needs none."""
+        if self.request.tool is None and await self.look_up_names():
+            return True
         tool = self.request.tool or await self.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
-            return False
+            return bool(self.state.iterations)
         await self.call_tool(tool, self.request.prompt, self.request.arguments)
         if self.request.goal == "answer":
             self.hold_limits()
@@ -241,6 +247,30 @@ class _Run:
 
     # What the models are asked.
 
+    async def look_up_names(self) -> bool:
+        """Where the names in the request stand in the project: what a person would search first.
+
+        It costs no model call, and gives the models real paths to write. False when there is
+        nothing to look up or nothing was found; then the fast model selects a tool.
+        """
+        tool = next((tool for tool in self.offered if tool.text_argument), None)
+        prompt = self.request.prompt
+        wanted = (context.names(prompt) or context.keywords(prompt))[:MOST_NAMES]
+        if not tool or not tool.text_argument or not wanted:
+            return False
+        pattern = "|".join(re.escape(name) for name in wanted)
+        self.emit(ToolSelected(tool=tool.name, prompt=f"find {', '.join(wanted)}"))
+        await self.execute(tool, {tool.text_argument: pattern})
+        found = self.state.iterations[-1]
+        if found.outcome is not Outcome.SUCCESS or guards.empty(found.result):
+            return False
+        shown = self.prompts.shown_result(self.state, found)
+        if values := context.constants(shown, set(wanted))[:MOST_NAMES]:
+            pattern = rf"\b({'|'.join(values)})\s*(:[^=]+)?= "
+            self.emit(ToolSelected(tool=tool.name, prompt=f"find {', '.join(values)}"))
+            await self.execute(tool, {tool.text_argument: pattern}, only=values)
+        return True
+
     async def select_tool(self) -> str | None:
         if not self.names:
             return None
@@ -273,6 +303,11 @@ class _Run:
             arguments = schemas.coerced(written, tool.input_schema)
             problem = schemas.problem(arguments, tool.input_schema)
             if problem is None:
+                arguments, changes = guards.mended_paths(
+                    arguments, tool, guards.seen_paths(self.state)
+                )
+                for change in changes:
+                    self.emit(GuardTripped(guard="path", message=change))
                 self.emit(ArgumentsWritten(tool=tool.name, arguments=arguments, model=model.name))
                 return arguments
             self.emit(GuardTripped(guard="arguments", message=f"{tool.name}: {problem}"))
@@ -398,14 +433,38 @@ class _Run:
             arguments = written
         else:
             self.emit(ArgumentsWritten(tool=name, arguments=arguments, model=None))
+        return await self.execute(tool, arguments)
+
+    async def execute(
+        self, tool: ToolSpec, arguments: dict[str, Any], only: Sequence[str] = ()
+    ) -> None:
+        """Run an allowed call, unless it was made before; widen it when it comes back empty.
+
+        `only`: keep of the result the lines that define these names.
+        """
         if earlier := guards.repeated(self.state, tool, arguments):
-            message = f"The same call was made before, in iteration {earlier.number}. Its result:"
+            message = (
+                f"This very call was made before, in iteration {earlier.number}; its result stands "
+                "there. Another call is needed, or the conclusion."
+            )
             self.emit(GuardTripped(guard="repeated", message=message))
-            text = f"{message}\n{earlier.result}"
-            return self.returned(name, arguments, Outcome.SUCCESS, text, 0.0)
-        self.emit(ToolCalled(upstream=tool.upstream, tool=name, arguments=arguments))
+            return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
+        self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
         result = await self.pool.call(tool, arguments)
-        return self.returned(name, arguments, result.outcome, result.text, result.seconds)
+        if only:
+            text = context.definitions(context.readable(result.text), only)
+            return self.returned(tool.name, arguments, result.outcome, text, result.seconds)
+        if result.outcome is Outcome.SUCCESS and guards.empty(result.text):
+            for wider in guards.wider(tool, arguments):
+                message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
+                self.emit(GuardTripped(guard="empty", message=message))
+                again = await self.pool.call(tool, wider)
+                if again.outcome is Outcome.SUCCESS and not guards.empty(again.text):
+                    text = f"Nothing for the arguments above. For {compact(wider)}:\n{again.text}"
+                    seconds = result.seconds + again.seconds
+                    result = ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+                    break
+        return self.returned(tool.name, arguments, result.outcome, result.text, result.seconds)
 
     def refuse(self, guard: str, name: str, message: str) -> None:
         self.emit(GuardTripped(guard=guard, message=message))

@@ -31,7 +31,7 @@ DEFAULT_GAP_SECONDS = 300.0
 
 _CONNECT_SECONDS = 5.0
 _PROBE_SECONDS = 2.0
-_KEEP_ALIVE = "30m"
+DEFAULT_KEEP_ALIVE = "30m"
 _NANOSECONDS = 1e9
 
 _WORD = re.compile(r"\b[A-Za-z]+\b")
@@ -115,13 +115,20 @@ class OllamaModel:
     """One model of an Ollama server; a `ChatModel`.
 
     `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
-    together; it belongs to the model for as long as the model is loaded.
+    together; it belongs to the model for as long as the model is loaded. `keep_alive` says how
+    long that is after a call: seconds, or a duration such as `30m`; -1 is for good.
     """
 
     def __init__(
-        self, name: str, client: OllamaClient, *, context_tokens: int = DEFAULT_CONTEXT_TOKENS
+        self,
+        name: str,
+        client: OllamaClient,
+        *,
+        context_tokens: int = DEFAULT_CONTEXT_TOKENS,
+        keep_alive: int | str = DEFAULT_KEEP_ALIVE,
     ) -> None:
         self._name = name
+        self._keep_alive = keep_alive
         self._client = client
         self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
 
@@ -156,7 +163,7 @@ class OllamaModel:
                 for m in messages
             ],
             "options": {**self._options, "num_predict": max_tokens},
-            "keep_alive": _KEEP_ALIVE,
+            "keep_alive": self._keep_alive,
             "truncate": False,
             "shift": False,
             "think": False,

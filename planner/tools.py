@@ -49,6 +49,9 @@ class ToolSpec(BaseModel):
     """Higher is offered earlier and breaks ties between equal names (source: seeds/002)."""
     fast_arguments: bool = False
     """True: the fast model writes this tool's arguments; false: the full model does."""
+    text_argument: str | None = None
+    """The argument that takes a regular expression, if this tool searches the project's text. The
+    planner looks the request's names up with it, and widens empty results."""
 
 
 class ToolResult(BaseModel):

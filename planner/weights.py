@@ -247,6 +247,13 @@ async def fetch(
     )
 
 
+def cached(model: str, cache: Path | None = None) -> Path | None:
+    """Where a model's checked weights are, if they are here; reads no more than a note."""
+    folder = cache or platformdirs.user_cache_path("planloom") / "models"
+    target = folder / f"{model.replace(':', '-')}.gguf"
+    return target if target.is_file() and _note(target).is_file() else None
+
+
 def _silent(done: int, total: int | None) -> None:
     """The progress nobody asked for."""
 

@@ -155,6 +155,9 @@ class ToolSettings(_Frozen):
     """Sent with each call whatever the model wrote, and taken out of the schema it sees."""
     hide: tuple[str, ...] = ()
     """Optional arguments taken out of the schema the model sees."""
+    text_argument: str | None = None
+    """Set for the tool that searches the project's text: the argument that takes a regular
+    expression. The planner looks up the request's names with it."""
     verbatim: bool = False
     """The result is a file's own text: `lines_from` changes nothing in it."""
 

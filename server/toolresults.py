@@ -131,6 +131,7 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
         safety=chosen.safety or safety_of(tool.annotations, settings.trust_annotations),
         priority=settings.priority if chosen.priority is None else chosen.priority,
         fast_arguments=chosen.fast_arguments,
+        text_argument=chosen.text_argument if chosen.text_argument in properties else None,
     )
 
 

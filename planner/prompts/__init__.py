@@ -119,6 +119,8 @@ class Prompts:
         for iteration in finished:
             newest = iteration is finished[-1]
             ask = last_ask if newest and last_ask is not None else self.ask(state, iteration)
+            if iteration.decision is None and not newest:
+                ask = ""  # nothing was asked on it: the next call followed at once
             messages.append(user(self._result(state, iteration, ask)))
             if iteration.decision is not None and not (newest and last_ask is not None):
                 messages.append({"role": "assistant", "content": iteration.decision})

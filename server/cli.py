@@ -1,0 +1,119 @@
+"""The command line: ask, serve, tools, doctor, models."""
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+# Imports of the server wait until a command needs them: FastMCP alone takes a second.
+
+app = typer.Typer(
+    name="planloom",
+    help="A planning agent for small local models, as an MCP server.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Project = Annotated[
+    Path | None,
+    typer.Option("--project", help="The project's folder. Default: PLANLOOM_PROJECT, or here."),
+]
+Upstreams = Annotated[
+    Path | None,
+    typer.Option("--upstreams", help="The upstreams.yaml. Default: PLANLOOM_UPSTREAMS, or yours."),
+]
+
+
+def main() -> None:
+    """The console script. Our own errors are one line; nothing else is expected."""
+    os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
+    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
+    from planner.errors import PlanloomError
+
+    try:
+        app()
+    except PlanloomError as error:
+        typer.echo(f"planloom: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    project: Project = None,
+    upstreams: Upstreams = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    max_iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
+    max_seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
+) -> None:
+    """Answer a question about the project; progress goes to standard error."""
+    from server.terminal import ask_on_terminal
+
+    limits = {"iterations": max_iterations, "seconds": max_seconds}
+    settings = _settings(project, upstreams)
+    sys.exit(_run(ask_on_terminal, settings, question, limits, as_json))
+
+
+@app.command()
+def serve(
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP there, not stdio."),
+    ] = None,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """Run the MCP server: on standard input and output, or over HTTP at /mcp."""
+    from server.serve import serve_http, serve_stdio
+
+    settings = _settings(project, upstreams)
+    if http is None:
+        _run(serve_stdio, settings)
+    else:
+        serve_http(settings, http)
+
+
+@app.command()
+def tools(project: Project = None, upstreams: Upstreams = None) -> None:
+    """Start the upstreams and list their tools, with state, safety class and priority."""
+    from server.terminal import list_tools
+
+    sys.exit(_run(list_tools, _settings(project, upstreams)))
+
+
+@app.command()
+def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
+    """Check models, upstreams and versions; say what is wrong and how to mend it."""
+    from server.doctor import examine
+
+    sys.exit(_run(examine, _settings(project, upstreams)))
+
+
+@app.command()
+def models(project: Project = None, upstreams: Upstreams = None) -> None:
+    """Make the models ready: fetches the embedded ones if they are what will be used."""
+    from server.terminal import prepare_models
+
+    _run(prepare_models, _settings(project, upstreams))
+
+
+def _settings(project: Path | None, upstreams: Path | None) -> Any:
+    from server.config import load_settings
+
+    return load_settings(upstreams, project, os.environ)
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    import anyio
+
+    return anyio.run(function, *arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""`planloom doctor`: what is there, what is wrong, and how to mend it."""
+
+import platform
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from rich.text import Text
+
+from planner.ollama import host_url, probe
+from planner.tools import Safety
+from planner.weights import cached
+from server.backends import EMBEDDED_EXTRA, embedded_installed
+from server.config import ModelSettings, Settings
+from server.engine import START_SECONDS
+from server.terminal import console, output
+from server.upstreams import UpstreamPool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `mend` says what to do when it is not as it should be."""
+
+    what: str
+    detail: str
+    mend: str | None = None
+
+
+async def examine(settings: Settings) -> int:
+    """Print every finding; 1 when something has to be mended."""
+    wrong = 0
+    async for finding in findings(settings):
+        wrong += finding.mend is not None
+        mark, style = ("ok  ", "green") if finding.mend is None else ("FIX ", "red")
+        line = Text.assemble((mark, style), (f"{finding.what}: ", "bold"), finding.detail)
+        output.print(line, soft_wrap=True)
+        if finding.mend:
+            output.print(Text(f"      {finding.mend}"), soft_wrap=True)
+    output.print(Text("Nothing to mend." if not wrong else f"To mend: {wrong}", style="bold"))
+    return 1 if wrong else 0
+
+
+async def findings(settings: Settings) -> AsyncIterator[Finding]:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("fastmcp", "mcp", "ollama"))
+    yield Finding("planloom", f"{version('planloom')} on Python {platform.python_version()}")
+    yield Finding("packages", packages)
+    yield Finding("project", str(settings.project))
+    yield Finding("upstreams file", str(settings.source))
+    async for finding in _models(settings.models):
+        yield finding
+    with console.status("starting the upstreams"):
+        async with UpstreamPool(settings) as pool:
+            await pool.ready(START_SECONDS)
+            states = list(pool.upstreams())
+            tools = list(pool.tools())
+    for upstream in states:
+        mine = [tool for tool in tools if tool.upstream == upstream.name]
+        free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
+        if upstream.state in ("ready", "disabled"):
+            detail = f"{upstream.state}, {len(mine)} tools, {free} of them read-only"
+            yield Finding(f"upstream {upstream.name}", detail)
+        else:
+            why = upstream.error or upstream.state
+            mend = f"Mend it, or set `enabled: false` for {upstream.name} in {settings.source}"
+            yield Finding(f"upstream {upstream.name}", why, mend)
+
+
+async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
+    wanted = sorted({settings.fast, settings.full})
+    if settings.backend in ("auto", "ollama"):
+        server = await probe(settings.host)
+        if server is not None:
+            yield Finding("ollama", f"{server.version} at {server.url}")
+            for name in wanted:
+                if name in server.models or f"{name}:latest" in server.models:
+                    yield Finding(f"model {name}", "there")
+                else:
+                    yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")
+            return
+        mend = "Run: ollama serve (or set OLLAMA_HOST)" if settings.backend == "ollama" else None
+        yield Finding("ollama", f"does not answer at {host_url(settings.host)}", mend)
+        if mend:
+            return
+    if not embedded_installed():
+        yield Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")
+        return
+    yield Finding("embedded models", f"xllamacpp {version('xllamacpp')}")
+    for name in wanted:
+        there = cached(name)
+        detail = str(there) if there else "will be fetched at first use (or: planloom models)"
+        yield Finding(f"weights {name}", detail)

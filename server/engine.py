@@ -1,0 +1,135 @@
+"""The runs in progress. A run belongs to the server; calls, the CLI and tests are views on it."""
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from planner import agent
+from planner.errors import PlanloomError, RequestError
+from planner.events import Event, RunFinished
+from planner.models import Models
+from planner.protocol import RunRequest
+from planner.state import RunState
+from server.upstreams import UpstreamPool
+
+RUNS_KEPT = 200
+"""Finished runs that can still be asked for; the oldest go first."""
+START_SECONDS = 90.0
+"""How long a run waits for slow upstreams before it goes on without them."""
+CANCEL_SECONDS = 5.0
+"""How long `cancel` waits for a run to let go of its model call and its tool call."""
+
+
+class Run:
+    """One run: its events so far, and their fold."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.id = uuid.uuid4().hex[:12]
+        self.request = request
+        self.created = time.time()
+        self.events: list[Event] = []
+        self.state = RunState()
+        self._changed = anyio.Event()
+        self._scope = anyio.CancelScope()
+
+    @property
+    def finished(self) -> bool:
+        return self.state.status != "running"
+
+    def record(self, event: Event) -> None:
+        """Append an event. Never waits, so no follower can hold the run up."""
+        self.events.append(event)
+        self.state.apply(event)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def wait_beyond(self, count: int) -> None:
+        """Wait until there are more than `count` events."""
+        while len(self.events) <= count and not self.finished:
+            await self._changed.wait()
+
+    async def follow(self) -> AsyncIterator[Event]:
+        """Every event from the first to the last, as they come."""
+        seen = 0
+        while True:
+            while seen < len(self.events):
+                yield self.events[seen]
+                seen += 1
+            if self.finished:
+                return
+            await self.wait_beyond(seen)
+
+
+class Engine:
+    """Starts runs in its own task group and keeps them for whoever asks."""
+
+    def __init__(
+        self, models: Callable[[], Awaitable[Models]], pool: UpstreamPool, tasks: TaskGroup
+    ) -> None:
+        self._models = models
+        self.pool = pool
+        self._tasks = tasks
+        self._runs: dict[str, Run] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, models: Callable[[], Awaitable[Models]], pool: UpstreamPool
+    ) -> AsyncIterator[Self]:
+        """An engine whose runs all end with this scope."""
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield cls(models, pool, tasks)
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def start(self, request: RunRequest) -> Run:
+        """Start a run. Raises `ModelUnavailable` when there is no model to run it with."""
+        if not request.prompt.strip():
+            raise RequestError("The prompt is empty. Say what you want to know.")
+        models = await self._models()
+        run = Run(request)
+        self._runs[run.id] = run
+        self._forget_oldest()
+        self._tasks.start_soon(self._drive, run, models)
+        return run
+
+    def get(self, run_id: str) -> Run:
+        """The run of this id. Raises `RequestError` when there is none (any more)."""
+        run = self._runs.get(run_id)
+        if run is None:
+            raise RequestError(
+                f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; the '
+                f"last {RUNS_KEPT} runs of this server are kept."
+            )
+        return run
+
+    async def cancel(self, run: Run) -> None:
+        """End a run: its model call and its tool call are cancelled. Fine when it has ended."""
+        run._scope.cancel()
+        with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+            while not run.finished:
+                await run.wait_beyond(len(run.events))
+
+    async def _drive(self, run: Run, models: Models) -> None:
+        try:
+            with run._scope:
+                await self.pool.ready(START_SECONDS)
+                await agent.run(run.request, models, self.pool, run.record)
+        except PlanloomError as error:
+            run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
+        finally:
+            if not run.finished:
+                found = "; ".join(step.notes for step in run.state.completed_steps if step.notes)
+                answer = f"Cancelled. Found so far: {found}" if found else "Cancelled."
+                run.record(RunFinished(status="cancelled", answer=answer, reason="cancelled"))
+
+    def _forget_oldest(self) -> None:
+        finished = [run_id for run_id, run in self._runs.items() if run.finished]
+        for run_id in finished[: max(0, len(self._runs) - RUNS_KEPT)]:
+            del self._runs[run_id]

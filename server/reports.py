@@ -1,0 +1,243 @@
+"""The report of a run: a pure fold of its events, as structured content and as Markdown."""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from planner.grounding import Evidence, evidence
+from planner.state import Iteration, RunState, Status, Step
+from planner.tools import Outcome, UpstreamStatus
+
+LONGEST_RESULT = 1000
+"""Characters of a tool result in the report (source: seeds/003); the model saw more."""
+
+
+class StepReport(BaseModel):
+    """One step of the plan."""
+
+    number: int
+    objective: str
+    status: Literal["completed", "current", "later"]
+    success: bool | None = Field(default=None, description="Null until the step is completed.")
+    notes: str = ""
+
+
+class ToolCallReport(BaseModel):
+    """One tool call (source: seeds/003, `tool_calls`)."""
+
+    name: str
+    upstream: str | None = Field(description="Null when the call was refused before it went out.")
+    args: dict[str, Any]
+    result: str = Field(description=f"At most {LONGEST_RESULT} characters.")
+    outcome: Outcome | None = Field(description="Null while the call is under way.")
+    execution_time: float = Field(description="Seconds.")
+
+
+class ActionReport(BaseModel):
+    """One iteration (source: seeds/003, `actions`)."""
+
+    iteration: int = Field(description="From 1.")
+    step: int = Field(description="The step it served; 0 is the gathering before the plan.")
+    timestamp: str = Field(description="ISO 8601, UTC.")
+    prompt: str = Field(description="What the tool was to find.")
+    tool_calls: list[ToolCallReport]
+
+
+class ModelCallReport(BaseModel):
+    """One entry of the ledger."""
+
+    role: str
+    model: str
+    prompt_tokens: int
+    cached_tokens: int | None = Field(description="Of the prompt, from the prefix cache, if told.")
+    generated_tokens: int
+    seconds: float
+
+
+class Usage(BaseModel):
+    """What the run cost."""
+
+    seconds: float
+    model_calls: int
+    prompt_tokens: int
+    cached_tokens: int | None = Field(description="Null where the model server does not tell.")
+    generated_tokens: int
+    model_seconds: float
+    tool_calls: int
+    tool_seconds: float
+    calls: list[ModelCallReport]
+
+
+class Report(BaseModel):
+    """Everything about a run, so far or in the end."""
+
+    model_config = ConfigDict(title="Report")
+
+    run_id: str
+    status: Status = Field(
+        description="running: follow it with get_run. answered. partial: a limit or fault cut it "
+        "short. not_found: looked for, honestly not found. failed. cancelled."
+    )
+    answer: str = Field(description="Empty while the run is running.")
+    reason: str | None = Field(default=None, description="Why it ended without a full answer.")
+    objective: str | None = Field(default=None, description="The plan's main objective, if any.")
+    steps: list[StepReport] = []
+    actions: list[ActionReport] = []
+    evidence: list[Evidence] = []
+    guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
+    usage: Usage
+    upstreams: list[UpstreamStatus] = []
+
+
+def report(run_id: str, state: RunState, now: float) -> Report:
+    """Fold a run's state into its report; `now` is the time in seconds since the epoch."""
+    return Report(
+        run_id=run_id,
+        status=state.status,
+        answer=state.answer,
+        reason=state.reason,
+        objective=state.main_objective,
+        steps=_steps(state),
+        actions=[_action(each) for each in state.iterations],
+        evidence=evidence(state),
+        guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
+        usage=_usage(state, now),
+        upstreams=state.started.upstreams if state.started else [],
+    )
+
+
+def _steps(state: RunState) -> list[StepReport]:
+    made = [_step(step) for step in state.steps]
+    later = [
+        StepReport(number=number, objective=objective, status="later")
+        for number, objective in enumerate(state.later_steps, len(made) + 1)
+    ]
+    return made + later
+
+
+def _step(step: Step) -> StepReport:
+    return StepReport(
+        number=step.number,
+        objective=step.objective,
+        status="completed" if step.completed else "current",
+        success=step.success if step.completed else None,
+        notes=step.notes,
+    )
+
+
+def _action(iteration: Iteration) -> ActionReport:
+    result = iteration.result
+    if len(result) > LONGEST_RESULT:
+        result = result[: LONGEST_RESULT - 1] + "…"
+    return ActionReport(
+        iteration=iteration.number,
+        step=iteration.step,
+        timestamp=datetime.fromtimestamp(iteration.started, UTC).isoformat(timespec="milliseconds"),
+        prompt=iteration.prompt,
+        tool_calls=[
+            ToolCallReport(
+                name=iteration.tool,
+                upstream=iteration.upstream,
+                args=iteration.arguments,
+                result=result,
+                outcome=iteration.outcome,
+                execution_time=round(iteration.seconds, 3),
+            )
+        ],
+    )
+
+
+def _usage(state: RunState, now: float) -> Usage:
+    calls = [
+        ModelCallReport(
+            role=call.role,
+            model=call.model,
+            prompt_tokens=call.prompt_tokens,
+            cached_tokens=call.cached_tokens,
+            generated_tokens=call.generated_tokens,
+            seconds=round(call.load_seconds + call.prefill_seconds + call.decode_seconds, 3),
+        )
+        for call in state.ledger
+    ]
+    cached = [call.cached_tokens for call in calls if call.cached_tokens is not None]
+    began = state.started.at if state.started else now
+    sent = [each for each in state.iterations if each.upstream is not None]
+    return Usage(
+        seconds=round((state.finished_at or now) - began, 3),
+        model_calls=len(calls),
+        prompt_tokens=sum(call.prompt_tokens for call in calls),
+        cached_tokens=sum(cached) if cached else None,
+        generated_tokens=sum(call.generated_tokens for call in calls),
+        model_seconds=round(sum(call.seconds for call in calls), 3),
+        tool_calls=len(sent),
+        tool_seconds=round(sum(each.seconds for each in sent), 3),
+        calls=calls,
+    )
+
+
+MARKS = {"completed": "x", "current": "~", "later": " "}
+
+
+def markdown(found: Report) -> str:
+    """The report for a reader: the answer first, then the plan, the evidence and the cost.
+
+    The plan's wording is that of seeds/001.
+    """
+    parts = [_head(found)]
+    if found.objective:
+        bullets = [f"- [{MARKS[step.status]}] {step.objective}" for step in found.steps]
+        lines = [f"A plan has been created where the objective is: {found.objective}", "", *bullets]
+        parts.append("\n".join(lines))
+    notes = [
+        f"{step.number}. {step.objective}{'' if step.success else ' (without success)'}\n"
+        f"   {step.notes}"
+        for step in found.steps
+        if step.status == "completed" and step.notes
+    ]
+    if notes and found.status != "running":
+        parts.append("### Steps\n\n" + "\n".join(notes))
+    if found.evidence:
+        parts.append("### Evidence\n\n" + "\n".join(_evidence(each) for each in found.evidence))
+    down = [each for each in found.upstreams if each.state not in ("ready", "disabled")]
+    if down:
+        problems = "\n".join(f"- {each.name}: {each.error or each.state}" for each in down)
+        parts.append(f"### Not available\n\n{problems}")
+    parts.append(_foot(found))
+    return "\n\n".join(parts)
+
+
+def _head(found: Report) -> str:
+    if found.status == "running":
+        here = next((step for step in found.steps if step.status == "current"), None)
+        doing = f" (step {here.number}: {here.objective})" if here else ""
+        return (
+            f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
+            "cancel_run to end it."
+        )
+    if found.status == "answered":
+        return found.answer
+    reason = f" ({found.reason})" if found.reason and found.reason not in found.answer else ""
+    return f"{found.answer}\n\n_Status: {found.status}{reason}_"
+
+
+def _evidence(each: Evidence) -> str:
+    where = f"step {each.step}" if each.step else "gathering"
+    lines = "\n".join(f"  {line}" for line in each.lines)
+    return f"- {each.tool} (iteration {each.iteration}, {where}):\n\n{_fence(lines)}"
+
+
+def _fence(text: str) -> str:
+    indented = "\n".join(f"      {line}" for line in text.splitlines())
+    return indented or "      (no line)"
+
+
+def _foot(found: Report) -> str:
+    usage = found.usage
+    cached = f", {usage.cached_tokens} cached" if usage.cached_tokens is not None else ""
+    return (
+        f"_Run {found.run_id}: {usage.tool_calls} tool calls ({usage.tool_seconds:.1f} s), "
+        f"{usage.model_calls} model calls ({usage.prompt_tokens} prompt tokens{cached}, "
+        f"{usage.generated_tokens} generated, {usage.model_seconds:.1f} s), "
+        f"{usage.seconds:.1f} s in all_"
+    )

@@ -1,0 +1,124 @@
+"""What the commands show on a terminal: progress on standard error, results on output."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.text import Text
+
+from planner.events import AnswerDelta, RunFinished, StepStarted
+from planner.models import Models
+from planner.protocol import Limits, RunRequest
+from planner.state import RunState
+from server.app import open_parts
+from server.backends import open_models
+from server.config import Settings
+from server.engine import START_SECONDS, Run
+from server.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.reports import markdown, report
+from server.tools import listing_markdown, pool_listing
+
+console = Console(stderr=True, highlight=False)
+output = Console(highlight=False)
+
+
+async def ask_on_terminal(
+    settings: Settings, question: str, limits: dict[str, Any], as_json: bool
+) -> int:
+    """Run a question, showing each event; returns the process's exit status."""
+    request = RunRequest(prompt=question, limits=Limits(**limits))
+    with Downloads() as downloads:
+        async with open_parts(settings, downloads.progress) as parts:
+            run = await parts.engine.start(request)
+            downloads.done()
+            await show(run)
+    found = report(run.id, run.state, time.time())
+    if as_json:
+        sys.stdout.write(found.model_dump_json(indent=2) + "\n")
+    elif output.is_terminal:
+        output.print(Markdown(markdown(found)))
+    else:
+        sys.stdout.write(markdown(found) + "\n")
+    return 0 if found.status in ("answered", "not_found") else 1
+
+
+async def show(run: Run) -> None:
+    """Print every event of a run as a line, and what is being waited for below them."""
+    seen = RunState()
+    began = time.time()
+    with console.status("starting the upstreams") as status:
+        told = 0
+        while True:
+            while told < len(run.events):
+                event = run.events[told]
+                told += 1
+                seen.apply(event)
+                if not isinstance(event, AnswerDelta):
+                    style = "bold" if isinstance(event, StepStarted | RunFinished) else "default"
+                    line = f"{event.at - began:6.1f} s  {message(event, seen)}"
+                    console.print(Text(line, style=style), soft_wrap=True)
+            if run.finished:
+                return
+            quiet = time.time() - (run.events[-1].at if run.events else began)
+            status.update(Text(heartbeat(seen, quiet)))
+            with anyio.move_on_after(1.0 if console.is_terminal else HEARTBEAT_SECONDS):
+                await run.wait_beyond(told)
+
+
+async def list_tools(settings: Settings) -> int:
+    """Print the pool; 1 when an upstream is not ready."""
+    async with open_parts(settings) as parts:
+        with console.status("starting the upstreams"):
+            await parts.pool.ready(START_SECONDS)
+        found = pool_listing(parts.pool)
+    output.print(Markdown(listing_markdown(found))) if output.is_terminal else sys.stdout.write(
+        listing_markdown(found) + "\n"
+    )
+    return 0 if all(each.state in ("ready", "disabled") for each in found.upstreams) else 1
+
+
+async def prepare_models(settings: Settings) -> None:
+    """Open the models once, fetching what is missing."""
+    with Downloads() as downloads:
+        models: Models = await open_models(settings.models, downloads.progress)
+    await models.aclose()
+    console.print(f"Ready: fast {models.fast.name}, full {models.full.name}")
+
+
+class Downloads:
+    """A progress bar for each file being fetched; shows nothing when nothing is."""
+
+    def __init__(self) -> None:
+        self._bars = Progress(
+            TextColumn("fetching {task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=console,
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> "Downloads":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done()
+
+    @property
+    def progress(self) -> Callable[[str, int, int | None], None]:
+        return self._advance
+
+    def _advance(self, name: str, done: int, total: int | None) -> None:
+        if name not in self._tasks:
+            self._bars.start()
+            self._tasks[name] = self._bars.add_task(name, total=total)
+        self._bars.update(self._tasks[name], completed=done, total=total)
+
+    def done(self) -> None:
+        """Leave the terminal to what comes next."""
+        self._bars.stop()

@@ -1,0 +1,348 @@
+"""The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import anyio
+from anyio import get_cancelled_exc_class
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.tools import ToolResult
+from mcp_types import ProgressNotification, ProgressNotificationParams, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from planner.errors import PlanloomError
+from planner.events import Event
+from planner.protocol import Limits, RunRequest
+from planner.state import RunState
+from planner.tools import Safety
+from server.engine import Engine, Run
+from server.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.reports import LONGEST_RESULT, Report, markdown, report
+from server.upstreams import UpstreamPool
+
+WAIT_SECONDS = 45.0
+"""Some hosts cut a call at 60 s whatever is sent."""
+META = "planloom/event"
+"""The key under which a progress notification carries its event, in `_meta`."""
+
+Prompt = Annotated[
+    str,
+    Field(
+        description="The question or task, complete in itself: this agent sees nothing else of "
+        "your conversation. Example: 'In which file and line is parse_url defined?'"
+    ),
+]
+WaitSeconds = Annotated[
+    float,
+    Field(
+        description="Seconds to wait for the answer. After that the report so far comes back with "
+        "status 'running' and a run_id for get_run. Keep it under your own time limit.",
+        ge=0,
+        le=86_400,
+    ),
+]
+Iterations = Annotated[
+    int, Field(description="Most tool calls; the last one has to conclude.", ge=1, le=100)
+]
+Seconds = Annotated[
+    float, Field(description="Most seconds of the whole run, waited for or not.", gt=0, le=86_400)
+]
+ModelTokens = Annotated[
+    int, Field(description="Most tokens, prompts and replies of all model calls.", ge=1000)
+]
+RunId = Annotated[str, Field(description="The run_id of a report.")]
+
+LIMITS = Limits()
+LOOKS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
+)
+
+
+class ToolListing(BaseModel):
+    """One tool of the pool."""
+
+    name: str
+    upstream: str
+    safety: Safety = Field(description="Only read_only tools run without approval.")
+    priority: int
+    description: str
+
+
+class UpstreamListing(BaseModel):
+    """One upstream server and whether it is up."""
+
+    name: str
+    state: str
+    tools: int
+    error: str | None = Field(description="Why it is not ready, and what to do.")
+
+
+class PoolListing(BaseModel):
+    """The pool of tools that the planner works with."""
+
+    upstreams: list[UpstreamListing]
+    tools: list[ToolListing]
+
+
+def engine_of(ctx: Context) -> Engine:
+    engine: Engine = ctx.lifespan_context["engine"]
+    return engine
+
+
+def register(mcp: FastMCP) -> None:
+    """Publish the tools on a server whose lifespan yields `engine` and `pool`."""
+
+    @mcp.tool(
+        title="Plan and answer",
+        annotations=LOOKS,
+        output_schema=Report.model_json_schema(mode="serialization"),
+    )
+    async def plan_and_answer(
+        prompt: Prompt,
+        ctx: Context,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        max_iterations: Iterations = LIMITS.iterations,
+        max_seconds: Seconds = LIMITS.seconds,
+        max_model_tokens: ModelTokens = LIMITS.model_tokens,
+    ) -> ToolResult:
+        """Answer a question about the project (its code, files, libraries) by planning and running
+        read-only tools with small local models. Returns the answer with the plan, the evidence and
+        the cost. Use it instead of many searches and file reads of your own: one call, one answer.
+        """
+        limits = Limits(
+            iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
+        )
+        return await _begin(ctx, RunRequest(prompt=prompt, limits=limits), wait_s)
+
+    @mcp.tool(
+        title="Run one step",
+        annotations=LOOKS,
+        output_schema=Report.model_json_schema(mode="serialization"),
+    )
+    async def run_step(
+        prompt: Prompt,
+        ctx: Context,
+        tool: Annotated[
+            str | None,
+            Field(description="The read-only tool to call (see list_tools); null: let it choose."),
+        ] = None,
+        arguments: Annotated[
+            dict[str, Any] | None,
+            Field(description="The tool's arguments; null: let the model write them."),
+        ] = None,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        max_seconds: Seconds = LIMITS.seconds,
+    ) -> ToolResult:
+        """Make one tool call and say what its result means for the prompt, for a client that plans
+        by itself and wants single steps done.
+        """
+        request = RunRequest(
+            prompt=prompt,
+            goal="step",
+            tool=tool,
+            arguments=arguments,
+            limits=Limits(iterations=1, seconds=max_seconds),
+        )
+        if tool is None and arguments is not None:
+            raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
+        if tool is not None:
+            _known(ctx, tool)
+        return await _begin(ctx, request, wait_s)
+
+    @mcp.tool(
+        title="Make a plan",
+        annotations=LOOKS,
+        output_schema=Report.model_json_schema(mode="serialization"),
+    )
+    async def make_plan(
+        prompt: Prompt,
+        ctx: Context,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        max_seconds: Seconds = LIMITS.seconds,
+    ) -> ToolResult:
+        """Look around once and return a plan for the prompt (objective and steps) without running
+        it.
+        """
+        limits = Limits(seconds=max_seconds)
+        return await _begin(ctx, RunRequest(prompt=prompt, goal="plan", limits=limits), wait_s)
+
+    @mcp.tool(
+        title="Follow a run",
+        annotations=ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+        output_schema=Report.model_json_schema(mode="serialization"),
+    )
+    async def get_run(
+        run_id: RunId, ctx: Context, wait_s: WaitSeconds = WAIT_SECONDS
+    ) -> ToolResult:
+        """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
+        Cancelling this call leaves the run alone.
+        """
+        run = _run(ctx, run_id)
+        await _view(run, ctx, wait_s)
+        return _result(run)
+
+    @mcp.tool(
+        title="Cancel a run",
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+        output_schema=Report.model_json_schema(mode="serialization"),
+    )
+    async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
+        """End a run and return the report of what it found. Fine when it has ended already."""
+        run = _run(ctx, run_id)
+        await engine_of(ctx).cancel(run)
+        return _result(run)
+
+    @mcp.tool(
+        title="List the tools of the pool",
+        annotations=ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+        output_schema=PoolListing.model_json_schema(mode="serialization"),
+    )
+    async def list_tools(ctx: Context) -> ToolResult:
+        """The upstream servers with their state, and their tools with safety class and priority."""
+        found = pool_listing(ctx.lifespan_context["pool"])
+        return ToolResult(
+            content=[TextContent(type="text", text=listing_markdown(found))],
+            structured_content=found.model_dump(mode="json"),
+        )
+
+
+async def _begin(ctx: Context, request: RunRequest, wait_s: float) -> ToolResult:
+    """Start a run and view it. The client's cancel of this call ends the run."""
+    engine = engine_of(ctx)
+    try:
+        run = await engine.start(request)
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    try:
+        await _view(run, ctx, wait_s)
+    except get_cancelled_exc_class():
+        await engine.cancel(run)
+        raise
+    return _result(run)
+
+
+async def _view(run: Run, ctx: Context, wait_s: float) -> None:
+    """Tell the client every event as progress until the run ends or `wait_s` seconds are over."""
+    tell = _teller(ctx)
+    seen = RunState()
+    deadline = anyio.current_time() + wait_s
+    quiet_since = anyio.current_time()
+    told = 0
+    while True:
+        while told < len(run.events):
+            event = run.events[told]
+            told += 1
+            seen.apply(event)
+            await tell(message(event, seen), _slim(event))
+            quiet_since = anyio.current_time()
+        left = deadline - anyio.current_time()
+        if run.finished or left <= 0:
+            return
+        with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)):
+            await run.wait_beyond(told)
+            continue
+        if anyio.current_time() < deadline:
+            await tell(heartbeat(seen, anyio.current_time() - quiet_since), None)
+
+
+def _slim(event: Event) -> dict[str, Any]:
+    """The event for a notification: long texts are cut, the report has them."""
+    return {
+        key: value[:LONGEST_RESULT] if isinstance(value, str) else value
+        for key, value in event.model_dump(mode="json").items()
+    }
+
+
+def _teller(ctx: Context) -> Callable[[str, dict[str, Any] | None], Any]:
+    """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
+    request = ctx.request_context
+    token = (request.meta or {}).get("progressToken") if request else None
+    number = 0
+
+    async def tell(text: str, event: dict[str, Any] | None) -> None:
+        nonlocal number
+        if token is None:
+            return
+        number += 1
+        await ctx.send_notification(
+            ProgressNotification(
+                params=ProgressNotificationParams(
+                    progress_token=token,
+                    progress=float(number),
+                    message=text,
+                    _meta={META: event} if event else None,
+                )
+            )
+        )
+
+    return tell
+
+
+def _run(ctx: Context, run_id: str) -> Run:
+    try:
+        return engine_of(ctx).get(run_id)
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+
+
+def _known(ctx: Context, name: str) -> None:
+    """Refuse a tool that does not exist before a run is spent on it."""
+    pool: UpstreamPool = ctx.lifespan_context["pool"]
+    if pool.find(name) is None:
+        near = pool.nearest(name)
+        hint = f" The nearest are: {', '.join(near)}." if near else ""
+        raise ToolError(
+            f'tool: "{name}" does not exist.{hint} list_tools shows all, or leave tool out.'
+        )
+
+
+def _result(run: Run) -> ToolResult:
+    found = report(run.id, run.state, time.time())
+    return ToolResult(
+        content=[TextContent(type="text", text=markdown(found))],
+        structured_content=found.model_dump(mode="json"),
+        is_error=found.status == "failed",
+    )
+
+
+def pool_listing(pool: UpstreamPool) -> PoolListing:
+    """The pool as it is now."""
+    return PoolListing(
+        upstreams=[UpstreamListing(**each.model_dump()) for each in pool.upstreams()],
+        tools=[
+            ToolListing(
+                name=tool.name,
+                upstream=tool.upstream,
+                safety=tool.safety,
+                priority=tool.priority,
+                description=tool.description,
+            )
+            for tool in pool.tools()
+        ],
+    )
+
+
+def listing_markdown(found: PoolListing) -> str:
+    lines = ["### Upstreams", ""]
+    for upstream in found.upstreams:
+        why = f": {upstream.error}" if upstream.error else ""
+        lines.append(f"- {upstream.name}: {upstream.state}, {upstream.tools} tools{why}")
+    lines += ["", "### Tools", ""]
+    for tool in found.tools:
+        flat = " ".join(tool.description.split())
+        short = flat if len(flat) <= 120 else flat[:119] + "…"
+        lines.append(
+            f"- {tool.name} ({tool.upstream}, {tool.safety}, priority {tool.priority}): {short}"
+        )
+    return "\n".join(lines)
