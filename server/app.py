@@ -1,10 +1,11 @@
 """The MCP server: its tools, and the lifespan that owns the pool, the models and the runs."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from fastmcp import FastMCP
@@ -14,7 +15,10 @@ from server import tools
 from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.engine import Engine
+from server.input_errors import ClearInputErrors
 from server.upstreams import UpstreamPool
+
+T = TypeVar("T")
 
 INSTRUCTIONS = """\
 Planloom answers questions about a project by planning and running read-only tools (code search, \
@@ -51,12 +55,38 @@ async def open_parts(
         yield Parts(pool, engine, backend)
 
 
+@asynccontextmanager
+async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    """Open and close `context` in a task of its own.
+
+    FastMCP leaves a lifespan inside a cancel scope that it entered after it; the task groups in
+    ours would take that for a mistake and raise.
+    """
+    opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    closing = asyncio.Event()
+
+    async def live() -> None:
+        async with context as value:
+            opened.set_result(value)
+            await closing.wait()
+
+    task = asyncio.create_task(live())
+    try:
+        await asyncio.wait((task, opened), return_when=asyncio.FIRST_COMPLETED)
+        if not opened.done():
+            await task  # raises why it did not open
+        yield opened.result()
+    finally:
+        closing.set()
+        await task
+
+
 def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) -> FastMCP:
     """The server for these settings; its parts start with its lifespan, and `on_open` gets them."""
 
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
-        async with open_parts(settings) as opened:
+        async with in_own_task(open_parts(settings)) as opened:
             if on_open:
                 on_open(opened)
             yield {"pool": opened.pool, "engine": opened.engine}
@@ -67,6 +97,7 @@ def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) ->
         version=version("planloom"),
         lifespan=parts,
         mask_error_details=True,
+        middleware=[ClearInputErrors()],
     )
     tools.register(mcp)
     return mcp

@@ -8,7 +8,7 @@ import anyio
 
 from planner.errors import ModelUnavailable
 from planner.models import ChatModel, Models
-from planner.ollama import OllamaClient, OllamaModel, host_url, probe
+from planner.ollama import OllamaClient, OllamaModel, OllamaServer, host_url, probe
 from server.config import ModelSettings
 
 OnDownload = Callable[[str, int, int | None], None]
@@ -42,12 +42,15 @@ class Backend:
 
 async def open_models(settings: ModelSettings, on_download: OnDownload | None = None) -> Models:
     """The two models of the settings' backend. Raises `ModelUnavailable` with what to do."""
-    if settings.backend == "ollama":
-        return _ollama(settings)
     if settings.backend == "embedded":
         return await _embedded(settings, on_download)
-    if await probe(settings.host) is not None:
-        return _ollama(settings)
+    if server := await probe(settings.host):
+        return _ollama(settings, server)
+    if settings.backend == "ollama":
+        raise ModelUnavailable(
+            f"Ollama does not answer at {host_url(settings.host)}; start it with `ollama serve`, "
+            "or set OLLAMA_HOST to the address where it listens."
+        )
     if embedded_installed():
         return await _embedded(settings, on_download)
     raise ModelUnavailable(
@@ -61,9 +64,15 @@ def embedded_installed() -> bool:
     return find_spec("xllamacpp") is not None
 
 
-def _ollama(settings: ModelSettings) -> Models:
+def _ollama(settings: ModelSettings, server: OllamaServer) -> Models:
+    wanted = dict.fromkeys((settings.fast, settings.full))
+    if missing := [name for name in wanted if not server.has(name)]:
+        pull = " and ".join(f"`ollama pull {name}`" for name in missing)
+        raise ModelUnavailable(
+            f"Ollama at {server.url} does not have the model {' and '.join(missing)}; run {pull}, "
+            "or name others with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
+        )
     client = OllamaClient(settings.host)
-
     fast, full = (
         OllamaModel(name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive)
         for name in (settings.fast, settings.full)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-# Imports of the server wait until a command needs them: FastMCP alone takes a second.
+# Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
+# come before them, so that a mistake in them is told at once.
 
 app = typer.Typer(
     name="planloom",
@@ -53,10 +54,10 @@ def ask(
     max_seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
 ) -> None:
     """Answer a question about the project; progress goes to standard error."""
+    settings = _settings(project, upstreams)
     from server.terminal import ask_on_terminal
 
     limits = {"iterations": max_iterations, "seconds": max_seconds}
-    settings = _settings(project, upstreams)
     sys.exit(_run(ask_on_terminal, settings, question, limits, as_json))
 
 
@@ -70,9 +71,9 @@ def serve(
     upstreams: Upstreams = None,
 ) -> None:
     """Run the MCP server: on standard input and output, or over HTTP at /mcp."""
+    settings = _settings(project, upstreams)
     from server.serve import serve_http, serve_stdio
 
-    settings = _settings(project, upstreams)
     if http is None:
         _run(serve_stdio, settings)
     else:
@@ -82,31 +83,37 @@ def serve(
 @app.command()
 def tools(project: Project = None, upstreams: Upstreams = None) -> None:
     """Start the upstreams and list their tools, with state, safety class and priority."""
+    settings = _settings(project, upstreams)
     from server.terminal import list_tools
 
-    sys.exit(_run(list_tools, _settings(project, upstreams)))
+    sys.exit(_run(list_tools, settings))
 
 
 @app.command()
 def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     """Check models, upstreams and versions; say what is wrong and how to mend it."""
+    settings = _settings(project, upstreams)
     from server.doctor import examine
 
-    sys.exit(_run(examine, _settings(project, upstreams)))
+    sys.exit(_run(examine, settings))
 
 
 @app.command()
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
     """Make the models ready: fetches the embedded ones if they are what will be used."""
+    settings = _settings(project, upstreams)
     from server.terminal import prepare_models
 
-    _run(prepare_models, _settings(project, upstreams))
+    _run(prepare_models, settings)
 
 
 def _settings(project: Path | None, upstreams: Path | None) -> Any:
     from server.config import load_settings
 
-    return load_settings(upstreams, project, os.environ)
+    settings = load_settings(upstreams, project, os.environ)
+    # The settings hold it now, and the ollama package cannot be imported while it is wrong.
+    os.environ.pop("OLLAMA_HOST", None)
+    return settings
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:

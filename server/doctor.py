@@ -13,6 +13,7 @@ from planner.weights import cached
 from server.backends import EMBEDDED_EXTRA, embedded_installed
 from server.config import ModelSettings, Settings
 from server.engine import START_SECONDS
+from server.reports import counted, indented
 from server.terminal import console, output
 from server.upstreams import UpstreamPool
 
@@ -32,7 +33,8 @@ async def examine(settings: Settings) -> int:
     async for finding in findings(settings):
         wrong += finding.mend is not None
         mark, style = ("ok  ", "green") if finding.mend is None else ("FIX ", "red")
-        line = Text.assemble((mark, style), (f"{finding.what}: ", "bold"), finding.detail)
+        detail = indented(finding.detail, 6)
+        line = Text.assemble((mark, style), (f"{finding.what}: ", "bold"), detail)
         output.print(line, soft_wrap=True)
         if finding.mend:
             output.print(Text(f"      {finding.mend}"), soft_wrap=True)
@@ -56,9 +58,11 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     for upstream in states:
         mine = [tool for tool in tools if tool.upstream == upstream.name]
         free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
-        if upstream.state in ("ready", "disabled"):
-            detail = f"{upstream.state}, {len(mine)} tools, {free} of them read-only"
+        if upstream.state == "ready":
+            detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only"
             yield Finding(f"upstream {upstream.name}", detail)
+        elif upstream.state == "disabled":
+            yield Finding(f"upstream {upstream.name}", "disabled")
         else:
             why = upstream.error or upstream.state
             mend = f"Mend it, or set `enabled: false` for {upstream.name} in {settings.source}"
@@ -72,7 +76,7 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
         if server is not None:
             yield Finding("ollama", f"{server.version} at {server.url}")
             for name in wanted:
-                if name in server.models or f"{name}:latest" in server.models:
+                if server.has(name):
                     yield Finding(f"model {name}", "there")
                 else:
                     yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")

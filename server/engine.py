@@ -1,5 +1,6 @@
 """The runs in progress. A run belongs to the server; calls, the CLI and tests are views on it."""
 
+import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +17,8 @@ from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState
 from server.upstreams import UpstreamPool
+
+log = logging.getLogger(__name__)
 
 RUNS_KEPT = 200
 """Finished runs that can still be asked for; the oldest go first."""
@@ -82,11 +85,13 @@ class Engine:
         cls, models: Callable[[], Awaitable[Models]], pool: UpstreamPool
     ) -> AsyncIterator[Self]:
         """An engine whose runs all end with this scope."""
-        async with anyio.create_task_group() as tasks:
-            try:
-                yield cls(models, pool, tasks)
-            finally:
-                tasks.cancel_scope.cancel()
+        tasks = await anyio.create_task_group().__aenter__()
+        try:
+            yield cls(models, pool, tasks)
+        finally:
+            tasks.cancel_scope.cancel()
+            # Without the exception, which would come out wrapped in a group.
+            await tasks.__aexit__(None, None, None)
 
     async def start(self, request: RunRequest) -> Run:
         """Start a run. Raises `ModelUnavailable` when there is no model to run it with."""
@@ -123,6 +128,13 @@ class Engine:
                 await agent.run(run.request, models, self.pool, run.record)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
+        except Exception as error:  # the other runs go on
+            log.exception("run %s", run.id)
+            reason = f"a fault in planloom itself ({type(error).__name__}: {error})"
+            answer = (
+                f"The run ended by {reason}. Its trace is in the server's log; please report it."
+            )
+            run.record(RunFinished(status="failed", answer=answer, reason=reason))
         finally:
             if not run.finished:
                 found = "; ".join(step.notes for step in run.state.completed_steps if step.notes)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from planner.context import readable
 from planner.events import (
     AnswerDelta,
     ArgumentsWritten,
@@ -20,8 +21,10 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
+from planner.guards import empty
 from planner.state import RunState
 from planner.tools import Outcome
+from server.reports import UP, counted
 
 HEARTBEAT_SECONDS = 5.0
 """After so long without an event, a line says what is being waited for."""
@@ -41,15 +44,17 @@ def message(event: Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
     flat = " ".join(text.split())
+    flat = flat[:1].upper() + flat[1:] if isinstance(event, ToolSelected) else flat
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 
 
 def heartbeat(state: RunState, silent_seconds: float) -> str:
     """The line for when nothing happened for a while; it says what is being waited for."""
-    waiting = "the model"
+    waiting = "the model" if state.started else "the upstreams to start"
     if state.iterations and state.iterations[-1].upstream and state.iterations[-1].outcome is None:
         waiting = state.iterations[-1].tool
-    return f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
+    text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
+    return text[0].upper() + text[1:]
 
 
 def where(state: RunState) -> str:
@@ -64,10 +69,9 @@ def _message(event: Event, state: RunState) -> str:
     at = where(state)
     match event:
         case RunStarted():
-            up = ("ready", "disabled")
-            down = [each.name for each in event.upstreams if each.state not in up]
+            down = [each.name for each in event.upstreams if each.state not in UP]
             without = f", without {', '.join(down)}" if down else ""
-            return f"Started with {len(event.tools)} read-only tools{without}"
+            return f"Started with {counted(len(event.tools), 'read-only tool')}{without}"
         case ModelCalled():
             seconds = event.load_seconds + event.prefill_seconds + event.decode_seconds
             return (
@@ -75,27 +79,27 @@ def _message(event: Event, state: RunState) -> str:
                 f"{event.generated_tokens} out, {seconds:.1f} s)"
             )
         case ToolSelected():
-            return f"{at}{event.tool} is to: {event.prompt}" if event.tool else "No tool is needed"
+            return (
+                f"{at}next is {event.tool}: {event.prompt}" if event.tool else "No tool is needed"
+            )
         case ArgumentsWritten():
-            return f"{at}{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}"
+            return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
         case ToolCalled():
             return f"{at}{event.tool} {shown(event.arguments)}"
         case ToolReturned(outcome=Outcome.SUCCESS):
-            lines = event.text.count("\n") + 1 if event.text else 0
-            size = f"{lines} lines" if lines > 1 else f"{len(event.text)} characters"
-            return f"{at}{event.tool} returned {size} in {event.seconds:.1f} s"
+            return f"{at}{event.tool} returned {_size(event.text)} in {event.seconds:.1f} s"
         case ToolReturned():
-            return f"{at}{event.tool}: {event.outcome}: {event.text}"
+            how = "timed out" if event.outcome is Outcome.TIMEOUT else "failed"
+            return f"{at}{event.tool} {how}: {event.text}"
         case PlanMade():
-            count = len(event.later_steps) + 1
-            return f"Plan of {count} steps: {event.main_objective}"
+            return f"Plan of {counted(len(event.later_steps) + 1, 'step')}: {event.main_objective}"
         case StepStarted():
             return f"{at}{event.objective}"
         case StepContinued():
-            return f"{at}noted: {event.notes}"
+            return f"{at}noted: {event.notes}" if event.notes else f"{at}goes on"
         case StepConcluded():
-            result = "done" if event.success else "without success"
-            return f"Step {event.number} {result}: {event.notes}"
+            result = "done" if event.success else "ended without success"
+            return f"Step {event.number} {result}" + (f": {event.notes}" if event.notes else "")
         case PlanRevised():
             return f"{at}plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
         case GuardTripped():
@@ -103,7 +107,14 @@ def _message(event: Event, state: RunState) -> str:
         case AnswerDelta():
             return f"Answer: {state.answer}"
         case RunFinished():
-            return f"Finished: {event.status}" + (f" ({event.reason})" if event.reason else "")
+            ended = event.status.replace("_", " ")
+            return f"Finished: {ended}" + (f" ({event.reason})" if event.reason else "")
+
+
+def _size(result: str) -> str:
+    if empty(result):
+        return "nothing"
+    return counted(len(readable(result).splitlines()), "line")
 
 
 def shown(arguments: dict[str, Any]) -> str:

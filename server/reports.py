@@ -1,5 +1,6 @@
 """The report of a run: a pure fold of its events, as structured content and as Markdown."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -176,6 +177,8 @@ def _usage(state: RunState, now: float) -> Usage:
     )
 
 
+UP = ("ready", "disabled")
+"""The states of an upstream that need no mending."""
 MARKS = {"completed": "x", "current": "~", "later": " "}
 
 
@@ -186,23 +189,23 @@ def markdown(found: Report) -> str:
     """
     parts = [_head(found)]
     if found.objective:
-        bullets = [f"- [{MARKS[step.status]}] {step.objective}" for step in found.steps]
-        lines = [f"A plan has been created where the objective is: {found.objective}", "", *bullets]
-        parts.append("\n".join(lines))
+        bullets = [f"- [{MARKS[step.status]}] {_flat(step.objective)}" for step in found.steps]
+        head = f"A plan has been created where the objective is: {_flat(found.objective)}"
+        parts.append("\n".join([head, "", *bullets]))
     notes = [
-        f"{step.number}. {step.objective}{'' if step.success else ' (without success)'}\n"
-        f"   {step.notes}"
+        f"{step.number}. {_flat(step.objective)}{'' if step.success else ' (without success)'}\n"
+        f"   {indented(step.notes, 3)}"
         for step in found.steps
         if step.status == "completed" and step.notes
     ]
     if notes and found.status != "running":
         parts.append("### Steps\n\n" + "\n".join(notes))
     if found.evidence:
-        parts.append("### Evidence\n\n" + "\n".join(_evidence(each) for each in found.evidence))
-    down = [each for each in found.upstreams if each.state not in ("ready", "disabled")]
+        parts.append("### Evidence\n\n" + "\n\n".join(_evidence(each) for each in found.evidence))
+    down = [each for each in found.upstreams if each.state not in UP]
     if down:
-        problems = "\n".join(f"- {each.name}: {each.error or each.state}" for each in down)
-        parts.append(f"### Not available\n\n{problems}")
+        lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
+        parts.append("### Not available\n\n" + "\n".join(lines))
     parts.append(_foot(found))
     return "\n\n".join(parts)
 
@@ -210,34 +213,47 @@ def markdown(found: Report) -> str:
 def _head(found: Report) -> str:
     if found.status == "running":
         here = next((step for step in found.steps if step.status == "current"), None)
-        doing = f" (step {here.number}: {here.objective})" if here else ""
+        doing = f" (step {here.number}: {_flat(here.objective)})" if here else ""
         return (
             f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
             "cancel_run to end it."
         )
-    if found.status == "answered":
+    if found.status == "answered" and not found.reason:
         return found.answer
-    reason = f" ({found.reason})" if found.reason and found.reason not in found.answer else ""
-    return f"{found.answer}\n\n_Status: {found.status}{reason}_"
+    reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
+    return f"{found.answer}\n\n_Status: {found.status.replace('_', ' ')}{reason}_"
 
 
 def _evidence(each: Evidence) -> str:
-    where = f"step {each.step}" if each.step else "gathering"
-    lines = "\n".join(f"  {line}" for line in each.lines)
-    return f"- {each.tool} (iteration {each.iteration}, {where}):\n\n{_fence(lines)}"
-
-
-def _fence(text: str) -> str:
-    indented = "\n".join(f"      {line}" for line in text.splitlines())
-    return indented or "      (no line)"
+    where = f" for step {each.step}" if each.step else ""
+    lines = "\n".join(each.lines)
+    if not lines:
+        return f"Iteration {each.iteration}, `{each.tool}`{where}"
+    longest = max((len(run) for run in re.findall("`+", lines)), default=0)
+    fence = "`" * max(3, longest + 1)  # nothing in the lines can close it
+    return f"Iteration {each.iteration}, `{each.tool}`{where}:\n\n{fence}text\n{lines}\n{fence}"
 
 
 def _foot(found: Report) -> str:
     usage = found.usage
-    cached = f", {usage.cached_tokens} cached" if usage.cached_tokens is not None else ""
+    cached = f", {usage.cached_tokens} of them cached" if usage.cached_tokens is not None else ""
     return (
-        f"_Run {found.run_id}: {usage.tool_calls} tool calls ({usage.tool_seconds:.1f} s), "
-        f"{usage.model_calls} model calls ({usage.prompt_tokens} prompt tokens{cached}, "
-        f"{usage.generated_tokens} generated, {usage.model_seconds:.1f} s), "
-        f"{usage.seconds:.1f} s in all_"
+        f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
+        f"({usage.tool_seconds:.1f} s), {counted(usage.model_calls, 'model call')} "
+        f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
+        f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all_"
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 tool`, `2 tools`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def indented(text: str, spaces: int) -> str:
+    """The text with its further lines indented, so that they stay in a list's item."""
+    return text.strip().replace("\n", "\n" + " " * spaces)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

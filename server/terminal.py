@@ -20,7 +20,7 @@ from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import markdown, report
+from server.reports import UP, markdown, report
 from server.tools import listing_markdown, pool_listing
 
 console = Console(stderr=True, highlight=False)
@@ -40,10 +40,8 @@ async def ask_on_terminal(
     found = report(run.id, run.state, time.time())
     if as_json:
         sys.stdout.write(found.model_dump_json(indent=2) + "\n")
-    elif output.is_terminal:
-        output.print(Markdown(markdown(found)))
     else:
-        sys.stdout.write(markdown(found) + "\n")
+        show_markdown(markdown(found))
     return 0 if found.status in ("answered", "not_found") else 1
 
 
@@ -70,16 +68,22 @@ async def show(run: Run) -> None:
                 await run.wait_beyond(told)
 
 
+def show_markdown(text: str) -> None:
+    """Rendered on a terminal, as it is elsewhere."""
+    if output.is_terminal:
+        output.print(Markdown(text))
+    else:
+        sys.stdout.write(text + "\n")
+
+
 async def list_tools(settings: Settings) -> int:
     """Print the pool; 1 when an upstream is not ready."""
     async with open_parts(settings) as parts:
         with console.status("starting the upstreams"):
             await parts.pool.ready(START_SECONDS)
         found = pool_listing(parts.pool)
-    output.print(Markdown(listing_markdown(found))) if output.is_terminal else sys.stdout.write(
-        listing_markdown(found) + "\n"
-    )
-    return 0 if all(each.state in ("ready", "disabled") for each in found.upstreams) else 1
+    show_markdown(listing_markdown(found))
+    return 0 if all(each.state in UP for each in found.upstreams) else 1
 
 
 async def prepare_models(settings: Settings) -> None:
@@ -121,4 +125,5 @@ class Downloads:
 
     def done(self) -> None:
         """Leave the terminal to what comes next."""
-        self._bars.stop()
+        if self._tasks:
+            self._bars.stop()

@@ -1,5 +1,6 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
+import json
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from fastmcp.tools import ToolResult
 from mcp_types import ProgressNotification, ProgressNotificationParams, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
+from planner import guards, schemas
 from planner.errors import PlanloomError
 from planner.events import Event
 from planner.protocol import Limits, RunRequest
@@ -19,11 +21,13 @@ from planner.state import RunState
 from planner.tools import Safety
 from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import LONGEST_RESULT, Report, markdown, report
+from server.reports import LONGEST_RESULT, UP, Report, counted, indented, markdown, report
 from server.upstreams import UpstreamPool
 
 WAIT_SECONDS = 45.0
 """Some hosts cut a call at 60 s whatever is sent."""
+LISTING_SECONDS = 20.0
+"""How long list_tools waits for upstreams that are starting."""
 META = "planloom/event"
 """The key under which a progress notification carries its event, in `_meta`."""
 
@@ -148,7 +152,7 @@ def register(mcp: FastMCP) -> None:
         if tool is None and arguments is not None:
             raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
         if tool is not None:
-            _known(ctx, tool)
+            await _check_call(ctx.lifespan_context["pool"], tool, arguments, wait_s)
         return await _begin(ctx, request, wait_s)
 
     @mcp.tool(
@@ -210,7 +214,9 @@ def register(mcp: FastMCP) -> None:
     )
     async def list_tools(ctx: Context) -> ToolResult:
         """The upstream servers with their state, and their tools with safety class and priority."""
-        found = pool_listing(ctx.lifespan_context["pool"])
+        pool: UpstreamPool = ctx.lifespan_context["pool"]
+        await pool.ready(LISTING_SECONDS)
+        found = pool_listing(pool)
         return ToolResult(
             content=[TextContent(type="text", text=listing_markdown(found))],
             structured_content=found.model_dump(mode="json"),
@@ -296,14 +302,29 @@ def _run(ctx: Context, run_id: str) -> Run:
         raise ToolError(str(error)) from None
 
 
-def _known(ctx: Context, name: str) -> None:
-    """Refuse a tool that does not exist before a run is spent on it."""
-    pool: UpstreamPool = ctx.lifespan_context["pool"]
-    if pool.find(name) is None:
-        near = pool.nearest(name)
-        hint = f" The nearest are: {', '.join(near)}." if near else ""
+async def _check_call(
+    pool: UpstreamPool, name: str, arguments: dict[str, Any] | None, wait_s: float
+) -> None:
+    """Refuse a call that cannot be before a run is spent on it. While upstreams still start, that
+    is for the run to find out."""
+    tool = pool.find(name)
+    if tool is None:
+        if not await pool.ready(wait_s):
+            return
+        tool = pool.find(name)
+    if tool is None:
+        down = [each.name for each in pool.upstreams() if each.state not in UP]
+        without = f" Not available are the tools of: {', '.join(down)}." if down else ""
         raise ToolError(
-            f'tool: "{name}" does not exist.{hint} list_tools shows all, or leave tool out.'
+            f"tool: {guards.unknown_tool(name, list(pool.tools()))}{without} list_tools shows all."
+        )
+    if refusal := guards.not_allowed(tool):
+        raise ToolError(f"tool: {refusal}")
+    wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
+    if wrong:
+        raise ToolError(
+            f"arguments: they do not fit {tool.name}: {' '.join(wrong.split())}. Its input schema: "
+            f"{json.dumps(tool.input_schema, ensure_ascii=False)[:LONGEST_RESULT]}"
         )
 
 
@@ -336,13 +357,16 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
 def listing_markdown(found: PoolListing) -> str:
     lines = ["### Upstreams", ""]
     for upstream in found.upstreams:
-        why = f": {upstream.error}" if upstream.error else ""
-        lines.append(f"- {upstream.name}: {upstream.state}, {upstream.tools} tools{why}")
-    lines += ["", "### Tools", ""]
+        count = counted(upstream.tools, "tool")
+        state = f"ready, {count}" if upstream.state == "ready" else upstream.state
+        why = f": {indented(upstream.error, 2)}" if upstream.error else ""
+        lines.append(f"- {upstream.name}: {state}{why}")
+    lines += ["" if found.upstreams else "(none)\n", "### Tools", ""]
     for tool in found.tools:
         flat = " ".join(tool.description.split())
         short = flat if len(flat) <= 120 else flat[:119] + "…"
         lines.append(
-            f"- {tool.name} ({tool.upstream}, {tool.safety}, priority {tool.priority}): {short}"
+            f"- {tool.name} ({tool.upstream}, {tool.safety.replace('_', '-')}, "
+            f"priority {tool.priority}): {short}"
         )
-    return "\n".join(lines)
+    return "\n".join(lines if found.tools else [*lines, "(none)"])
