@@ -51,7 +51,8 @@ def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
     if problem["type"] == "missing_argument":
         return f"{place} is missing; give it."
     if problem["type"] == "unexpected_keyword_argument":
-        return f"{place} is not an argument; the arguments are {', '.join(known) or 'none'}."
+        mend = f"the arguments are {', '.join(known)}" if known else "it takes none"
+        return f"{place} is not an argument; {mend}."
     given = repr(problem["input"])
     shown = given if len(given) <= 60 else given[:59] + "…"
     return f"{place}: {problem['msg'].removeprefix('Input ')}, not {' '.join(shown.split())}."

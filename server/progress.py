@@ -31,6 +31,8 @@ HEARTBEAT_SECONDS = 5.0
 LONGEST = 200
 """Characters of a progress message; hosts cut longer ones."""
 
+PLACES = ("relative_path", "path", "directory", "folder", "file")
+"""Arguments that say where."""
 DOING = {
     "select": "chose a tool",
     "arguments": "wrote the arguments",
@@ -101,7 +103,7 @@ def _message(event: Event, state: RunState) -> str:
             result = "done" if event.success else "ended without success"
             return f"Step {event.number} {result}" + (f": {event.notes}" if event.notes else "")
         case PlanRevised():
-            return f"{at}plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
+            return f"Plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
         case GuardTripped():
             return f"{at}{event.message}"
         case AnswerDelta():
@@ -119,20 +121,16 @@ def _size(result: str) -> str:
 
 def shown(arguments: dict[str, Any]) -> str:
     """`create_task_group in src`: arguments as a person would say them."""
-    place = next(
-        (
-            str(arguments[key])
-            for key in ("relative_path", "path", "directory", "folder", "file")
-            if arguments.get(key) not in (None, "", ".")
-        ),
-        None,
-    )
-    rest = [
-        str(value)
-        for key, value in arguments.items()
-        if isinstance(value, str | int | float)
-        and not isinstance(value, bool)
-        and str(value) not in ("", ".", place)
+    places = [str(arguments[key]) for key in PLACES if arguments.get(key) not in (None, "", ".")]
+    words = [
+        value
+        for value in arguments.values()
+        if isinstance(value, str) and value not in ("", ".", *places)
     ]
-    said = " ".join(rest)
-    return f"{said} in {place}".strip() if place else said or "everything"
+    numbers = [
+        f"{key} {value}"
+        for key, value in arguments.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    said = " in ".join(part for part in (" ".join(words), *places[:1]) if part)
+    return (said + (f" ({', '.join(numbers)})" if numbers else "")).strip() or "everything"

@@ -162,10 +162,11 @@ def _usage(state: RunState, now: float) -> Usage:
         for call in state.ledger
     ]
     cached = [call.cached_tokens for call in calls if call.cached_tokens is not None]
-    began = state.started.at if state.started else now
+    ended = state.finished_at or now
+    began = state.started.at if state.started else ended
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=round((state.finished_at or now) - began, 3),
+        seconds=round(ended - began, 3),
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(cached) if cached else None,

@@ -28,8 +28,9 @@ WAIT_SECONDS = 45.0
 """Some hosts cut a call at 60 s whatever is sent."""
 LISTING_SECONDS = 20.0
 """How long list_tools waits for upstreams that are starting."""
-META = "planloom/event"
-"""The key under which a progress notification carries its event, in `_meta`."""
+META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
+"""The keys in the `_meta` of a progress notification: its event, and the run, so that a client
+whose call is cut off finds the run again."""
 
 Prompt = Annotated[
     str,
@@ -240,7 +241,7 @@ async def _begin(ctx: Context, request: RunRequest, wait_s: float) -> ToolResult
 
 async def _view(run: Run, ctx: Context, wait_s: float) -> None:
     """Tell the client every event as progress until the run ends or `wait_s` seconds are over."""
-    tell = _teller(ctx)
+    tell = _teller(ctx, run)
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
@@ -270,7 +271,7 @@ def _slim(event: Event) -> dict[str, Any]:
     }
 
 
-def _teller(ctx: Context) -> Callable[[str, dict[str, Any] | None], Any]:
+def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], Any]:
     """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
     request = ctx.request_context
     token = (request.meta or {}).get("progressToken") if request else None
@@ -281,13 +282,14 @@ def _teller(ctx: Context) -> Callable[[str, dict[str, Any] | None], Any]:
         if token is None:
             return
         number += 1
+        meta: dict[str, Any] = {META_RUN: run.id}
         await ctx.send_notification(
             ProgressNotification(
                 params=ProgressNotificationParams(
                     progress_token=token,
                     progress=float(number),
                     message=text,
-                    _meta={META: event} if event else None,
+                    _meta=meta | {META_EVENT: event} if event else meta,
                 )
             )
         )
@@ -316,10 +318,10 @@ async def _check_call(
         down = [each.name for each in pool.upstreams() if each.state not in UP]
         without = f" Not available are the tools of: {', '.join(down)}." if down else ""
         raise ToolError(
-            f"tool: {guards.unknown_tool(name, list(pool.tools()))}{without} list_tools shows all."
+            f"{guards.unknown_tool(name, list(pool.tools()))}{without} list_tools shows all."
         )
     if refusal := guards.not_allowed(tool):
-        raise ToolError(f"tool: {refusal}")
+        raise ToolError(refusal)
     wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
     if wrong:
         raise ToolError(

