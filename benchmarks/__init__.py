@@ -1,0 +1,1 @@
+"""Measurements that are no tests: they need models and time."""
