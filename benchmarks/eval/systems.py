@@ -1,0 +1,343 @@
+"""The three systems: Planloom as a client meets it, and two baselines on the same models and tools.
+
+`planloom`  the real server, started as a host starts it, asked over MCP
+`native`    the ordinary loop: the full model with native tool calling, ten rounds
+`retrieve`  the ordinary pipeline: keywords, one search, snippets, one answer with quotes
+
+The baselines get their tools from Serena through Planloom's own pool, so that they see the same
+line numbers (from 1); the loop with Serena's own descriptions. Where a plain choice could favour
+Planloom, the baselines get the better one: calls that the loop's model writes as text are run too.
+"""
+
+import json
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import yaml
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+from benchmarks.eval.codebases import CodeBase
+from benchmarks.eval.results import Ledger
+from planner.errors import PlanloomError
+from planner.models import Message, Models
+from planner.ollama import ChatReply, OllamaClient
+from planner.tools import Outcome, ToolSpec
+from server.backends import open_models
+from server.config import ModelSettings, Settings, load_settings
+from server.upstreams import UpstreamPool
+
+START_SECONDS = 300.0
+"""For Serena to start; the first start on a machine downloads it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: str
+    text: str
+    details: Any = None
+
+
+Ask = Callable[[str, Ledger], Awaitable[Answer]]
+"""Answers a question; the ledger is kept while it does, so that a question cut off has one too."""
+System = Callable[["Bench", CodeBase], AbstractAsyncContextManager[Ask]]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the systems of a run share."""
+
+    models: ModelSettings
+    upstreams: Path
+    """The shipped upstreams.yaml, or another one under measurement."""
+    environ: dict[str, str]
+    work: Path
+    """For derived files and logs."""
+    seconds: float
+    """The time limit of a question."""
+
+    def derived(self, *, tools_as_they_are: bool = False) -> Path:
+        """The upstreams with Serena alone; `tools_as_they_are`: as Serena itself describes them."""
+        data = yaml.safe_load(self.upstreams.read_text(encoding="utf-8"))
+        serena = dict(data["upstreams"]["serena"])
+        if tools_as_they_are:
+            serena.pop("tools", None)
+        self.work.mkdir(parents=True, exist_ok=True)
+        path = self.work / f"upstreams-{'plain' if tools_as_they_are else 'serena'}.yaml"
+        text = yaml.safe_dump(data | {"upstreams": {"serena": serena}}, sort_keys=False)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def settings(self, codebase: CodeBase) -> Settings:
+        chosen = self.models.model_dump()
+        plain = self.derived(tools_as_they_are=True)
+        return load_settings(plain, codebase.root, self.environ, chosen)
+
+
+# Planloom.
+
+
+@asynccontextmanager
+async def planloom(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
+    """`planloom serve` on stdio, one server per code base. Its start is not part of any question's
+    time: a host starts it once."""
+    transport = StdioTransport(
+        sys.executable,
+        [
+            *("-m", "server.cli", "serve", "--project", str(codebase.root)),
+            *("--upstreams", str(bench.derived())),
+        ],
+        env=bench.environ
+        | {
+            "PLANLOOM_FAST_MODEL": bench.models.fast,
+            "PLANLOOM_FULL_MODEL": bench.models.full,
+            "PLANLOOM_BACKEND": bench.models.backend,
+        },
+        keep_alive=False,
+        log_file=bench.work / "planloom-serve.log",
+    )
+    async with Client(transport, init_timeout=START_SECONDS) as client:
+        with anyio.fail_after(START_SECONDS):
+            while (await _serena_state(client)) == "starting":  # noqa: ASYNC110  it is afar
+                await anyio.sleep(0.5)
+
+        async def ask(question: str, ledger: Ledger) -> Answer:
+            arguments = {
+                "prompt": question,
+                "wait_s": bench.seconds * 2,
+                "max_seconds": bench.seconds,
+            }
+            result = await client.call_tool_mcp("plan_and_answer", arguments)
+            report = result.structured_content
+            if report is None:
+                text = "\n".join(getattr(block, "text", "") for block in result.content)
+                return Answer("failed", text)
+            usage = report["usage"]
+            for name in Ledger.model_fields:
+                setattr(ledger, name, usage[name])
+            return Answer(report["status"], report["answer"], report)
+
+        yield ask
+
+
+async def _serena_state(client: Client[StdioTransport]) -> str:
+    result = await client.call_tool_mcp("list_tools", {})
+    state: str = (result.structured_content or {})["upstreams"][0]["state"]
+    return state
+
+
+# The baselines' common ground.
+
+
+@asynccontextmanager
+async def _pool(bench: Bench, codebase: CodeBase) -> AsyncIterator[UpstreamPool]:
+    async with UpstreamPool(bench.settings(codebase)) as pool:
+        await pool.ready(START_SECONDS)
+        (serena,) = pool.upstreams()
+        if serena.state != "ready":
+            raise PlanloomError(f"Serena did not start: {serena.error}")
+        yield pool
+
+
+# The ordinary loop.
+
+ROUNDS = 10
+LONGEST_TOOL_RESULT = 8000
+"""In characters. An uncut result of Serena (150,000) would leave nothing of the question."""
+LOOP_TOOLS = (
+    "list_dir",
+    "find_file",
+    "search_for_pattern",
+    "read_file",
+    "get_symbols_overview",
+    "find_symbol",
+    "find_referencing_symbols",
+)
+LOOP_PROMPT = (
+    "You answer questions about a software project. Use the tools to look things up in it, then "
+    "answer briefly. If you cannot find something out, say so."
+)
+
+
+@asynccontextmanager
+async def native(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
+    """Chat, run the tool calls, append their results, chat again: until a reply calls no tool."""
+    async with _pool(bench, codebase) as pool, OllamaClient(bench.models.host) as client:
+        specs = {spec.name: spec for spec in pool.tools() if spec.name in LOOP_TOOLS}
+
+        async def ask(question: str, ledger: Ledger) -> Answer:
+            messages: list[dict[str, Any]] = [
+                {"role": "system", "content": LOOP_PROMPT},
+                {"role": "user", "content": question},
+            ]
+            for _ in range(ROUNDS):
+                reply = await _native_chat(client, bench.models, messages, specs, ledger)
+                calls = reply["tool_calls"] or _written_calls(reply["content"])
+                messages.append({"role": "assistant"} | reply)
+                if not calls:
+                    said = reply["content"].strip()
+                    return Answer("answered" if said else "failed", said, messages)
+                for call in calls:
+                    result = await _run(pool, specs, call, ledger)
+                    messages.append({"role": "tool", "content": result})
+            return Answer("failed", f"No answer in {ROUNDS} rounds.", messages)
+
+        yield ask
+
+
+async def _native_chat(
+    client: OllamaClient,
+    models: ModelSettings,
+    messages: list[dict[str, Any]],
+    specs: dict[str, ToolSpec],
+    ledger: Ledger,
+) -> dict[str, Any]:
+    functions = [
+        {"name": spec.name, "description": spec.description, "parameters": spec.input_schema}
+        for spec in specs.values()
+    ]
+    body = {
+        "model": models.full,
+        "messages": messages,
+        "tools": [{"type": "function", "function": function} for function in functions],
+        # The options of `OllamaModel`, lest the server loads the model anew for each system.
+        "options": {"num_ctx": models.num_ctx, "temperature": 0, "seed": 0, "num_predict": 700},
+        "keep_alive": models.keep_alive,
+    }
+    text, calls, last = "", [], ChatReply.model_validate({"message": {"role": "assistant"}})
+    async for last in client.chat_records(body):
+        text += last.message.content or ""
+        calls += [call.model_dump() for call in last.message.tool_calls or ()]
+    prompt, generated = last.prompt_eval_count or 0, last.eval_count or 0
+    ledger.add(prompt, last.prompt_eval_cached_count, generated)
+    return {"content": text, "tool_calls": calls}
+
+
+def _written_calls(text: str) -> list[dict[str, Any]]:
+    """Tool calls that a model wrote as plain JSON, as qwen2.5-coder mostly does."""
+    found = []
+    for match in re.finditer(r"\{", text):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text[match.start() :])
+        except ValueError:
+            continue
+        if isinstance(value, dict) and "name" in value and "arguments" in value:
+            found.append({"function": value})
+    return found
+
+
+async def _run(
+    pool: UpstreamPool, specs: dict[str, ToolSpec], call: dict[str, Any], ledger: Ledger
+) -> str:
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    if name not in specs or not isinstance(arguments, dict):
+        return f"Error: there is no tool {name}, or its arguments are no object."
+    ledger.tool_calls += 1
+    result = await pool.call(specs[name], arguments)
+    return result.text[:LONGEST_TOOL_RESULT]
+
+
+# Retrieve, then answer.
+
+SNIPPET_CHARACTERS = 7000
+"""Some 2000 tokens."""
+MOST_KEYWORDS = 8
+RETRIEVE_PROMPT = """\
+Answer the question about a software project from the excerpts below and from nothing else. Quote
+the line that your answer rests on, with its file and line number. If the excerpts do not hold the
+answer, say that it could not be found.
+
+{snippets}
+
+Question: {question}"""
+_IDENTIFIER = re.compile(r"`([^`]+)`|\b(\w*_\w+|[A-Z]?[a-z]+[A-Z]\w*|[\w/]+\.\w{2,4})\b")
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        about according after anything before between called calls class code constant could default
+        defaults defined defines definition does each file find from function give given have here
+        how included into line looking make many method methods much name need number parameter part
+        people place project right says some special tell than that their them there thing this used
+        uses using value what when where which whose will with without work would
+        """,
+    )
+)
+
+
+@asynccontextmanager
+async def retrieve(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
+    """One search for the question's keywords, the best snippets, one answer."""
+    models = await open_models(bench.models)
+    try:
+        async with _pool(bench, codebase) as pool:
+            search = pool.find("search_for_pattern")
+            assert search is not None
+
+            async def ask(question: str, ledger: Ledger) -> Answer:
+                return await _retrieve(question, ledger, models, pool, search)
+
+            yield ask
+    finally:
+        await models.aclose()
+
+
+async def _retrieve(
+    question: str, ledger: Ledger, models: Models, pool: UpstreamPool, search: ToolSpec
+) -> Answer:
+    wanted = keywords(question)
+    if not wanted:
+        return Answer("failed", "The question has no keywords.")
+    ledger.tool_calls += 1
+    found = await pool.call(
+        search,
+        {
+            "substring_pattern": f"(?i)({'|'.join(map(re.escape, wanted))})",
+            "context_lines_before": 3,
+            "context_lines_after": 6,
+            "max_answer_chars": 1_000_000,
+        },
+    )
+    shown = snippets(found.text, wanted) if found.outcome is Outcome.SUCCESS else ""
+    prompt = RETRIEVE_PROMPT.format(snippets=shown or "(nothing was found)", question=question)
+    message: Message = {"role": "user", "content": prompt}
+    reply = await models.full.chat([message], max_tokens=300)
+    ledger.add(reply.prompt_tokens, reply.cached_tokens, reply.generated_tokens)
+    return Answer("answered" if reply.text.strip() else "failed", reply.text, prompt)
+
+
+def keywords(question: str) -> list[str]:
+    """The identifiers that a question names, else its longer words without the common ones."""
+    named = [quoted or plain for quoted, plain in _IDENTIFIER.findall(question)]
+    plain = [word for word in re.findall(r"[A-Za-z]{4,}", question) if word.lower() not in _STOP]
+    return list(dict.fromkeys(named or plain))[:MOST_KEYWORDS]
+
+
+def snippets(found: str, wanted: list[str]) -> str:
+    """The search's blocks with the most and the rarest keywords, as many as there is room for."""
+    try:
+        blocks = [(path, block) for path, some in json.loads(found).items() for block in some]
+    except (ValueError, AttributeError):
+        return found[:SNIPPET_CHARACTERS]
+    low = [f"{path}\n{block}".lower() for path, block in blocks]
+    share = {word: sum(word.lower() in text for text in low) for word in wanted}
+    score = [sum(1 / share[word] for word in wanted if word.lower() in text) for text in low]
+    shown: list[str] = []
+    room = SNIPPET_CHARACTERS
+    for index in sorted(range(len(blocks)), key=lambda index: -score[index]):
+        path, block = blocks[index]
+        text = f"{path}\n{block}"[:room]
+        shown.append(text)
+        room -= len(text)
+        if room <= 0:
+            break
+    return "\n\n".join(shown)
+
+
+SYSTEMS: dict[str, System] = {"planloom": planloom, "native": native, "retrieve": retrieve}
