@@ -121,6 +121,12 @@ class Engine:
             while not run.finished:
                 await run.wait_beyond(len(run.events))
 
+    async def cancel_all(self) -> None:
+        """End every run."""
+        async with anyio.create_task_group() as tasks:
+            for run in list(self._runs.values()):
+                tasks.start_soon(self.cancel, run)
+
     async def _drive(self, run: Run, models: Models) -> None:
         try:
             with run._scope:

@@ -1,7 +1,10 @@
 """Runs the MCP server, over stdio or HTTP, and leaves no upstream behind when it ends."""
 
+import asyncio
 import os
 import signal
+import socket
+from types import FrameType
 
 import anyio
 import uvicorn
@@ -12,6 +15,10 @@ from server.config import Settings
 
 CLOSE_SECONDS = 8.0
 """A host kills us a few seconds after its signal; the upstreams have to be gone by then."""
+ANSWER_SECONDS = 1.0
+"""For the reports of cancelled runs to go out."""
+GRACE_SECONDS = 3
+"""For the requests under way when an HTTP server has to end."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -40,8 +47,52 @@ def serve_http(settings: Settings, address: str) -> None:
     """Serve streamable HTTP at `http://HOST:PORT/mcp`. Loopback only, since nothing asks a caller
     who he is. Host and Origin headers are checked, against web pages that rebind a name."""
     host, port = split_address(address)
-    app = build(settings).http_app(path="/mcp", host_origin_protection=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
+    try:
+        listening = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
+    except OSError as error:
+        why = f"cannot listen there ({os.strerror(error.errno or 0)}); choose another port"
+        raise ConfigError(f"--http {address}: {why}") from None
+    opened: list[Parts] = []
+    mcp = build(settings, on_open=opened.append)
+    app = mcp.http_app(path="/mcp", host_origin_protection=True)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
+    with listening:
+        _Server(config, opened).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends the runs first on a signal, so that each request under way gets its report; uvicorn and
+    the event streams cut off whatever they find."""
+
+    def __init__(self, config: uvicorn.Config, opened: list[Parts]) -> None:
+        super().__init__(config)
+        self._opened = opened
+        self._ending: asyncio.Future[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._ending or not self._opened:
+            super().handle_exit(sig, frame)
+        else:
+            self._loop.call_soon_threadsafe(self._end, sig, frame)
+
+    def _end(self, sig: int, frame: FrameType | None) -> None:
+        self._ending = asyncio.ensure_future(self._end_runs(sig, frame))
+
+    async def _end_runs(self, sig: int, frame: FrameType | None) -> None:
+        try:
+            for parts in self._opened:
+                await parts.engine.cancel_all()
+            with anyio.move_on_after(ANSWER_SECONDS):
+                while self.server_state.tasks:  # noqa: ASYNC110  uvicorn sets no event
+                    await anyio.sleep(0.02)
+        finally:
+            super().handle_exit(sig, frame)
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -133,10 +133,11 @@ class Place:
 
     def processes(self) -> list[psutil.Process]:
         """Every live process that was started on this place, orphans too."""
+        cache = self.environ["XDG_CACHE_HOME"]
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                ours = str(self.project) in process.cmdline()
+                ours = process.environ().get("XDG_CACHE_HOME") == cache
                 if ours and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found

@@ -2,8 +2,10 @@
 # ruff: noqa: E501  texts stand as clients see them
 
 import json
+import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -1046,3 +1048,27 @@ async def test_http_answers_its_own_host_only(place: Place) -> None:
         process.terminate()
         await anyio.to_thread.run_sync(process.wait)
     assert (rebound.status_code, foreign.status_code) == (421, 403)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_http_ends_its_runs_and_answers_before_it_ends(
+    mode: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang())
+    with place.http() as (process, port):
+        with suppress(Exception):  # a client's close fails once its server is gone
+            async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
+                results: list[Any] = []
+
+                async def call() -> None:
+                    results.append(await client.call_tool("plan_and_answer", {"prompt": QUESTION}))
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(call)
+                    await ollama.arrived()
+                    process.terminate()
+        _, errors = await anyio.to_thread.run_sync(process.communicate)
+    assert [text(result).splitlines()[0] for result in results] == ["Cancelled."]
+    assert process.returncode == -signal.SIGTERM
+    assert b"Traceback" not in errors, errors.decode()
+    assert await hung_up(ollama.requests[0])

@@ -1,0 +1,367 @@
+"""The command line as a person uses it: output, errors, exit codes, and what is left behind."""
+# ruff: noqa: E501  texts stand as they are shown
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+from scripted_ollama import FAST, FULL, Drop, Hang, ScriptedOllama
+from serving import (
+    CLASS,
+    LONG,
+    Place,
+    conclusion,
+    end,
+    normalised,
+    upstream,
+)
+
+QUESTION = f"In which file is {CLASS} defined?"
+ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with ScriptedOllama() as ollama:
+        yield ollama
+
+
+@pytest.fixture
+def place(tmp_path: Path, ollama: ScriptedOllama) -> Iterator[Place]:
+    place = Place(tmp_path, ollama)
+    yield place
+    wait_until(lambda: not place.processes())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def told(done: subprocess.CompletedProcess[str], place: Place) -> str:
+    """Standard error, without what differs from machine to machine."""
+    return done.stderr.replace(str(place.root), "ROOT").replace(place.ollama.url, "URL")
+
+
+# ask
+
+
+def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(conclusion(ANSWER), contains=[f"class {CLASS}"])
+    done = place.run("ask", QUESTION)
+    assert done.returncode == 0
+    assert normalised(done.stdout) == snapshot("""\
+`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.
+
+### Evidence
+
+Iteration 1, `search`:
+
+```text
+jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+```
+
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_
+""")
+    assert normalised(done.stderr) == snapshot("""\
+   0.0 s  Started with 6 read-only tools
+   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
+   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY
+   0.0 s  search returned 2 lines in 0.0 s
+   0.0 s  qwen2.5-coder:1.5b weighed the first result (N tokens in, N out, 0.0 s)
+   0.0 s  Finished: answered
+""")
+
+
+def test_ask_prints_the_report_as_json(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(conclusion("It is not there.", success=False))
+    done = place.run("ask", "--json", "--max-iterations", "3", QUESTION)
+    assert done.returncode == 0  # an honest "not found" is an answer
+    report = json.loads(done.stdout)
+    assert (report["status"], report["answer"]) == ("not_found", "It is not there.")
+    assert "Finished: not found" in done.stderr
+
+
+def test_ask_exits_with_1_when_it_was_cut_short(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(Drop())
+    done = place.run("ask", QUESTION)
+    assert done.returncode == 1
+    assert f"jobs/secret.py:6: class {CLASS}:" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_ask_without_a_model_says_what_to_do(place: Place) -> None:
+    done = place.run("ask", QUESTION, OLLAMA_HOST="127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == snapshot(
+        "planloom: Ollama does not answer at http://127.0.0.1:1; start it with `ollama serve`, or set OLLAMA_HOST to the address where it listens.\n"
+    )
+
+
+# Wrong input
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "line"),
+    [
+        (
+            ["ask", "  "],
+            {},
+            snapshot("planloom: The prompt is empty. Say what you want to know.\n"),
+        ),
+        (
+            ["ask", "a"],
+            {"PLANLOOM_BACKEND": "olama"},
+            snapshot(
+                "planloom: PLANLOOM_BACKEND: should be 'auto', 'ollama' or 'embedded'; correct the value\n"
+            ),
+        ),
+        (
+            ["ask", "a"],
+            {"OLLAMA_HOST": "bad::host::1"},
+            snapshot(
+                "planloom: OLLAMA_HOST is not an address; write it as `127.0.0.1:11434` or as `http://example.com:11434`.\n"
+            ),
+        ),
+        (
+            ["serve", "--http", "nonsense"],
+            {},
+            snapshot(
+                "planloom: --http nonsense: should be HOST:PORT, for example 127.0.0.1:8000\n"
+            ),
+        ),
+        (
+            ["serve", "--http", "127.0.0.1:99999"],
+            {},
+            snapshot(
+                "planloom: --http 127.0.0.1:99999: should be HOST:PORT, for example 127.0.0.1:8000\n"
+            ),
+        ),
+        (
+            ["serve", "--http", "0.0.0.0:8000"],
+            {},
+            snapshot(
+                "planloom: --http 0.0.0.0:8000: only loopback addresses are served (127.0.0.1, localhost, ::1), since callers are not asked who they are; put a proxy with authentication before it\n"
+            ),
+        ),
+    ],
+)
+def test_wrong_words_are_told_in_one_line(
+    place: Place, words: list[str], environ: dict[str, str], line: str
+) -> None:
+    done = place.run(*words, **environ)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told(done, place) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "upstreams: {files: [}",
+            snapshot(
+                "planloom: ROOT/wrong.yaml:1: this is not YAML: expected the node content, but found '}'; mend that line\n"
+            ),
+        ),
+        (
+            "upstreams: {files: {comand: ls}}",
+            snapshot(
+                "planloom: ROOT/wrong.yaml:1: upstreams.files.comand: unknown key `comand`; did you mean `command`?\n"
+            ),
+        ),
+        (
+            "upstreams: {files: {command: ls, args: ['${NO_SUCH_VARIABLE}']}}",
+            snapshot(
+                "planloom: ROOT/wrong.yaml:1: upstreams.files.args.0: the variable NO_SUCH_VARIABLE is not set; set it, or write ${NO_SUCH_VARIABLE:-default}\n"
+            ),
+        ),
+        (
+            None,
+            snapshot(
+                "planloom: ROOT/wrong.yaml: cannot be read: No such file or directory; name a readable file\n"
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["ask", "serve", "tools", "doctor"])
+def test_wrong_files_are_told_in_one_line(
+    place: Place, command: str, text: str | None, line: str
+) -> None:
+    file = place.root / "wrong.yaml"
+    if text is not None:
+        file.write_text(text)
+    words = [command, *(["a"] if command == "ask" else [])]
+    done = subprocess.run(
+        [*place.command(*words)[:-1], str(file)],
+        env={**os.environ, **place.environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told(done, place) == line
+
+
+@pytest.mark.parametrize("words", [["ask"], ["ask", "a", "--max-iterations", "0"], ["serv"]])
+def test_wrong_options_are_told_without_a_trace(place: Place, words: list[str]) -> None:
+    done = place.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_in_use_is_told_in_one_line(place: Place) -> None:
+    port = place.ollama.host.rpartition(":")[2]
+    done = place.run("serve", "--http", f"127.0.0.1:{port}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.replace(port, "PORT") == snapshot(
+        "planloom: --http 127.0.0.1:PORT: cannot listen there (Address already in use); choose another port\n"
+    )
+
+
+# tools and doctor
+
+
+def test_tools(place: Place) -> None:
+    place.upstreams |= {"exits": upstream(mode="exits"), "resting": upstream(enabled=False)}
+    done = place.run("tools")
+    assert done.returncode == 1  # one of them is not ready
+    assert told(done, place) == ""
+    assert done.stdout.replace(str(place.root), "ROOT") == snapshot("""\
+### Upstreams
+
+- files: ready, 8 tools
+- exits: failed: it ended while it started (Connection closed); see its log
+  The end of ROOT/cache/planloom/logs/exits.log:
+  cannot start with None
+- resting: disabled: it is switched off; set `enabled: true`
+
+### Tools
+
+- search (files, read-only, priority 2): Search files for a regular expression; answers file:line: text.
+- read_file (files, read-only, priority 1): Read a file, or its lines start_line to end_line.
+- append_note (files, write, priority 0): Add a note.
+- fail (files, read-only, priority 0): Answer with an error result.
+- list_dir (files, read-only, priority 0): List the directories and files of a directory.
+- say (files, read-only, priority 0): Answer with the text.
+- sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
+- write_file (files, destructive, priority 0): Write a file.
+""")
+
+
+def test_doctor_finds_nothing_to_mend(place: Place) -> None:
+    done = place.run("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("ok  ") for line in lines[:-1])
+    assert lines[-1] == "Nothing to mend."
+
+
+def test_doctor_says_how_to_mend(place: Place) -> None:
+    place.upstreams |= {"broken": {"command": "no-such-command"}, "exits": upstream(mode="exits")}
+    with ScriptedOllama(models=[FAST]) as ollama:
+        place.ollama = ollama
+        done = place.run("doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    shown = done.stdout.replace(str(place.root), "ROOT").replace(ollama.url, "URL")
+    assert "\n".join(shown.splitlines()[3:]) == snapshot("""\
+ok  upstreams file: ROOT/upstreams.yaml
+ok  ollama: 0.40.3 at URL
+ok  model qwen2.5-coder:0.5b: there
+FIX model qwen2.5-coder:1.5b: missing
+      Run: ollama pull qwen2.5-coder:1.5b
+ok  upstream files: ready, 8 tools, 6 of them read-only
+FIX upstream broken: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
+      Mend it, or set `enabled: false` for broken in ROOT/upstreams.yaml
+FIX upstream exits: it ended while it started (Connection closed); see its log
+      The end of ROOT/cache/planloom/logs/exits.log:
+      cannot start with None
+      Mend it, or set `enabled: false` for exits in ROOT/upstreams.yaml
+To mend: 3\
+""")
+    assert f"ollama pull {FULL}" in shown
+
+
+# The end
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, None])
+def test_serve_on_stdio_ends_with_everything_it_started(
+    place: Place, ollama: ScriptedOllama, how: signal.Signals | None
+) -> None:
+    kind = "stubborn" if how is signal.SIGTERM else "plain"  # waiting for it takes seconds
+    place.upstreams |= {"other": upstream(mode=kind), "forks": upstream(mode="forks")}
+    server = place.popen("serve")
+    try:
+        assert server.stdin
+        assert server.stdout
+        ollama.expect(Hang())
+        ask(server, "plan_and_answer", prompt=QUESTION)  # answered by nobody
+        wait_until(lambda: bool(ollama.requests))
+        wait_until(lambda: len(place.processes()) == 5)  # with what `forks` has started
+        if how is None:
+            server.stdin.close()
+            server.stdin = None
+        else:
+            server.send_signal(how)
+        _, errors = server.communicate(timeout=LONG)
+    finally:
+        end(server)
+    assert server.returncode == (0 if how is None else 128 + how)
+    assert b"Traceback" not in errors, errors.decode()
+    assert ollama.requests[0].hung_up.wait(LONG)
+    assert place.processes() == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_serve_over_http_ends_with_everything_it_started(place: Place, how: signal.Signals) -> None:
+    place.upstreams |= {"forks": upstream(mode="forks")}
+    with place.http() as (server, _):
+        wait_until(lambda: len(place.processes()) == 4)  # with what `forks` has started
+        server.send_signal(how)
+        _, errors = server.communicate(timeout=LONG)
+    assert server.returncode == (130 if how is signal.SIGINT else -how)
+    assert errors == b""
+    assert place.processes() == []
+
+
+def test_ctrl_c_ends_ask_quietly(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(Hang())
+    asking = place.popen("ask", QUESTION)
+    try:
+        wait_until(lambda: bool(ollama.requests))
+        asking.send_signal(signal.SIGINT)
+        output, errors = asking.communicate(timeout=LONG)
+    finally:
+        end(asking)
+    assert asking.returncode == 130
+    assert output == b""
+    assert b"Traceback" not in errors, errors.decode()
+    assert ollama.requests[0].hung_up.wait(LONG)
+    assert place.processes() == []
+
+
+def ask(server: subprocess.Popen[bytes], tool: str, **arguments: Any) -> None:
+    """Call a tool over stdio, and do not wait for the answer."""
+    client = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    call = {"name": tool, "arguments": arguments, "_meta": {"progressToken": 1}}
+    assert server.stdin
+    for message in (
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ):
+        server.stdin.write(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
+    server.stdin.flush()

@@ -1,0 +1,90 @@
+"""The house: who may import whom, and what a command loads."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parent.parent
+
+LEVELS = (
+    {"errors", "protocol", "tools", "models"},
+    {"events"},
+    {"state"},
+    {"schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
+    {"prompts", "guards", "grounding"},
+    {"agent"},
+)
+"""The planner's modules from the ground up; each may import those of its own level and below."""
+ADAPTERS = {"ollama", "embedded", "embedded_worker", "weights"}
+"""Known to `server.backends` and the doctor only: the rest of the planner knows `ChatModel`."""
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Every module named in an import of the file, wherever it stands."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}:{node.lineno}: a relative import"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules(package: str) -> dict[str, Path]:
+    """A package's modules by name; a package in it counts as one module."""
+    folder = HOUSE / package
+    found = {file.stem: file for file in folder.glob("*.py") if file.stem != "__init__"}
+    return found | {file.parent.name: file for file in folder.glob("*/__init__.py")}
+
+
+def level(module: str) -> int:
+    (found,) = [number for number, names in enumerate(LEVELS) if module in names]
+    return found
+
+
+@pytest.mark.parametrize("module", sorted(modules("planner")))
+def test_the_planner_knows_nothing_above_it(module: str) -> None:
+    named = set(imports(modules("planner")[module]))
+    assert not {name.partition(".")[0] for name in named} & {
+        "server",
+        "mcp",
+        "mcp_types",
+        "fastmcp",
+    }
+    inside = {name.split(".")[1] for name in named if name.startswith("planner.")}
+    inside &= set(modules("planner"))  # `from planner.tools import Outcome` names no module
+    assert not {other for other in inside if level(other) > level(module)}
+    if module not in ADAPTERS:
+        assert not inside & ADAPTERS
+
+
+def test_every_module_of_the_planner_has_its_level() -> None:
+    assert set.union(*LEVELS) == set(modules("planner"))
+
+
+@pytest.mark.parametrize("module", sorted(modules("server")))
+def test_the_server_knows_no_prompt(module: str) -> None:
+    assert not [name for name in imports(modules("server")[module]) if "prompts" in name]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["ask", "--help"]])
+def test_help_loads_no_fastmcp(words: list[str]) -> None:
+    program = (
+        "import sys\n"
+        "from server.cli import main\n"
+        f"sys.argv = ['planloom', *{words!r}]\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    slow = {'fastmcp', 'mcp', 'ollama', 'uvicorn'} & set(sys.modules)\n"
+        "    assert not slow, slow\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage" in done.stdout
