@@ -254,6 +254,11 @@ def test_snippets_with_rare_keywords_come_first() -> None:
     assert snippets(found, ["limit", "uploader"]).startswith("b.py\n3: uploader limit")
 
 
+def test_snippets_show_no_line_twice() -> None:
+    found = '{"a.py": ["  >   1:limit\\n...   2:more", "...   1:limit\\n  >   2:more limit"]}'
+    assert snippets(found, ["limit"]).count("1:limit") == 1
+
+
 def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:
     question = ask("value", number(37))
     ledger = Ledger()

@@ -72,6 +72,7 @@ def evaluate(
         anyio.run(_evaluate, bench, codebases, names, results, path)
     except KeyboardInterrupt:
         _say(f"Interrupted. Go on with: --resume {path}")
+        raise typer.Exit(130) from None
     except PlanloomError as error:
         _say(f"{error}\nWhat there is so far can be gone on with: --resume {path}")
         raise typer.Exit(2) from None

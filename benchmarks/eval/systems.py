@@ -329,10 +329,17 @@ def snippets(found: str, wanted: list[str]) -> str:
     share = {word: sum(word.lower() in text for text in low) for word in wanted}
     score = [sum(1 / share[word] for word in wanted if word.lower() in text) for text in low]
     shown: list[str] = []
+    seen: set[tuple[str, str]] = set()
     room = SNIPPET_CHARACTERS
     for index in sorted(range(len(blocks)), key=lambda index: -score[index]):
         path, block = blocks[index]
-        text = f"{path}\n{block}"[:room]
+        # Each match has a block of its own, so that neighbours share most of their lines.
+        lines = {(path, line[5:]): line for line in block.splitlines()}
+        new = [line for key, line in lines.items() if key not in seen]
+        seen |= set(lines)
+        if not new:
+            continue
+        text = "\n".join([path, *new])[:room]
         shown.append(text)
         room -= len(text)
         if room <= 0:
