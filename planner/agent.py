@@ -268,7 +268,7 @@ class _Run:
         if values := context.constants(shown, set(wanted))[:MOST_NAMES]:
             pattern = rf"\b({'|'.join(values)})\s*(:[^=]+)?= "
             self.emit(ToolSelected(tool=tool.name, prompt=f"find {', '.join(values)}"))
-            await self.execute(tool, {tool.text_argument: pattern}, only=values)
+            await self.execute(tool, {tool.text_argument: pattern}, only=values, used_in=shown)
         return True
 
     async def select_tool(self) -> str | None:
@@ -436,11 +436,16 @@ class _Run:
         return await self.execute(tool, arguments)
 
     async def execute(
-        self, tool: ToolSpec, arguments: dict[str, Any], only: Sequence[str] = ()
+        self,
+        tool: ToolSpec,
+        arguments: dict[str, Any],
+        only: Sequence[str] = (),
+        used_in: str = "",
     ) -> None:
         """Run an allowed call, unless it was made before; widen it when it comes back empty.
 
-        `only`: keep of the result the lines that define these names.
+        `only`: keep of the result the lines that define these names, and put each value beside
+        the lines of `used_in` that mention it.
         """
         if earlier := guards.repeated(self.state, tool, arguments):
             message = (
@@ -452,7 +457,8 @@ class _Run:
         self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
         result = await self.pool.call(tool, arguments)
         if only:
-            text = context.definitions(context.readable(result.text), only)
+            values = context.definitions(context.readable(result.text), only)
+            text = context.with_values(used_in, values) if values else ""
             return self.returned(tool.name, arguments, result.outcome, text, result.seconds)
         if result.outcome is Outcome.SUCCESS and guards.empty(result.text):
             for wider in guards.wider(tool, arguments):

@@ -184,7 +184,7 @@ def words(text: str) -> set[str]:
 
 _DEFINITION = re.compile(
     r"\b(?:def|class|function|func|fn|const|let|var|type|interface|struct|enum|trait)\s+(\w+)"
-    r"|(?:^|[\d>:]\s*)(\w+)\s*(?::[^=]+)?="
+    r"|^\s*([A-Za-z_]\w*)\s*(?::[^=]+)?="
 )
 
 
@@ -207,25 +207,38 @@ def definitions(text: str, wanted: Iterable[str]) -> str:
     return "\n".join(line for line in text.splitlines() if _defines(line) & names)
 
 
+def with_values(text: str, values: str) -> str:
+    """The lines of `text` that mention a constant, each with the value that `values` defines."""
+    known = {}
+    for line in values.splitlines():
+        for name in _defines(line):
+            known[name] = line[len(_place(line)) :].strip()
+    used = []
+    for line in text.splitlines():
+        said = [known[name] for name in dict.fromkeys(re.findall(r"\w+", line)) if name in known]
+        if said and not _IMPORT.search(line):
+            used.append(f"{line}    <- {'; '.join(said)}")
+    return "\n".join([values, *used])
+
+
 def shortened(text: str, longest: int, wanted: set[str]) -> str:
     """At most about `longest` characters of a result, its most telling lines.
 
     Lines with a wanted word stay, a definition before its uses, with what they stand in and the
-    lines after them; files with more telling lines come first. What is left out is said, so that
+    lines after them; the file with the most telling line comes first. What is left out is said, so that
     the model can ask for it.
     """
     lines = [line[:300] + " …" if len(line) > 300 else line for line in text.splitlines()]
-    if sum(len(line) + 1 for line in lines) <= longest:
-        return "\n".join(lines)
     scores = _scores(lines, wanted)
-    kept: set[int] = set()
-    room = longest - 60
-    for index in sorted(range(len(lines)), key=lambda index: (-scores[index], index)):
-        cost = len(lines[index]) + 1
-        if cost > room:
-            break
-        kept.add(index)
-        room -= cost
+    kept = set(range(len(lines)))
+    if sum(len(line) + 1 for line in lines) > longest:
+        kept.clear()
+        room = longest - 60
+        for index in sorted(range(len(lines)), key=lambda index: (-scores[index], index)):
+            room -= len(lines[index]) + 1
+            if room < 0:
+                break
+            kept.add(index)
     best: dict[str, float] = {}
     for index in kept:
         file = _file(lines[index])
@@ -233,10 +246,11 @@ def shortened(text: str, longest: int, wanted: set[str]) -> str:
     order = sorted(kept, key=lambda index: (-best[_file(lines[index])], index))
     shown: list[str] = []
     for position, index in enumerate(order):
-        if position and index != order[position - 1] + 1:
+        if position and index != order[position - 1] + 1 and len(kept) < len(lines):
             shown.append("…")
         shown.append(lines[index])
-    shown.append(f"({len(lines) - len(kept)} more lines; ask more narrowly to see them)")
+    if len(kept) < len(lines):
+        shown.append(f"({len(lines) - len(kept)} more lines; ask more narrowly to see them)")
     return "\n".join(shown)
 
 
@@ -255,12 +269,16 @@ def _scores(lines: list[str], wanted: set[str]) -> list[float]:
     return scores
 
 
+def _place(line: str) -> str:
+    """`path:12:` at the head of a search result's line; empty for other text."""
+    match = re.match(r"[^\s:]+:\d+:", line)
+    return match[0] if match else ""
+
+
 def _file(line: str) -> str:
-    """The path that a search result's line begins with; empty for other text."""
-    match = re.match(r"([^\s:]+):\d+:", line)
-    return match[1] if match else ""
+    return _place(line).split(":")[0]
 
 
 def _defines(line: str) -> set[str]:
-    match = _DEFINITION.search(line)
+    match = _DEFINITION.search(line[len(_place(line)) :])
     return {match[1] or match[2]} if match else set()

@@ -25,6 +25,7 @@ from planner.guards import empty
 from planner.state import RunState
 from planner.tools import Outcome
 from server.reports import UP, counted
+from server.toolresults import clean
 
 HEARTBEAT_SECONDS = 5.0
 """After so long without an event, a line says what is being waited for."""
@@ -45,7 +46,7 @@ DOING = {
 def message(event: Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
-    flat = " ".join(text.split())
+    flat = " ".join(clean(text).split()) or event.type.replace("_", " ")
     flat = flat[:1].upper() + flat[1:] if isinstance(event, ToolSelected) else flat
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 

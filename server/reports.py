@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from planner.grounding import Evidence, evidence
 from planner.state import Iteration, RunState, Status, Step
 from planner.tools import Outcome, UpstreamStatus
+from server.toolresults import clean
 
 LONGEST_RESULT = 1000
 """Characters of a tool result in the report (source: seeds/003); the model saw more."""
@@ -208,7 +209,7 @@ def markdown(found: Report) -> str:
         lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
         parts.append("### Not available\n\n" + "\n".join(lines))
     parts.append(_foot(found))
-    return "\n\n".join(parts)
+    return clean("\n\n".join(parts))  # a model may write terminal escapes too
 
 
 def _head(found: Report) -> str:

@@ -1,0 +1,40 @@
+# Everything lives in .venv; each target sets up what it needs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCKED := --quiet --require-hashes --requirement requirements.lock
+
+.PHONY: demo test live check eval lock clean
+
+demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
+	$(BIN)/planloom models
+	$(BIN)/python examples/ask_over_stdio.py "In which file and line is the class UpstreamPool defined?"
+
+test: $(VENV)/dev ## Run the checks and the tests that need no model
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+live: $(VENV)/dev ## Run the tests that need real models and a real Serena
+	$(BIN)/pytest -m live
+
+eval: $(VENV)/dev ## Ask the evaluation's questions of Planloom and the two baselines
+	$(BIN)/python -m benchmarks.eval
+
+lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+		--no-emit-index-url --no-annotate --extra embedded --group dev \
+		--output-file requirements.lock pyproject.toml
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/embedded $(VENV)/dev: $(BIN)/python requirements.lock pyproject.toml
+	$(BIN)/python -m pip install $(LOCKED)
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $(VENV)/embedded $(VENV)/dev
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
