@@ -193,7 +193,7 @@ def test_wrong_words_are_told_in_one_line(
         ),
     ],
 )
-@pytest.mark.parametrize("command", ["ask", "serve", "tools", "doctor"])
+@pytest.mark.parametrize("command", ["ask", "serve"])
 def test_wrong_files_are_told_in_one_line(
     place: Place, command: str, text: str | None, line: str
 ) -> None:
