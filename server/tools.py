@@ -265,10 +265,20 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> None:
 
 def _slim(event: Event) -> dict[str, Any]:
     """The event for a notification: long texts are cut, the report has them."""
-    return {
-        key: value[:LONGEST_RESULT] if isinstance(value, str) else value
-        for key, value in event.model_dump(mode="json").items()
-    }
+    slim: dict[str, Any] = _cut(event.model_dump(mode="json"))
+    return slim
+
+
+def _cut(value: Any) -> Any:
+    match value:
+        case str():
+            return value[:LONGEST_RESULT]
+        case list():
+            return [_cut(item) for item in value]
+        case dict():
+            return {key: _cut(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], Any]:

@@ -918,6 +918,16 @@ async def test_a_model_that_dies_leaves_what_was_found(
     assert "Traceback" not in text(result)
 
 
+async def test_a_prompt_too_long_for_the_model_is_an_error_that_says_so(place: Place) -> None:
+    async with place.client() as caller:
+        told = await caller.error("plan_and_answer", prompt="word " * 100_000)
+    assert told.startswith(
+        "Could not find out: The request does not fit the 8192 tokens of qwen2.5"
+    )
+    assert "Shorten it, or raise num_ctx." in told
+    assert max(len(json.dumps(meta)) for meta in caller.progress.meta) < 10_000
+
+
 async def test_a_fault_of_ours_ends_one_run_only(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
