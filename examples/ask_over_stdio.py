@@ -1,6 +1,6 @@
 """Ask Planloom as any MCP client does: start `planloom serve`, call a tool, read the progress.
 
-    python examples/ask_over_stdio.py "In which file is the class UpstreamPool defined?"
+python examples/ask_over_stdio.py "In which file is the class UpstreamPool defined?"
 """
 
 import asyncio

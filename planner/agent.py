@@ -2,7 +2,8 @@
 
     gather:    code looks up the names in the request; where that finds nothing, the fast model
                selects a tool, a model writes its arguments, the tool is called
-    plan:      the full model sees the result, and concludes or makes a plan
+    answer:    on every result the full model first tries the answer, and code looks its facts up
+    plan:      where the results do not hold it, the full model makes a plan
     iterate:   arguments, call, and one decision: conclude, stay in the step, or move on
     conclude:  the last iteration has to; a run never ends without an answer
 
@@ -11,7 +12,6 @@ Everything that happens is an event; what the next prompt needs is a fold of the
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -38,7 +38,8 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.models import ChatModel, Message, Models
+from planner.grounding import unsupported
+from planner.models import ChatModel, Models
 from planner.prompts import Prompts, compact
 from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay
 from planner.schemas import Schema
@@ -142,12 +143,13 @@ class _Run:
         if self.request.goal == "plan":
             self.make(await self.plan())
             return Conclude(final_answer=self.state.conclusion_from_assistant_data)
-        decision: Conclude | MakePlan | Stay | MoveOn = await self.plan_decision()
+        decision: Conclude | MakePlan | Stay | MoveOn
+        decision = await self.answer() or await self.plan()
         while not isinstance(decision, Conclude):
             next_tool, prompt = self.follow(decision)
             await self.call_tool(next_tool, prompt)
             self.hold_limits()
-            decision = await self.iteration_decision()
+            decision = await self.answer() or await self.decide()
         return decision
 
     async def gather(self) -> bool:
@@ -224,9 +226,22 @@ class _Run:
                 )
             )
         status: FinalStatus = "answered"
-        if not conclusion.success:
+        missing: list[str] = []
+        if not conclusion.success or guards.gives_up(conclusion.final_answer):
             status = "partial" if reason else "not_found"
-        self.emit(RunFinished(status=status, answer=conclusion.final_answer, reason=reason))
+        elif self.request.goal != "plan":
+            missing = unsupported(self.state, conclusion.final_answer)
+        if missing:
+            status = "partial"
+            reason = reason or f"no result says {', '.join(missing)}"
+        self.emit(
+            RunFinished(
+                status=status,
+                answer=conclusion.final_answer,
+                reason=reason,
+                unsupported=missing,
+            )
+        )
         return self.state
 
     def finish_without_model(self, reason: str) -> RunState:
@@ -277,7 +292,7 @@ class _Run:
         selection = await self.ask(
             "select",
             self.models.fast,
-            lambda: self.prompts.select(self.state),
+            self.prompts.select(),
             schemas.selection(self.names),
             protocol.SELECTION,
             max_tokens=60,
@@ -291,11 +306,11 @@ class _Run:
         first = self.models.fast if tool.fast_arguments else self.models.full
         problem: str | None = None
         for model in (first, self.models.full):
-            render = partial(self.prompts.arguments, self.state, tool, prompt, problem)
+            question = self.prompts.arguments(tool, prompt, problem)
             written = await self.ask(
                 "arguments",
                 model,
-                render,
+                question,
                 schemas.for_grammar(tool.input_schema),
                 protocol.ARGUMENTS,
                 max_tokens=300,
@@ -313,54 +328,58 @@ class _Run:
             self.emit(GuardTripped(guard="arguments", message=f"{tool.name}: {problem}"))
         return problem or ""
 
-    async def plan_decision(self) -> Conclude | MakePlan:
-        return await self.ask(
-            "plan",
-            self.models.full,
-            lambda: self.prompts.conversation(self.state),
-            schemas.plan_decision(self.names),
-            protocol.PLAN_DECISION,
-        )
+    async def answer(self) -> Conclude | None:
+        """A try at the answer; None when the results do not hold it, or it says what none does.
+
+        A small model answers well from lines it sees and decides badly whether to: asked for both
+        at once it plans on with the answer before its eyes. So it answers first, and code checks.
+        """
+        question = self.prompts.answer(self.state)
+        role: Role = "answer"
+        for _ in range(2):
+            said = await self.ask(
+                role, self.models.full, question, schemas.answer(), protocol.ANSWER
+            )
+            if said.found_in != "results":
+                return None
+            missing = unsupported(self.state, said.final_answer)
+            if not missing:
+                return Conclude(final_answer=said.final_answer)
+            message = f"no result says {', '.join(missing)}"
+            self.emit(GuardTripped(guard="grounding", message=message))
+            role, question = "repair", self.prompts.repair(self.state, missing)
+        return None
 
     async def plan(self) -> MakePlan:
-        return await self.ask(
-            "plan",
-            self.models.full,
-            lambda: self.prompts.plan(self.state),
-            schemas.plan(self.names),
-            protocol.PLAN,
-        )
+        question = self.prompts.plan(self.state)
+        schema = schemas.plan(self.names)
+        return await self.ask("plan", self.models.full, question, schema, protocol.PLAN)
 
-    async def iteration_decision(self) -> Conclude | Stay | MoveOn:
+    async def decide(self) -> Conclude | Stay | MoveOn:
+        question = self.prompts.decide(self.state)
+        schema = schemas.iteration_decision(self.names)
         return await self.ask(
-            "decide",
-            self.models.full,
-            lambda: self.prompts.conversation(self.state),
-            schemas.iteration_decision(self.names),
-            protocol.ITERATION_DECISION,
+            "decide", self.models.full, question, schema, protocol.ITERATION_DECISION
         )
 
     async def conclude(self) -> Conclude:
+        question = self.prompts.conclude(self.state)
         return await self.ask(
-            "conclude",
-            self.models.full,
-            lambda: self.prompts.conclude(self.state),
-            schemas.conclude(),
-            protocol.CONCLUSION,
+            "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
         )
 
     async def ask(
         self,
         role: Role,
         model: ChatModel,
-        render: Callable[[], list[Message]],
+        question: str,
         schema: Schema,
         shape: TypeAdapter[T],
         max_tokens: int = DECISION_TOKENS,
     ) -> T:
         """One question under a schema; an unusable reply is redone once, by the full model."""
         for chosen in (model, self.models.full):
-            reply = await self.chat(role, chosen, render, schema, max_tokens)
+            reply = await self.chat(role, chosen, question, schema, max_tokens)
             try:
                 return shape.validate_json(reply)
             except ValidationError as error:
@@ -376,14 +395,14 @@ class _Run:
         self,
         role: Role,
         model: ChatModel,
-        render: Callable[[], list[Message]],
+        question: str,
         schema: Schema,
         max_tokens: int,
     ) -> str:
         """One model call that fits the context: results are shown shorter until it does."""
         estimate = self.estimates[id(model)]
         while True:
-            messages = render()
+            messages = self.prompts.conversation(self.state, question)
             if estimate.of(messages) + max_tokens <= model.context_tokens:
                 try:
                     reply = await model.chat(messages, schema=schema, max_tokens=max_tokens)
@@ -408,6 +427,7 @@ class _Run:
             ModelCalled(
                 role=role,
                 model=model.name,
+                question=question,
                 reply=reply.text,
                 **reply.model_dump(exclude={"text", "finish"}),
             )

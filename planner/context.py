@@ -225,8 +225,8 @@ def shortened(text: str, longest: int, wanted: set[str]) -> str:
     """At most about `longest` characters of a result, its most telling lines.
 
     Lines with a wanted word stay, a definition before its uses, with what they stand in and the
-    lines after them; the file with the most telling line comes first. What is left out is said, so that
-    the model can ask for it.
+    lines after them; the file with the most telling line comes first. What is left out is said, so
+    that the model can ask for it.
     """
     lines = [line[:300] + " …" if len(line) > 300 else line for line in text.splitlines()]
     scores = _scores(lines, wanted)

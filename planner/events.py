@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from planner.protocol import RunRequest
 from planner.tools import Outcome, UpstreamStatus
 
-Role = Literal["select", "arguments", "plan", "decide", "conclude"]
+Role = Literal["select", "arguments", "answer", "repair", "plan", "decide", "conclude"]
 """What a model was asked for."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "failed", "cancelled"]
@@ -39,6 +39,8 @@ class ModelCalled(BaseEvent):
     type: Literal["model_called"] = "model_called"
     role: Role
     model: str
+    question: str
+    """What was asked last; the messages before it follow from the events before this one."""
     reply: str
     prompt_tokens: int
     cached_tokens: int | None
@@ -132,6 +134,8 @@ class RunFinished(BaseEvent):
     answer: str
     reason: str | None = None
     """Why it ended other than by a conclusion: the limit, the fault, the cancel."""
+    unsupported: list[str] = []
+    """What the answer says and no result does."""
 
 
 Event = Annotated[

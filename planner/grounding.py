@@ -82,6 +82,31 @@ def evidence(state: RunState) -> list[Evidence]:
     return found
 
 
+_LINE = re.compile(r"\blines? (\d+)")
+_PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5}")
+
+
+def unsupported(state: RunState, answer: str) -> list[str]:
+    """What an answer claims and nothing that was seen says: neither a result, nor the request, nor
+    the listing, nor the notes. A line number has to be one of the file named beside it."""
+    seen = [each.result for each in state.iterations if each.outcome is Outcome.SUCCESS]
+    texts = [readable(result) for result in seen]
+    texts += [f"{step.objective}\n{step.notes}" for step in state.completed_steps]
+    if state.started:
+        texts += [state.started.request.prompt, state.started.listing or ""]
+    text = "\n".join(texts)
+    missing = [claim for claim in claims(answer) if not holds(text, claim)]
+    places = set(re.findall(r"^([^\s:]+:\d+):", text, re.MULTILINE))
+    files = {place.rsplit(":", 1)[0] for place in places}
+    for path in _PATH.findall(answer):
+        known = {file for file in files if file == path or file.endswith("/" + path)}
+        lines = _LINE.findall(answer)
+        for number in lines if known and len(lines) == 1 else []:
+            if not any(f"{file}:{number}" in places for file in known):
+                missing.append(f"line {number} of {path}")
+    return list(dict.fromkeys(missing))
+
+
 def holds(text: str, claim: str) -> bool:
     """Whether the claim stands in the text as a whole word."""
     return re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text) is not None

@@ -110,6 +110,14 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     return [kept | {argument: each} for each in dict.fromkeys(tries)]
 
 
+def gives_up(answer: str) -> bool:
+    """Whether an answer says that there is none, whatever the model marked it as."""
+    return (
+        re.match(r"(?i)\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b", answer)
+        is not None
+    )
+
+
 def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
     """The earlier iteration that made this very call and got its result."""
     for iteration in state.iterations:

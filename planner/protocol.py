@@ -53,6 +53,14 @@ class Selection(Wire):
     tool: str | None
 
 
+class Answer(Wire):
+    """A try at the answer, made on every result before anything else is decided."""
+
+    final_answer: str
+    found_in: Literal["results", "nowhere"]
+    """`nowhere` when no result says it."""
+
+
 class NextStep(Wire):
     """What to do next: an objective, the tool for it, and what the tool shall find."""
 
@@ -105,12 +113,11 @@ class MoveOn(Wire):
     success: bool
 
 
-PlanDecision = Annotated[Conclude | MakePlan, Field(discriminator="decision")]
 IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
 
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
-PLAN_DECISION: TypeAdapter[Conclude | MakePlan] = TypeAdapter(PlanDecision)
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)
 PLAN: TypeAdapter[MakePlan] = TypeAdapter(MakePlan)
 CONCLUSION: TypeAdapter[Conclude] = TypeAdapter(Conclude)

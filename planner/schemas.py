@@ -45,6 +45,10 @@ def selection(tools: Sequence[str]) -> Schema:
     return record(tool={"enum": [*tools, None]})
 
 
+def answer() -> Schema:
+    return record(final_answer=text(800), found_in=one_of(["results", "nowhere"]))
+
+
 def conclude() -> Schema:
     return record(
         assessment=text(240),
@@ -70,10 +74,6 @@ def plan(tools: Sequence[str]) -> Schema:
         main_objective=text(200),
         next_step=next_step(tools),
     )
-
-
-def plan_decision(tools: Sequence[str]) -> Schema:
-    return {"anyOf": [conclude(), plan(tools)]}
 
 
 def iteration_decision(tools: Sequence[str]) -> Schema:

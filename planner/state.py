@@ -44,8 +44,8 @@ class Iteration:
     """None while the call is under way."""
     result: str = ""
     seconds: float = 0.0
-    decision: str | None = None
-    """The model's decision on the result, word for word; None until it was made."""
+    exchange: list[tuple[str, str]] = field(default_factory=list)
+    """What a model was asked about the result and what it replied, word for word."""
 
 
 @dataclass
@@ -74,6 +74,7 @@ class RunState:
     guards: list[GuardTripped] = field(default_factory=list)
     answer: str = ""
     reason: str | None = None
+    unsupported: list[str] = field(default_factory=list)
     finished_at: float | None = None
     _first_open: int = 0
 
@@ -109,8 +110,8 @@ class RunState:
                 self.started = event
             case ModelCalled():
                 self.ledger.append(event)
-                if event.role in ("plan", "decide") and self.iterations:
-                    self.iterations[-1].decision = event.reply
+                if event.role not in ("select", "arguments") and self.iterations:
+                    self.iterations[-1].exchange.append((event.question, event.reply))
             case ToolSelected(tool=str(tool)):
                 self.iterations.append(
                     Iteration(
@@ -153,6 +154,7 @@ class RunState:
                 self.answer += event.text
             case RunFinished():
                 self.status, self.answer, self.reason = event.status, event.answer, event.reason
+                self.unsupported = list(event.unsupported)
                 self.finished_at = event.at
             case ToolSelected():
                 pass  # no tool is needed: the next event is the conclusion

@@ -37,7 +37,9 @@ PLACES = ("relative_path", "path", "directory", "folder", "file")
 DOING = {
     "select": "chose a tool",
     "arguments": "wrote the arguments",
-    "plan": "weighed the first result",
+    "answer": "tried the answer",
+    "repair": "mended the answer",
+    "plan": "made a plan",
     "decide": "weighed the result",
     "conclude": "concluded",
 }

@@ -83,6 +83,7 @@ class Report(BaseModel):
     )
     answer: str = Field(description="Empty while the run is running.")
     reason: str | None = Field(default=None, description="Why it ended without a full answer.")
+    unsupported: list[str] = Field(default=[], description="What the answer says and no result.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
     actions: list[ActionReport] = []
@@ -99,6 +100,7 @@ def report(run_id: str, state: RunState, now: float) -> Report:
         status=state.status,
         answer=state.answer,
         reason=state.reason,
+        unsupported=state.unsupported,
         objective=state.main_objective,
         steps=_steps(state),
         actions=[_action(each) for each in state.iterations],

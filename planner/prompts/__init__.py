@@ -88,8 +88,9 @@ class Prompts:
         self.system = system(tools)
         self.result_characters = result_characters
 
-    def conversation(self, state: RunState, *, last_ask: str | None = None) -> list[Message]:
-        """Everything up to and with the newest result; `last_ask` replaces its question."""
+    def conversation(self, state: RunState, question: str) -> list[Message]:
+        """Everything so far, and a question. It stands with the newest result if nothing was asked
+        about that yet."""
         messages = [self.system, user(self._request(state))]
         messages += [
             user(
@@ -115,76 +116,67 @@ class Prompts:
                     )
                 )
             )
-        finished = [each for each in state.open_iterations if each.outcome is not None]
-        for iteration in finished:
-            newest = iteration is finished[-1]
-            ask = last_ask if newest and last_ask is not None else self.ask(state, iteration)
-            if iteration.decision is None and not newest:
-                ask = ""  # nothing was asked on it: the next call followed at once
-            messages.append(user(self._result(state, iteration, ask)))
-            if iteration.decision is not None and not (newest and last_ask is not None):
-                messages.append({"role": "assistant", "content": iteration.decision})
-        return messages
+        pending = ""
+        for iteration in state.open_iterations:
+            if iteration.outcome is None:
+                continue
+            if pending:
+                messages.append(user(pending))
+            pending = self._result(state, iteration)
+            for asked, reply in iteration.exchange:
+                messages += [user(_joined(pending, asked)), assistant(reply)]
+                pending = ""
+        return [*messages, user(_joined(pending, question))]
 
-    def select(self, state: RunState) -> list[Message]:
-        return [*self.conversation(state), user(fill("select"))]
+    def select(self) -> str:
+        return fill("select")
 
-    def arguments(
-        self, state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None
-    ) -> list[Message]:
-        ask = fill(
+    def arguments(self, tool: ToolSpec, prompt: str, problem: str | None = None) -> str:
+        question = fill(
             "arguments",
             tool=tool.name,
             prompt=prompt,
             signature=signature(tool),
             parameters=parameters(tool),
         )
-        if problem:
-            ask += f"\nThe arguments before did not fit: {problem}"
-        return [*self.conversation(state), user(ask)]
+        return f"{question}\nThe arguments before did not fit: {problem}" if problem else question
 
-    def plan(self, state: RunState) -> list[Message]:
-        """Before any tool result: the plan straight away."""
-        ask = fill("ask_full_plan", prompt=_question(state))
-        finished = [each for each in state.open_iterations if each.outcome is not None]
-        messages = self.conversation(state, last_ask=ask)
-        return messages if finished else [*messages, user(ask)]
+    def answer(self, state: RunState) -> str:
+        return fill("ask_answer", prompt=_question(state))
 
-    def conclude(self, state: RunState) -> list[Message]:
-        """The last iteration's own prompt: a conclusion is due."""
-        ask = fill("ask_conclude", prompt=_question(state))
-        finished = [each for each in state.open_iterations if each.outcome is not None]
-        if not finished:
-            return [*self.conversation(state), user(ask)]
-        if finished[-1].decision is None:
-            return self.conversation(state, last_ask=ask)
-        return [*self.conversation(state), user(ask)]
+    def repair(self, state: RunState, unsupported: Sequence[str]) -> str:
+        return fill("ask_repair", prompt=_question(state), unsupported=", ".join(unsupported))
 
-    def ask(self, state: RunState, iteration: Iteration) -> str:
-        """The question after a result: the first one asks for a plan, the others for a decision."""
-        if iteration.step == 0:
-            return fill("ask_plan", prompt=_question(state))
-        limit = state.started.request.limits.iterations if state.started else iteration.number
+    def plan(self, state: RunState) -> str:
+        """The plan, after a try at the answer, or straight away when only the plan is wanted."""
+        if state.iterations and state.iterations[-1].exchange:
+            return fill("ask_plan")
+        return fill("ask_full_plan", prompt=_question(state))
+
+    def decide(self, state: RunState) -> str:
+        limit = state.started.request.limits.iterations if state.started else 0
         return fill(
             "ask_decide",
-            prompt=_question(state),
-            objective=state.steps[iteration.step - 1].objective,
-            left=max(0, limit - iteration.number),
+            objective=state.step.objective if state.step else "",
+            left=max(0, limit - len(state.iterations)),
         )
+
+    def conclude(self, state: RunState) -> str:
+        """The last iteration's own prompt: a conclusion is due."""
+        return fill("ask_conclude", prompt=_question(state))
 
     def _request(self, state: RunState) -> str:
         listing = state.started.listing if state.started else None
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
         return fill("request", listing=shown, prompt=_prompt(state))
 
-    def _result(self, state: RunState, iteration: Iteration, ask: str) -> str:
+    def _result(self, state: RunState, iteration: Iteration) -> str:
         return fill(
             "result",
             tool=iteration.tool,
             arguments=compact(iteration.arguments),
             outcome=OUTCOMES[iteration.outcome or Outcome.ERROR],
             result=fenced(self.shown_result(state, iteration)),
-            ask=ask,
         )
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
@@ -197,6 +189,14 @@ class Prompts:
 
 def user(text: str) -> Message:
     return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def _joined(result: str, question: str) -> str:
+    return f"{result}\n{question}" if result else question
 
 
 def _prompt(state: RunState) -> str:
