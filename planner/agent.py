@@ -10,14 +10,13 @@
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from planner import context, guards, protocol, schemas
+from planner import guards, protocol, schemas
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply, ModelError, RequestError
 from planner.events import (
@@ -39,6 +38,7 @@ from planner.events import (
     ToolSelected,
 )
 from planner.grounding import unsupported
+from planner.lookup import Lookup
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts, compact
 from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay
@@ -52,8 +52,6 @@ RESULT_CHARACTERS = 1800
 """Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
 SMALLEST_RESULT_CHARACTERS = 200
 DECISION_TOKENS = 700
-MOST_NAMES = 4
-"""Of the request's names, looked up at the start."""
 CONCLUSION_SHARE = 0.2
 """Of the run's seconds, kept back for the conclusion."""
 CONCLUSION_SECONDS = 60.0
@@ -269,22 +267,15 @@ class _Run:
         nothing to look up or nothing was found; then the fast model selects a tool.
         """
         tool = next((tool for tool in self.offered if tool.text_argument), None)
-        prompt = self.request.prompt
-        wanted = (context.names(prompt) or context.keywords(prompt))[:MOST_NAMES]
-        if not tool or not tool.text_argument or not wanted:
+        if not tool or not tool.text_argument:
             return False
-        pattern = "|".join(re.escape(name) for name in wanted)
-        self.emit(ToolSelected(tool=tool.name, prompt=f"find {', '.join(wanted)}"))
-        await self.execute(tool, {tool.text_argument: pattern})
-        found = self.state.iterations[-1]
-        if found.outcome is not Outcome.SUCCESS or guards.empty(found.result):
-            return False
-        shown = self.prompts.shown_result(self.state, found)
-        if values := context.constants(shown, set(wanted))[:MOST_NAMES]:
-            pattern = rf"\b({'|'.join(values)})\s*(:[^=]+)?= "
-            self.emit(ToolSelected(tool=tool.name, prompt=f"find {', '.join(values)}"))
-            await self.execute(tool, {tool.text_argument: pattern}, only=values, used_in=shown)
-        return True
+        lookup = Lookup(self.request.prompt)
+        while pattern := lookup.pattern():
+            wanted = ", ".join(lookup.wanted)
+            self.emit(ToolSelected(tool=tool.name, prompt=f"find {wanted}", by="lookup"))
+            await self.execute(tool, {tool.text_argument: pattern})
+            lookup.add(self.state.iterations[-1].result)
+        return bool(lookup.lines)
 
     async def select_tool(self) -> str | None:
         if not self.names:
@@ -455,18 +446,8 @@ class _Run:
             self.emit(ArgumentsWritten(tool=name, arguments=arguments, model=None))
         return await self.execute(tool, arguments)
 
-    async def execute(
-        self,
-        tool: ToolSpec,
-        arguments: dict[str, Any],
-        only: Sequence[str] = (),
-        used_in: str = "",
-    ) -> None:
-        """Run an allowed call, unless it was made before; widen it when it comes back empty.
-
-        `only`: keep of the result the lines that define these names, and put each value beside
-        the lines of `used_in` that mention it.
-        """
+    async def execute(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
+        """Run an allowed call, unless it was made before; widen it when it comes back empty."""
         if earlier := guards.repeated(self.state, tool, arguments):
             message = (
                 f"This very call was made before, in iteration {earlier.number}; its result stands "
@@ -476,11 +457,8 @@ class _Run:
             return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
         self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
         result = await self.pool.call(tool, arguments)
-        if only:
-            values = context.definitions(context.readable(result.text), only)
-            text = context.with_values(used_in, values) if values else ""
-            return self.returned(tool.name, arguments, result.outcome, text, result.seconds)
-        if result.outcome is Outcome.SUCCESS and guards.empty(result.text):
+        hop = len(self.state.lookups) > 1 and self.state.iterations[-1].by == "lookup"
+        if result.outcome is Outcome.SUCCESS and guards.empty(result.text) and not hop:
             for wider in guards.wider(tool, arguments):
                 message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
                 self.emit(GuardTripped(guard="empty", message=message))

@@ -3,12 +3,11 @@
 import json
 import re
 from collections.abc import Iterable
-from importlib.resources import files
 from typing import Any
 
 from planner.models import Message, Reply
 
-BODY_LINES = 9
+LINES_AFTER = 6
 """Lines after a telling line that tell something too."""
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious start for code and JSON; corrected by what the server counts."""
@@ -137,148 +136,35 @@ def _scalar(item: Any) -> str:
             return json.dumps(item)
 
 
-_NAME = re.compile(
-    r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80})'(?!\w)"  # a quotation
-    r"|\b(?:function|method|class|constant|variable|parameter|field|module|option|setting|named|called)"
-    r"\s+([A-Za-z_]\w+)"
-    r"|\b([\w.-]+\.(?:py|ts|js|tsx|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|ini|sh))\b"
-    r"|\b((?:[A-Za-z]\w*)?_\w+)\b"  # snake_case
-    r"|\b([a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)\b"  # camelCase
-    r"|\b([A-Z][A-Z0-9]{2,})\b"  # CONSTANT
-)
-_PLAIN = frozenset((files(__package__) / "prompts" / "plain_words.txt").read_text("utf-8").split())
-"""Words of ordinary questions: they point at no line of code."""
-
-
-def names(text: str) -> list[str]:
-    """What a request names of the code: identifiers, files, quotations, in their order."""
-    found: dict[str, None] = {}
-    for match in _NAME.finditer(text):
-        name = next(group for group in match.groups() if group)
-        if name.lower() not in _PLAIN:
-            found.setdefault(name)
-    return list(found)
-
-
-def keywords(text: str) -> list[str]:
-    """A request's telling plain words, the longest first."""
-    found = {word.lower() for word in re.findall(r"[A-Za-z]{4,}", text)} - _PLAIN
-    return sorted(found, key=lambda word: (-len(word), word))
-
-
-def constants(text: str, wanted: set[str]) -> list[str]:
-    """The constants that the lines around the wanted names mention: their values are often the
-    answer. Those with a value in the text are left out."""
-    found: dict[str, None] = {}
-    for name in re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", text):
-        if name not in wanted and not re.search(rf"\b{name}\s*(?::[^=\n]+)?=\s*\S", text):
-            found.setdefault(name)
-    return list(found)
-
-
 def words(text: str) -> set[str]:
     """The words of a request that can point at a line: identifiers and longer plain words."""
-    found = set(re.findall(r"[A-Za-z_]\w{3,}", text))
-    return {word for word in found if word.lower() not in _PLAIN}
-
-
-_DEFINITION = re.compile(
-    r"\b(?:def|class|function|func|fn|const|let|var|type|interface|struct|enum|trait)\s+(\w+)"
-    r"|^\s*([A-Za-z_]\w*)\s*(?::[^=]+)?="
-)
-
-
-_IMPORT = re.compile(r"(?:^|:)\s*(?:from\s+\S+\s+import|import|use|using|#include)\b")
-
-
-def weight(line: str, wanted: set[str]) -> int:
-    """How much a line tells about the wanted words; a definition of one counts most."""
-    score = len(wanted.intersection(re.findall(r"\w+", line)))
-    if _defines(line) & wanted:
-        score += 3
-    elif _IMPORT.search(line):
-        score -= 1
-    return score
-
-
-def definitions(text: str, wanted: Iterable[str]) -> str:
-    """Only the lines that define one of the wanted names."""
-    names = set(wanted)
-    return "\n".join(line for line in text.splitlines() if _defines(line) & names)
-
-
-def with_values(text: str, values: str) -> str:
-    """The lines of `text` that mention a constant, each with the value that `values` defines."""
-    known = {}
-    for line in values.splitlines():
-        for name in _defines(line):
-            known[name] = line[len(_place(line)) :].strip()
-    used = []
-    for line in text.splitlines():
-        said = [known[name] for name in dict.fromkeys(re.findall(r"\w+", line)) if name in known]
-        if said and not _IMPORT.search(line):
-            used.append(f"{line}    <- {'; '.join(said)}")
-    return "\n".join([values, *used])
+    return set(re.findall(r"[A-Za-z_]\w{3,}", text))
 
 
 def shortened(text: str, longest: int, wanted: set[str]) -> str:
     """At most about `longest` characters of a result, its most telling lines.
 
-    Lines with a wanted word stay, a definition before its uses, with what they stand in and the
-    lines after them; the file with the most telling line comes first. What is left out is said, so
-    that the model can ask for it.
+    Lines with a wanted word stay, with the lines after them; the rest is filled from the top. What
+    is left out is said, so that the model can ask for it.
     """
     lines = [line[:300] + " …" if len(line) > 300 else line for line in text.splitlines()]
-    scores = _scores(lines, wanted)
-    kept = set(range(len(lines)))
-    if sum(len(line) + 1 for line in lines) > longest:
-        kept.clear()
-        room = longest - 60
-        for index in sorted(range(len(lines)), key=lambda index: (-scores[index], index)):
-            room -= len(lines[index]) + 1
-            if room < 0:
-                break
-            kept.add(index)
-    best: dict[str, float] = {}
-    for index in kept:
-        file = _file(lines[index])
-        best[file] = max(best.get(file, 0), scores[index])
-    order = sorted(kept, key=lambda index: (-best[_file(lines[index])], index))
+    if sum(len(line) + 1 for line in lines) <= longest:
+        return "\n".join(lines)
+    scores = [float(len(wanted.intersection(re.findall(r"\w+", line)))) for line in lines]
+    for index, score in enumerate(tuple(scores)):
+        for after in range(index + 1, min(index + LINES_AFTER, len(lines))):
+            scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
+    kept: set[int] = set()
+    room = longest - 60
+    for index in sorted(range(len(lines)), key=lambda index: (-scores[index], index)):
+        room -= len(lines[index]) + 1
+        if room < 0:
+            break
+        kept.add(index)
     shown: list[str] = []
-    for position, index in enumerate(order):
-        if position and index != order[position - 1] + 1 and len(kept) < len(lines):
+    for index in sorted(kept):
+        if shown and index - 1 not in kept:
             shown.append("…")
         shown.append(lines[index])
-    if len(kept) < len(lines):
-        shown.append(f"({len(lines) - len(kept)} more lines; ask more narrowly to see them)")
+    shown.append(f"({len(lines) - len(kept)} more lines; ask more narrowly to see them)")
     return "\n".join(shown)
-
-
-def _scores(lines: list[str], wanted: set[str]) -> list[float]:
-    direct = [2.0 * weight(line, wanted) for line in lines]
-    scores = list(direct)
-    for index, score in enumerate(direct):
-        if score <= 0:
-            continue
-        for after in range(index + 1, min(index + BODY_LINES, len(lines))):
-            scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
-        for before in range(index - 1, max(-1, index - BODY_LINES), -1):
-            if _defines(lines[before]):  # what the telling line stands in
-                scores[before] = max(scores[before], score * 0.75)
-                break
-    return scores
-
-
-def _place(line: str) -> str:
-    """`path:12:` at the head of a search result's line; empty for other text."""
-    match = re.match(r"[^\s:]+:\d+:", line)
-    return match[0] if match else ""
-
-
-def _file(line: str) -> str:
-    return _place(line).split(":")[0]
-
-
-def _defines(line: str) -> set[str]:
-    match = _DEFINITION.search(line[len(_place(line)) :])
-    return {match[1] or match[2]} if match else set()

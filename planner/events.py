@@ -56,6 +56,8 @@ class ToolSelected(BaseEvent):
     tool: str | None
     prompt: str
     """What the tool shall find."""
+    by: Literal["lookup", "choice"] = "choice"
+    """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
 
 
 class ArgumentsWritten(BaseEvent):

@@ -37,6 +37,7 @@ class Iteration:
     """The step it served; 0 is the gathering before the plan."""
     tool: str
     prompt: str
+    by: Literal["lookup", "choice"] = "choice"
     arguments: dict[str, Any] = field(default_factory=dict)
     upstream: str | None = None
     started: float = 0.0
@@ -101,6 +102,11 @@ class RunState:
         return self.iterations[self._first_open :]
 
     @property
+    def lookups(self) -> list[Iteration]:
+        """The searches by code that the run began with."""
+        return [each for each in self.iterations if each.by == "lookup"]
+
+    @property
     def model_tokens(self) -> int:
         return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
 
@@ -119,6 +125,7 @@ class RunState:
                         step=self.step.number if self.step else 0,
                         tool=tool,
                         prompt=event.prompt,
+                        by=event.by,
                         started=event.at,
                     )
                 )

@@ -14,6 +14,7 @@ from string import Template
 from typing import Any
 
 from planner import context
+from planner.lookup import followed
 from planner.models import Message
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec
@@ -118,7 +119,8 @@ class Prompts:
             )
         pending = ""
         for iteration in state.open_iterations:
-            if iteration.outcome is None:
+            superseded = iteration in state.lookups[:-1]  # the last one shows all of them
+            if iteration.outcome is None or superseded:
                 continue
             if pending:
                 messages.append(user(pending))
@@ -181,6 +183,10 @@ class Prompts:
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
+        if iteration.by == "lookup" and iteration.outcome is Outcome.SUCCESS:
+            results = [each.result for each in state.lookups]
+            if shown := followed(_prompt(state), results).shown(self.result_characters):
+                return shown
         wanted = context.words(
             f"{_prompt(state)} {iteration.prompt} {compact(iteration.arguments)}"
         )

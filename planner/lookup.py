@@ -1,0 +1,291 @@
+"""What a person would search first: the request's names, and what their definitions mention.
+
+It costs no model call. A small model answers well from the right dozen lines and badly finds them;
+so code follows the names through the project's text search, two hops far, and shows the telling
+lines: definitions before uses, each use with the function it stands in, each constant with its
+value.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from typing import NamedTuple
+
+from planner.context import readable
+
+MOST_NAMES = 6
+"""Of a request, looked up."""
+MOST_FOLLOWED = 10
+"""Names in one hop."""
+BODY_LINES = 9
+"""Of a definition, shown after its first line."""
+
+PLAIN_WORDS = frozenset(
+    (files(__package__) / "prompts" / "plain_words.txt").read_text("utf-8").split()
+)
+"""Words of ordinary questions: they point at no line of code."""
+
+_NAME = re.compile(
+    r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80})'(?!\w)"  # a quotation
+    r"|\b(?:function|method|class|constant|variable|parameter|field|module|option|called)"
+    r"\s+([A-Za-z_]\w+)"
+    r"|\b([\w.-]+\.(?:py|ts|js|tsx|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|ini|sh))\b"
+    r"|\b((?:[A-Za-z]\w*)?_\w+)\b"  # snake_case
+    r"|\b([a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*)\b"  # camelCase
+    r"|\b([A-Z][A-Z0-9]{2,})\b"  # CONSTANT
+)
+_DEFINITION = re.compile(
+    r"^\s*(?:export\s+|public\s+|private\s+|static\s+|async\s+|pub\s+|abstract\s+)*"
+    r"(?:def|class|function|func|fn|const|let|var|type|interface|struct|enum|trait)\s+(\w+)"
+    r"|^\s*([A-Za-z_][\w-]*)\s*(?::[^=]+)?=(?!=)"
+    r"|^\s*\"?([A-Za-z_][\w-]*)\"?\s*:\s"
+)
+_SCOPE = re.compile(r"^\s*(?:\w+\s+)*?(?:def|class|function|func|fn)\s+(\w+)")
+_IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+import|import|use|using|#include)\b")
+_CONSTANT = re.compile(r"\b_?[A-Z][A-Z0-9_]{3,}\b")
+_CALLED = re.compile(r"\b([A-Za-z_]\w{3,})\(")
+_BASES = re.compile(r"^\s*class\s+\w+\((.*)\)")
+_LINE = re.compile(r"([^\s:]+):(\d+):(.*)")
+
+
+class Line(NamedTuple):
+    """One line of the project, as the search gave it."""
+
+    path: str
+    number: int
+    text: str
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip())
+
+    @property
+    def defines(self) -> str | None:
+        match = _DEFINITION.match(self.text)
+        return (match[1] or match[2] or match[3]) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number}:{self.text}"
+
+
+def names(text: str) -> list[str]:
+    """What a request names of the code: identifiers, files, quotations, in their order."""
+    found: dict[str, None] = {}
+    for match in _NAME.finditer(text):
+        name = next(group for group in match.groups() if group)
+        if name.lower() not in PLAIN_WORDS:
+            found.setdefault(name)
+    return list(found)
+
+
+def keywords(text: str) -> list[str]:
+    """The stems of a request's telling plain words, in their order."""
+    found: dict[str, None] = {}
+    for word in re.findall(r"[A-Za-z]{4,}", text):
+        if word.lower() not in PLAIN_WORDS:
+            found.setdefault(re.sub(r"(?:ing|ers?|ed|es|s)$", "", word.lower()))
+    return [stem for stem in found if len(stem) > 2]
+
+
+@dataclass
+class Lookup:
+    """The search of one request, hop by hop: `pattern()`, then `add()` its result, until None."""
+
+    request: str
+    lines: dict[tuple[str, int], Line] = field(default_factory=dict)
+    hops: int = 0
+    asked: set[str] = field(default_factory=set)
+
+    @cached_property
+    def names(self) -> list[str]:
+        return names(self.request)[:MOST_NAMES]
+
+    @cached_property
+    def stems(self) -> list[str]:
+        return keywords(self.request)[:MOST_NAMES]
+
+    @property
+    def wanted(self) -> list[str]:
+        """What the next search looks for."""
+        if self.hops == 0:
+            return self.names or self.stems
+        if not self.names or self.hops > 2:
+            return []
+        return self._mentioned()[:MOST_FOLLOWED]
+
+    def pattern(self) -> str | None:
+        """The regular expression of the next search; None when there is nothing more to look up."""
+        wanted = self.wanted
+        if not wanted:
+            return None
+        either = "|".join(re.escape(name) for name in wanted)
+        if self.hops == 0:
+            return either if self.names else f"(?i){either}"
+        return rf"\b(def|class|function|func|fn)\s+({either})\b|\b({either})\s*(:[^=]+)?= "
+
+    def add(self, result: str) -> None:
+        """Take in the result of the search that `pattern` asked for."""
+        self.asked |= set(self.wanted)
+        self.hops += 1
+        for row in readable(result).splitlines():
+            if match := _LINE.fullmatch(row):
+                line = Line(match[1], int(match[2]), match[3])
+                self.lines.setdefault((line.path, line.number), line)
+
+    def _definitions(self, wanted: Iterable[str]) -> list[Line]:
+        names = set(wanted)
+        found = [
+            line
+            for line in self.lines.values()
+            if line.defines in names and not _IMPORT.match(line.text)
+        ]
+        return sorted(found, key=lambda line: "test" in line.path)
+
+    def _body(self, head: Line, most: int = BODY_LINES) -> list[Line]:
+        """The lines after a definition's first that belong to it, as far as they are known."""
+        body: list[Line] = []
+        for number in range(head.number + 1, head.number + 1 + 3 * most):
+            line = self.lines.get((head.path, number))
+            if line is None:
+                continue  # a blank line, or one the search did not give
+            closes = line.text.lstrip().startswith((")", "]", "}"))
+            if (line.indent <= head.indent and not closes) or len(body) >= most:
+                break
+            body.append(line)
+        return body
+
+    def _mentioned(self) -> list[str]:
+        """Names in the definitions of those asked for, whose own definitions are not known."""
+        found: dict[str, None] = {}
+        for head in self._definitions(self.asked)[:6]:
+            for line in [head, *self._body(head)]:
+                bases = _BASES.match(line.text)
+                named = re.findall(r"\w{3,}", bases[1]) if bases else []
+                for name in [*_CONSTANT.findall(line.text), *named, *_CALLED.findall(line.text)]:
+                    if name not in self.asked:
+                        found.setdefault(name)
+        known = {line.defines for line in self.lines.values()}
+        return [name for name in found if name not in known]
+
+    def shown(self, longest: int) -> str:
+        """The telling lines, at most about `longest` characters; the best file first."""
+        scores = self._scores()
+        kept: list[Line] = []
+        room = longest
+        for line in sorted(scores, key=lambda line: -scores[line]):
+            text = self._annotated(line)
+            if len(text) + 1 > room:
+                break
+            room -= len(text) + 1
+            kept.append(line)
+        best: dict[str, float] = {}
+        for line in kept:
+            best[line.path] = max(best.get(line.path, 0), scores[line])
+        kept.sort(key=lambda line: (-best[line.path], line.path, line.number))
+        shown = [self._annotated(line) for line in kept]
+        if len(kept) < len(scores):
+            shown.append(f"({len(scores) - len(kept)} more lines; ask more narrowly to see them)")
+        return "\n".join(shown)
+
+    def _scores(self) -> dict[Line, float]:
+        """How much each line tells; lines that tell nothing are left out."""
+        scores: dict[Line, float] = {}
+
+        def give(line: Line, score: float) -> None:
+            scores[line] = max(scores.get(line, 0.0), score)
+
+        if not self.names:
+            self._score_stems(give)
+            return scores
+        wanted = set(self.names)
+        spoken = {stem for stem in self.stems if stem not in {name.lower() for name in wanted}}
+        for line in self.lines.values():
+            hits = sum(_has(line.text, name) for name in wanted)
+            if hits:
+                near = sum(stem in line.text.lower() for stem in spoken)
+                score = 2.0 * hits + 0.5 * near
+                if _IMPORT.match(line.text):
+                    score *= 0.2
+                if "test" in line.path:
+                    score *= 0.7
+                give(line, score)
+        for weight, heads in ((8.0, self._definitions(wanted)), (5.0, self._followed(wanted))):
+            for rank, head in enumerate(heads):
+                score = weight - min(rank, 4) * 0.5
+                give(head, score)
+                for distance, line in enumerate(self._body(head), 1):
+                    near = sum(stem in line.text.lower() for stem in spoken)
+                    give(line, score * 0.6 - distance * 0.1 + 0.5 * near)
+        return scores
+
+    def _followed(self, wanted: set[str]) -> list[Line]:
+        return [line for line in self._definitions(self.asked - wanted) if line.defines]
+
+    def _score_stems(self, give: Callable[[Line, float], None]) -> None:
+        """Without names: lines by the request's words, the rarer the better, and more in files
+        that hold many of them."""
+        lines = list(self.lines.values())
+        holding = {
+            stem: [line for line in lines if stem in str(line).lower()] for stem in self.stems
+        }
+        rarity = {
+            stem: math.log(1 + len(lines) / len(found)) for stem, found in holding.items() if found
+        }
+        in_file: dict[str, float] = {}
+        for stem, value in rarity.items():
+            for path in {line.path for line in holding[stem]}:
+                in_file[path] = in_file.get(path, 0.0) + value
+        for line in lines:
+            said = sum(value for stem, value in rarity.items() if stem in line.text.lower())
+            if said:
+                give(line, said + 0.7 * in_file[line.path])
+                for distance, after in enumerate(self._body(line, 6), 1):
+                    give(after, 0.5 * said + 0.7 * in_file[line.path] - 0.1 * distance)
+
+    def _annotated(self, line: Line) -> str:
+        """The line with what it stands in and the values of the constants it mentions."""
+        notes = []
+        if line.defines not in self.names and any(_has(line.text, name) for name in self.names):
+            scope = self._scope(line)
+            if scope:
+                notes.append(f"in {scope}")
+        for constant in dict.fromkeys(_CONSTANT.findall(line.text)):
+            value = self._values.get(constant)
+            if value is not None and value.number != line.number and not _IMPORT.match(line.text):
+                notes.append(value.text.strip())
+        return f"{line}    <- {'; '.join(notes)}" if notes else str(line)
+
+    @property
+    def _values(self) -> dict[str, Line]:
+        return {
+            line.defines: line
+            for line in self.lines.values()
+            if line.defines and _CONSTANT.fullmatch(line.defines) and "=" in line.text
+        }
+
+    def _scope(self, line: Line) -> str | None:
+        """The function or class that a line stands in, as far as the search shows it."""
+        indent = line.indent
+        for number in range(line.number - 1, max(0, line.number - 60), -1):
+            above = self.lines.get((line.path, number))
+            if above is None or above.indent >= indent:
+                continue
+            if match := _SCOPE.match(above.text):
+                return match[1]
+            indent = above.indent
+        return None
+
+
+def _has(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def followed(request: str, results: Sequence[str]) -> Lookup:
+    """The look-up after these results of its searches, in their order."""
+    lookup = Lookup(request)
+    for result in results:
+        lookup.add(result)
+    return lookup
