@@ -19,7 +19,10 @@ from serving import (
     Place,
     conclusion,
     end,
+    found,
     normalised,
+    nowhere,
+    plan,
     upstream,
 )
 
@@ -56,7 +59,7 @@ def told(done: subprocess.CompletedProcess[str], place: Place) -> str:
 
 
 def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect(conclusion(ANSWER), contains=[f"class {CLASS}"])
+    ollama.expect(found(ANSWER), contains=[f"class {CLASS}"])
     done = place.run("ask", QUESTION)
     assert done.returncode == 0
     assert normalised(done.stdout) == snapshot("""\
@@ -78,12 +81,16 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
    0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
    0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY
    0.0 s  search returned 2 lines in 0.0 s
-   0.0 s  qwen2.5-coder:1.5b weighed the first result (N tokens in, N out, 0.0 s)
+   0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
    0.0 s  Finished: answered
 """)
 
 
 def test_ask_prints_the_report_as_json(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(nowhere())
+    ollama.expect(plan("say"))
+    ollama.expect({"text": "hello"})
+    ollama.expect(nowhere())
     ollama.expect(conclusion("It is not there.", success=False))
     done = place.run("ask", "--json", "--max-iterations", "3", QUESTION)
     assert done.returncode == 0  # an honest "not found" is an answer

@@ -18,6 +18,7 @@ from planner.events import (
     ModelCalled,
     PlanMade,
     PlanRevised,
+    Role,
     RunFinished,
     RunStarted,
     StepConcluded,
@@ -70,7 +71,7 @@ arguments = st.dictionaries(
 )
 models = st.builds(
     ModelCalled,
-    role=st.sampled_from(["select", "arguments", "plan", "decide", "conclude"]),
+    role=st.sampled_from(get_args(Role)),
     model=st.just("m"),
     reply=text,
     prompt_tokens=numbers,

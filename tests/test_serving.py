@@ -28,8 +28,10 @@ from serving import (
     Place,
     conclusion,
     end,
+    found,
     move_on,
     normalised,
+    nowhere,
     plan,
     text,
     until,
@@ -73,7 +75,7 @@ async def hung_up(request: Request) -> bool:
 async def test_a_question_is_answered_from_the_tools(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(conclusion(ANSWER), model=FULL, contains=[f"jobs/secret.py:6: class {CLASS}"])
+    ollama.expect(found(ANSWER), model=FULL, contains=[f"jobs/secret.py:6: class {CLASS}"])
     async with place.client(face) as caller:
         tools = {tool.name: tool for tool in await caller.client.list_tools()}
         result = await caller.call("plan_and_answer", prompt=QUESTION)
@@ -126,7 +128,7 @@ async def test_a_client_that_gives_up_ends_its_run_and_what_it_does(
 async def test_a_run_outlives_its_call_and_is_followed_or_ended_later(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(Hang(then=json.dumps(conclusion(ANSWER))))
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     ollama.expect(Hang())
     async with place.client(face) as caller:
         first = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
@@ -391,11 +393,14 @@ Cancelling this call leaves the run alone.\
 
 
 def script_two_steps(ollama: ScriptedOllama) -> None:
+    ollama.expect(nowhere(), model=FULL, contains=[CLASS])
     ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
     ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])
+    ollama.expect(found(f"`{CONSTANT}` is 48614."), contains=[str(VALUE)])
+    ollama.expect(nowhere(), contains=["48614"])
     ollama.expect(move_on("search", "Look for its uses"), contains=[str(VALUE)])
     ollama.expect({"path": "jobs", "pattern": FUNCTION})
-    ollama.expect(conclusion(f"`{CONSTANT}` is {VALUE}."), contains=[FUNCTION])
+    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."), contains=[FUNCTION])
 
 
 async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> None:
@@ -408,7 +413,8 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY",
             "search VeryUniqueClassName_Phoenix_2025_QW3RTY",
             "search returned 2 lines in 0.0 s",
-            "qwen2.5-coder:1.5b weighed the first result (N tokens in, N out, 0.0 s)",
+            "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
+            "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
             "Plan of 2 steps: Find out the value",
             "Step 1 of 2: Read the file",
             "Step 1 of 2: next is read_file: Read it",
@@ -416,6 +422,9 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             'Step 1 of 2: arguments {"path": "jobs/secret.py", "start_line": 1}',
             "Step 1 of 2: read_file jobs/secret.py (start_line 1)",
             "Step 1 of 2: read_file returned 12 lines in 0.0 s",
+            "Step 1 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
+            "Step 1 of 2: no result says 48614",
+            "Step 1 of 2: qwen2.5-coder:1.5b mended the answer (N tokens in, N out, 0.0 s)",
             "Step 1 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
             "Step 1 done: The file was read.",
             "Plan revised: no later steps",
@@ -425,8 +434,8 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             'Step 2 of 2: arguments {"path": "jobs", "pattern": "standalone_unique_function_MNBVCX_777"}',
             "Step 2 of 2: search standalone_unique_function_MNBVCX_777 in jobs",
             "Step 2 of 2: search returned 1 line in 0.0 s",
-            "Step 2 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
-            "Step 2 done: The result shows it.",
+            "Step 2 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
+            "Step 2 done",
             "Finished: answered",
         ]
     )
@@ -450,8 +459,6 @@ A plan has been created where the objective is: Find out the value
 
 1. Read the file
    The file was read.
-2. Look for its uses
-   The result shows it.
 
 ### Evidence
 
@@ -462,7 +469,7 @@ UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
 return UNIQUE_CONSTANT_VERIFICATION_ZX9
 ```
 
-_Run RUN: 3 tool calls (0.0 s), 5 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
     for action in report["actions"]:
         action["timestamp"] = action["timestamp"][:2] + "…"
@@ -478,6 +485,7 @@ _Run RUN: 3 tool calls (0.0 s), 5 model calls (N prompt tokens, N of them cached
             "status": "answered",
             "answer": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
             "reason": None,
+            "unsupported": [],
             "objective": "Find out the value",
             "steps": [
                 {
@@ -492,7 +500,7 @@ _Run RUN: 3 tool calls (0.0 s), 5 model calls (N prompt tokens, N of them cached
                     "objective": "Look for its uses",
                     "status": "completed",
                     "success": True,
-                    "notes": "The result shows it.",
+                    "notes": "",
                 },
             ],
             "actions": [
@@ -576,10 +584,10 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     ],
                 }
             ],
-            "guards": [],
+            "guards": ["grounding: no result says 48614"],
             "usage": {
                 "seconds": 0,
-                "model_calls": 5,
+                "model_calls": 8,
                 "prompt_tokens": 0,
                 "cached_tokens": 0,
                 "generated_tokens": 0,
@@ -587,6 +595,14 @@ def standalone_unique_function_MNBVCX_777() -> int:
                 "tool_calls": 3,
                 "tool_seconds": 0,
                 "calls": [
+                    {
+                        "role": "answer",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
                     {
                         "role": "plan",
                         "model": "qwen2.5-coder:1.5b",
@@ -604,6 +620,22 @@ def standalone_unique_function_MNBVCX_777() -> int:
                         "seconds": 0,
                     },
                     {
+                        "role": "answer",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
+                        "role": "repair",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
                         "role": "decide",
                         "model": "qwen2.5-coder:1.5b",
                         "prompt_tokens": 0,
@@ -620,7 +652,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                         "seconds": 0,
                     },
                     {
-                        "role": "decide",
+                        "role": "answer",
                         "model": "qwen2.5-coder:1.5b",
                         "prompt_tokens": 0,
                         "cached_tokens": 0,
@@ -660,7 +692,7 @@ async def test_silence_is_filled_with_what_is_waited_for(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.tools.HEARTBEAT_SECONDS", 0.01)
-    ollama.expect(Hang(then=json.dumps(conclusion(ANSWER))))
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller, anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))
         await until(lambda: "Waiting for the model, 0 s" in caller.progress.messages)
@@ -682,10 +714,14 @@ async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) 
         number = len(scripted.requests)
         if "text" in request.properties:
             return {"text": f"{number} {filler}"}
-        if number > 60:
-            done.set()
-            return conclusion("It is over.")
-        return plan("say", prompt="Say it") if number == 1 else move_on("say", f"Say {number}")
+        if "main_objective" in request.properties:
+            return plan("say", prompt="Say it")
+        if "found_in" not in request.properties:
+            return move_on("say", f"Say {number}")
+        if number <= 90:
+            return nowhere()
+        done.set()
+        return found("It is over.")
 
     with ScriptedOllama(handler=answer) as scripted:
         place.ollama = scripted
@@ -931,7 +967,7 @@ async def test_a_prompt_too_long_for_the_model_is_an_error_that_says_so(place: P
 async def test_a_fault_of_ours_ends_one_run_only(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ollama.expect(conclusion(ANSWER))
+    ollama.expect(found(ANSWER))
     async with place.client() as caller:
         with monkeypatch.context() as patch:
 
@@ -955,7 +991,7 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     place.upstreams |= {"broken": {"command": "no-such-command"}, "exits": upstream(mode="exits")}
-    ollama.expect(conclusion(ANSWER), contains=[CLASS])
+    ollama.expect(found(ANSWER), contains=[CLASS])
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION)
         told = await caller.error("run_step", prompt="Do it", tool="gone")
@@ -1011,6 +1047,7 @@ async def test_the_last_iteration_has_to_conclude(place: Place, ollama: Scripted
     async with place.client() as caller:
         result = await caller.call("run_step", prompt=QUESTION, tool="say", arguments={"text": "a"})
         assert result.structured_content
+        ollama.expect(nowhere())
         ollama.expect(plan("say"))
         ollama.expect({"text": "hello"})
         ollama.expect(conclusion("Only hello.", success=False), contains=["hello"])
@@ -1034,8 +1071,8 @@ async def test_the_time_limit_yields_an_answer(place: Place, ollama: ScriptedOll
 
 
 async def test_the_token_limit_yields_an_answer(place: Place, ollama: ScriptedOllama) -> None:
-    costly = Answer(plan("say"), fields={"prompt_eval_count": 5000})
-    ollama.expect(costly)
+    ollama.expect(Answer(nowhere(), fields={"prompt_eval_count": 5000}))
+    ollama.expect(plan("say"))
     ollama.expect({"text": "hello"})
     ollama.expect(conclusion("Only hello.", success=True), contains=["hello"])
     async with place.client() as caller:
