@@ -20,6 +20,10 @@ MOST_NAMES = 6
 """Of a request, looked up."""
 MOST_FOLLOWED = 10
 """Names in one hop."""
+LEAST_SHARE = 0.3
+"""Of the best line's score; lines under it are noise to a small model."""
+LEAST_SHARE_OF_WORDS = 0.5
+"""The same when the request names nothing and its plain words are searched."""
 BODY_LINES = 9
 """Of a definition, shown after its first line."""
 
@@ -48,6 +52,15 @@ _IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+import|import|use|using|#include)\b")
 _CONSTANT = re.compile(r"\b_?[A-Z][A-Z0-9_]{3,}\b")
 _CALLED = re.compile(r"\b([A-Za-z_]\w{3,})\(")
 _BASES = re.compile(r"^\s*class\s+\w+\((.*)\)")
+_ASKS_FOR_USES = re.compile(
+    r"\b(?:who|which (?:functions?|methods?|class(?:es)?|code|modules?|files?)) (?:calls?|uses?)\b"
+    r"|\bwhere (?:is|are) .*\b(?:used|called)\b|\bcallers? of\b|\b(?:called|used) (?:by|from)\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_PLACE = re.compile(
+    r"\b(?:where|file|line|module)\b.*\b(?:defined?s?|declared?s?|definition)\b", re.IGNORECASE
+)
+_ASKS_FOR_MORE = re.compile(r"\b(?:inherits?|bases?|parents?|uses?|values?)\b", re.IGNORECASE)
 _LINE = re.compile(r"([^\s:]+):(\d+):(.*)")
 
 
@@ -76,7 +89,7 @@ def names(text: str) -> list[str]:
     found: dict[str, None] = {}
     for match in _NAME.finditer(text):
         name = next(group for group in match.groups() if group)
-        if name.lower() not in PLAIN_WORDS:
+        if name.lower() not in PLAIN_WORDS and not name.startswith("__"):
             found.setdefault(name)
     return list(found)
 
@@ -87,7 +100,8 @@ def keywords(text: str) -> list[str]:
     for word in re.findall(r"[A-Za-z]{4,}", text):
         if word.lower() not in PLAIN_WORDS:
             found.setdefault(re.sub(r"(?:ing|ers?|ed|es|s)$", "", word.lower()))
-    return [stem for stem in found if len(stem) > 2]
+    stems = [stem for stem in found if len(stem) > 2]
+    return [stem for stem in stems if not any(other in stem for other in stems if other != stem)]
 
 
 @dataclass
@@ -107,12 +121,23 @@ class Lookup:
     def stems(self) -> list[str]:
         return keywords(self.request)[:MOST_NAMES]
 
+    @cached_property
+    def asks_for_uses(self) -> bool:
+        """Whether the request is who calls a name, not what stands in its definition."""
+        return bool(self.names) and _ASKS_FOR_USES.search(self.request) is not None
+
+    @cached_property
+    def asks_for_place(self) -> bool:
+        """Whether the request is only where a name is defined."""
+        place = _ASKS_FOR_PLACE.search(self.request) is not None
+        return bool(self.names) and place and not _ASKS_FOR_MORE.search(self.request)
+
     @property
     def wanted(self) -> list[str]:
         """What the next search looks for."""
         if self.hops == 0:
             return self.names or self.stems
-        if not self.names or self.hops > 2:
+        if not self.names or self.hops > 2 or self.asks_for_uses or self.asks_for_place:
             return []
         return self._mentioned()[:MOST_FOLLOWED]
 
@@ -152,7 +177,7 @@ class Lookup:
             if line is None:
                 continue  # a blank line, or one the search did not give
             closes = line.text.lstrip().startswith((")", "]", "}"))
-            if (line.indent <= head.indent and not closes) or len(body) >= most:
+            if len(body) >= most or (line.indent <= head.indent and not closes):
                 break
             body.append(line)
         return body
@@ -173,6 +198,9 @@ class Lookup:
     def shown(self, longest: int) -> str:
         """The telling lines, at most about `longest` characters; the best file first."""
         scores = self._scores()
+        share = LEAST_SHARE if self.names else LEAST_SHARE_OF_WORDS
+        least = share * max(scores.values(), default=0.0)
+        scores = {line: score for line, score in scores.items() if score >= least}
         kept: list[Line] = []
         room = longest
         for line in sorted(scores, key=lambda line: -scores[line]):
@@ -211,12 +239,13 @@ class Lookup:
                     score *= 0.2
                 if "test" in line.path:
                     score *= 0.7
-                give(line, score)
+                give(line, score * 4 if self.asks_for_uses and self._scope(line) else score)
         for weight, heads in ((8.0, self._definitions(wanted)), (5.0, self._followed(wanted))):
             for rank, head in enumerate(heads):
                 score = weight - min(rank, 4) * 0.5
                 give(head, score)
-                for distance, line in enumerate(self._body(head), 1):
+                shown = 0 if self.asks_for_uses else 3 if self.asks_for_place else BODY_LINES
+                for distance, line in enumerate(self._body(head, shown), 1):
                     near = sum(stem in line.text.lower() for stem in spoken)
                     give(line, score * 0.6 - distance * 0.1 + 0.5 * near)
         return scores
@@ -241,17 +270,21 @@ class Lookup:
         for line in lines:
             said = sum(value for stem, value in rarity.items() if stem in line.text.lower())
             if said:
-                give(line, said + 0.7 * in_file[line.path])
-                for distance, after in enumerate(self._body(line, 6), 1):
-                    give(after, 0.5 * said + 0.7 * in_file[line.path] - 0.1 * distance)
+                score = said + 0.4 * in_file[line.path]
+                give(line, score)
+                for beside in (line.number - 1, line.number + 1):
+                    if near := self.lines.get((line.path, beside)):
+                        give(near, 0.75 * score)
 
     def _annotated(self, line: Line) -> str:
         """The line with what it stands in and the values of the constants it mentions."""
         notes = []
-        if line.defines not in self.names and any(_has(line.text, name) for name in self.names):
-            scope = self._scope(line)
-            if scope:
-                notes.append(f"in {scope}")
+        used = [name for name in self.names if _has(line.text, name) and line.defines != name]
+        if used and (scope := self._scope(line)):
+            called = f"{used[0]}(" in line.text
+            notes.append(f"{scope} calls {used[0]}" if called else f"in {scope}")
+        if line.defines in self.asked and _SCOPE.match(line.text):
+            notes.append(f"{line.defines} is defined here")
         for constant in dict.fromkeys(_CONSTANT.findall(line.text)):
             value = self._values.get(constant)
             if value is not None and value.number != line.number and not _IMPORT.match(line.text):
