@@ -141,14 +141,23 @@ class _Run:
         if self.request.goal == "plan":
             self.make(await self.plan())
             return Conclude(final_answer=self.state.conclusion_from_assistant_data)
+        if guards.no_progress(self.state):
+            return self.stuck()
         decision: Conclude | MakePlan | Stay | MoveOn
         decision = await self.answer() or await self.plan()
         while not isinstance(decision, Conclude):
             next_tool, prompt = self.follow(decision)
             await self.call_tool(next_tool, prompt)
             self.hold_limits()
+            if guards.no_progress(self.state):
+                return self.stuck()
             decision = await self.answer() or await self.decide()
         return decision
+
+    def stuck(self) -> None:
+        """More of the same will not help: a conclusion is due."""
+        message = f"the last {guards.FRUITLESS_CALLS} calls brought nothing; concluding"
+        self.emit(GuardTripped(guard="no_progress", message=message))
 
     async def gather(self) -> bool:
         """The first facts; False when there are none and the model needs none."""

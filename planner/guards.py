@@ -10,6 +10,10 @@ from planner.state import Iteration, RunState
 from planner.tools import Outcome, Safety, ToolSpec
 
 
+FRUITLESS_CALLS = 2
+"""So many calls in a row that brought nothing, and the run has to conclude."""
+
+
 def nearest(name: str, names: Sequence[str], most: int = 3) -> list[str]:
     """The names most like `name`, best first; none that have nothing to do with it."""
     found = process.extract(name, names, scorer=fuzz.WRatio, limit=most, score_cutoff=40)
@@ -108,6 +112,14 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     required = tool.input_schema.get("required", [])
     kept = {name: value for name, value in arguments.items() if name in required}
     return [kept | {argument: each} for each in dict.fromkeys(tries)]
+
+
+def no_progress(state: RunState) -> bool:
+    """Whether the newest calls brought nothing: errors, refusals, repeats, empty results."""
+    newest = state.iterations[-FRUITLESS_CALLS:]
+    return len(newest) == FRUITLESS_CALLS and all(
+        each.outcome is not Outcome.SUCCESS or empty(each.result) for each in newest
+    )
 
 
 def gives_up(answer: str) -> bool:

@@ -57,6 +57,9 @@ _ASKS_FOR_USES = re.compile(
     r"|\bwhere (?:is|are) .*\b(?:used|called)\b|\bcallers? of\b|\b(?:called|used) (?:by|from)\b",
     re.IGNORECASE,
 )
+_ASKS_FOR_BASE = re.compile(
+    r"\b(?:inherits?|(?:base|parent|super) ?class(?:es)?|subclass(?:es)?)\b", re.IGNORECASE
+)
 _ASKS_FOR_PLACE = re.compile(
     r"\b(?:where|file|line|module)\b.*\b(?:defined?s?|declared?s?|definition)\b", re.IGNORECASE
 )
@@ -132,6 +135,11 @@ class Lookup:
         place = _ASKS_FOR_PLACE.search(self.request) is not None
         return bool(self.names) and place and not _ASKS_FOR_MORE.search(self.request)
 
+    @cached_property
+    def asks_for_base(self) -> bool:
+        """Whether the request is what a class inherits from."""
+        return bool(self.names) and _ASKS_FOR_BASE.search(self.request) is not None
+
     @property
     def wanted(self) -> list[str]:
         """What the next search looks for."""
@@ -187,9 +195,8 @@ class Lookup:
         found: dict[str, None] = {}
         for head in self._definitions(self.asked)[:6]:
             for line in [head, *self._body(head)]:
-                bases = _BASES.match(line.text)
-                named = re.findall(r"\w{3,}", bases[1]) if bases else []
-                for name in [*_CONSTANT.findall(line.text), *named, *_CALLED.findall(line.text)]:
+                called = _CALLED.findall(line.text)
+                for name in [*_CONSTANT.findall(line.text), *_bases(line), *called]:
                     if name not in self.asked:
                         found.setdefault(name)
         known = {line.defines for line in self.lines.values()}
@@ -244,7 +251,9 @@ class Lookup:
             for rank, head in enumerate(heads):
                 score = weight - min(rank, 4) * 0.5
                 give(head, score)
-                shown = 0 if self.asks_for_uses else 3 if self.asks_for_place else BODY_LINES
+                shown = 3 if self.asks_for_place else BODY_LINES
+                if self.asks_for_uses or self.asks_for_base:
+                    shown = 0
                 for distance, line in enumerate(self._body(head, shown), 1):
                     near = sum(stem in line.text.lower() for stem in spoken)
                     give(line, score * 0.6 - distance * 0.1 + 0.5 * near)
@@ -277,19 +286,33 @@ class Lookup:
                         give(near, 0.75 * score)
 
     def _annotated(self, line: Line) -> str:
-        """The line with what it stands in and the values of the constants it mentions."""
+        """The line with what code knows of it: what it stands in, what a class inherits from, the
+        values of its constants. A small model does not put two lines together."""
         notes = []
         used = [name for name in self.names if _has(line.text, name) and line.defines != name]
-        if used and (scope := self._scope(line)):
-            called = f"{used[0]}(" in line.text
-            notes.append(f"{scope} calls {used[0]}" if called else f"in {scope}")
-        if line.defines in self.asked and _SCOPE.match(line.text):
-            notes.append(f"{line.defines} is defined here")
+        scope = self._scope(line) if used else None
+        if scope and f"{used[0]}(" in line.text:
+            return f"{scope} calls {used[0]} at {line}"
+        if scope:
+            notes.append(f"in {scope}")
+        if bases := _bases(line):
+            notes.append(f"{line.defines} inherits from {', '.join(bases)}")
+        if heirs := [heir for heir, base in self._heirs if base == line.defines]:
+            notes.append(f"{line.defines}, which {heirs[0]} inherits from, is defined here")
         for constant in dict.fromkeys(_CONSTANT.findall(line.text)):
             value = self._values.get(constant)
             if value is not None and value.number != line.number and not _IMPORT.match(line.text):
                 notes.append(value.text.strip())
         return f"{line}    <- {'; '.join(notes)}" if notes else str(line)
+
+    @property
+    def _heirs(self) -> list[tuple[str, str]]:
+        """The request's classes, each with a class that it inherits from."""
+        return [
+            (str(head.defines), base)
+            for head in self._definitions(self.names)
+            for base in _bases(head)
+        ]
 
     @property
     def _values(self) -> dict[str, Line]:
@@ -310,6 +333,12 @@ class Lookup:
                 return match[1]
             indent = above.indent
         return None
+
+
+def _bases(line: Line) -> list[str]:
+    """The classes that a class line inherits from."""
+    match = _BASES.match(line.text)
+    return re.findall(r"(?<![=\w])[A-Za-z_]\w{2,}(?!\s*=)", match[1]) if match else []
 
 
 def _has(text: str, name: str) -> bool:
