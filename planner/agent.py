@@ -142,7 +142,8 @@ class _Run:
             self.make(await self.plan())
             return Conclude(final_answer=self.state.conclusion_from_assistant_data)
         if guards.no_progress(self.state):
-            return self.stuck()
+            self.stuck()
+            return None
         decision: Conclude | MakePlan | Stay | MoveOn
         decision = await self.answer() or await self.plan()
         while not isinstance(decision, Conclude):
@@ -150,7 +151,8 @@ class _Run:
             await self.call_tool(next_tool, prompt)
             self.hold_limits()
             if guards.no_progress(self.state):
-                return self.stuck()
+                self.stuck()
+                return None
             decision = await self.answer() or await self.decide()
         return decision
 
@@ -161,7 +163,10 @@ class _Run:
 
     async def gather(self) -> bool:
         """The first facts; False when there are none and the model needs none."""
-        if self.request.tool is None and await self.look_up_names():
+        looked_up = self.request.tool is None and await self.look_up_names()
+        if self.request.goal == "answer":
+            self.hold_limits()
+        if looked_up:
             return True
         tool = self.request.tool or await self.select_tool()
         if tool is None:
@@ -224,6 +229,8 @@ class _Run:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
 
     def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
+        if self.request.goal != "plan" and not conclusion.final_answer.strip():
+            return self.finish_without_model(reason or "the model gave no answer")
         if self.state.step and self.request.goal == "answer":
             self.emit(
                 StepConcluded(
@@ -279,7 +286,8 @@ class _Run:
         if not tool or not tool.text_argument:
             return False
         lookup = Lookup(self.request.prompt)
-        while pattern := lookup.pattern():
+        most = self.request.limits.iterations
+        while len(self.state.iterations) < most and (pattern := lookup.pattern()):
             wanted = ", ".join(lookup.wanted)
             self.emit(ToolSelected(tool=tool.name, prompt=f"find {wanted}", by="lookup"))
             await self.execute(tool, {tool.text_argument: pattern})
@@ -340,7 +348,7 @@ class _Run:
             said = await self.ask(
                 role, self.models.full, question, schemas.answer(), protocol.ANSWER
             )
-            if said.found_in != "results":
+            if said.found_in != "results" or not said.final_answer.strip():
                 return None
             missing = unsupported(self.state, said.final_answer)
             if not missing:

@@ -9,7 +9,6 @@ from rapidfuzz import fuzz, process
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, Safety, ToolSpec
 
-
 FRUITLESS_CALLS = 2
 """So many calls in a row that brought nothing, and the run has to conclude."""
 
@@ -74,7 +73,11 @@ def mended_paths(
         near = ends[:1] or [
             each
             for each, _, _ in process.extract(
-                path, seen, scorer=fuzz.partial_ratio, limit=1, score_cutoff=90
+                path,
+                [each for each in seen if not path.startswith(each + "/")],  # its own folders
+                scorer=fuzz.partial_ratio,
+                limit=1,
+                score_cutoff=90,
             )
         ]
         if near:

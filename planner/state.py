@@ -55,6 +55,8 @@ class Step:
 
     number: int
     objective: str
+    later_steps: list[str] = field(default_factory=list)
+    """As they were when it began: its prompts only grow, so they show no newer ones before it."""
     completed: bool = False
     success: bool = False
     notes: str = ""
@@ -145,7 +147,8 @@ class RunState:
                 self.conclusion_from_assistant_data = event.conclusion_from_assistant_data
                 self.later_steps = list(event.later_steps)
             case StepStarted():
-                self.steps.append(Step(event.number, event.objective))
+                later = [step for step in self.later_steps if step != event.objective]
+                self.steps.append(Step(event.number, event.objective, later))
             case StepContinued():
                 if self.step:
                     self.step.notes = event.notes

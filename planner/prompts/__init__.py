@@ -113,7 +113,7 @@ class Prompts:
                         main_objective=state.main_objective or "",
                         number=state.step.number,
                         objective=state.step.objective,
-                        later_steps="; ".join(state.later_steps) or "none",
+                        later_steps="; ".join(state.step.later_steps) or "none",
                     )
                 )
             )
