@@ -82,7 +82,8 @@ def evidence(state: RunState) -> list[Evidence]:
     return found
 
 
-_LINE = re.compile(r"\blines? (\d+)")
+_LINE = re.compile(r"(?:\blines? |(?<=[\w]):)(\d+)\b")
+_PLACE = re.compile(r"^([^\s:]+:\d+):", re.MULTILINE)
 _PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5}")
 
 
@@ -95,12 +96,17 @@ def unsupported(state: RunState, answer: str) -> list[str]:
     if state.started:
         texts += [state.started.request.prompt, state.started.listing or ""]
     text = "\n".join(texts)
-    missing = [claim for claim in claims(answer) if not holds(text, claim)]
-    places = set(re.findall(r"^([^\s:]+:\d+):", text, re.MULTILINE))
+    places = set(_PLACE.findall(text))
+    without_places = _PLACE.sub("", text)
+    lines = _LINE.findall(answer)
+    missing = [
+        claim
+        for claim in claims(answer)
+        if claim not in lines and not holds(without_places if claim.isdigit() else text, claim)
+    ]
     files = {place.rsplit(":", 1)[0] for place in places}
     for path in _PATH.findall(answer):
         known = {file for file in files if file == path or file.endswith("/" + path)}
-        lines = _LINE.findall(answer)
         for number in lines if known and len(lines) == 1 else []:
             if not any(f"{file}:{number}" in places for file in known):
                 missing.append(f"line {number} of {path}")

@@ -236,10 +236,11 @@ class Lookup:
             self._score_stems(give)
             return scores
         wanted = set(self.names)
+        only_places = self.asks_for_place and bool(self._definitions(wanted))
         spoken = {stem for stem in self.stems if stem not in {name.lower() for name in wanted}}
         for line in self.lines.values():
             hits = sum(_has(line.text, name) for name in wanted)
-            if hits:
+            if hits and not only_places:
                 near = sum(stem in line.text.lower() for stem in spoken)
                 score = 2.0 * hits + 0.5 * near
                 if _IMPORT.match(line.text):
@@ -249,7 +250,8 @@ class Lookup:
                 give(line, score * 4 if self.asks_for_uses and self._scope(line) else score)
         for weight, heads in ((8.0, self._definitions(wanted)), (5.0, self._followed(wanted))):
             for rank, head in enumerate(heads):
-                score = weight - min(rank, 4) * 0.5
+                others = sum(_has(head.text, name) for name in wanted) - 1
+                score = weight - min(rank, 4) * 0.5 + 3.0 * max(0, others)
                 give(head, score)
                 shown = 3 if self.asks_for_place else BODY_LINES
                 if self.asks_for_uses or self.asks_for_base:
@@ -327,8 +329,8 @@ class Lookup:
         indent = line.indent
         for number in range(line.number - 1, max(0, line.number - 60), -1):
             above = self.lines.get((line.path, number))
-            if above is None or above.indent >= indent:
-                continue
+            if above is None or above.indent >= indent or above.text.lstrip().startswith(")"):
+                continue  # the last one ends a signature of several lines
             if match := _SCOPE.match(above.text):
                 return match[1]
             indent = above.indent
