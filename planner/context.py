@@ -157,7 +157,7 @@ def shortened(text: str, longest: int, wanted: set[str]) -> str:
     kept: set[int] = set()
     room = longest - 60
     for index in sorted(range(len(lines)), key=lambda index: (-scores[index], index)):
-        room -= len(lines[index]) + 1
+        room -= len(lines[index]) + 3  # its end, and the sign of a gap before it
         if room < 0:
             break
         kept.add(index)

@@ -6,10 +6,12 @@ reply is validated against the tool's own schema afterwards.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import jsonschema
+from referencing.exceptions import Unresolvable
 
 Schema = dict[str, Any]
 
@@ -17,6 +19,11 @@ LONGEST_STRING = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MOST_ITEMS = 20
 DEEPEST_REFERENCE = 4
+UNUSABLE = (
+    *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
+"""What a schema that is none raises; a stranger wrote it, and nobody has checked it."""
 
 
 def text(longest: int) -> Schema:
@@ -108,7 +115,10 @@ def for_grammar(schema: Schema) -> Schema:
     References are inlined, unanchored patterns, unknown keywords and prose dropped, bounds kept
     small, objects closed. What is lost here is checked by `problem` afterwards.
     """
-    return _simplify(schema, schema, DEEPEST_REFERENCE)
+    try:
+        return _simplify(schema, schema, DEEPEST_REFERENCE)
+    except UNUSABLE:
+        return {"type": "object"}
 
 
 def _simplify(node: Any, root: Schema, depth: int) -> Schema:
@@ -189,6 +199,13 @@ def _merged(first: Schema, second: Schema) -> Schema:
 def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Near misses put right: `"5"` for an integer, a scalar for a list of one, `"null"` or an
     empty string for an optional argument left out."""
+    try:
+        return _coerced(arguments, schema)
+    except UNUSABLE:
+        return arguments
+
+
+def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     mended: dict[str, Any] = {}
@@ -254,7 +271,7 @@ def problem(arguments: dict[str, Any], schema: Schema) -> str | None:
     try:
         validator = jsonschema.Draft202012Validator(schema)
         error = next(iter(validator.iter_errors(arguments)), None)
-    except (jsonschema.SchemaError, RecursionError, LookupError) as unusable:
+    except UNUSABLE as unusable:
         return f"the tool's own input schema cannot be used ({type(unusable).__name__})"
     if error is None:
         return None
