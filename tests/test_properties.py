@@ -1,0 +1,342 @@
+"""What holds for every run, every schema and every result, whatever was said."""
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, event, example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models
+from serving import LONG, SOURCE
+
+from planner import agent, context, schemas
+from planner.errors import ContextExceeded, ModelError, ModelUnavailable
+from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
+from planner.lookup import followed
+from planner.models import Message, Reply
+from planner.prompts import fenced
+from planner.protocol import Limits, RunRequest
+from planner.state import RunState
+from planner.tools import Outcome, Safety, ToolResult, ToolSpec
+
+hypothesis_settings.register_profile(
+    "no time is asserted", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("no time is asserted")
+
+words = st.text(max_size=30) | st.sampled_from(
+    ["", " ", "jobs/secret.py", "line 6", "</result>", "search", "$x ${y} $$", "a\nb", "\u2028"]
+)
+lines = st.lists(
+    st.sampled_from([*SOURCE.splitlines(), "jobs/secret.py:6:class A:", "</Result >", "x" * 700])
+    | words,
+    max_size=40,
+).map("\n".join)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4),
+    max_leaves=12,
+)
+phrases = st.sampled_from(
+    ["", " ", "jobs/secret.py", "line 6", "</result>", "search", "$x ${y} $$", "a\nb", "\u2028"]
+)
+"""Short to draw: a run takes many, and a run that is cut off holds little."""
+RESULTS = (
+    SOURCE,
+    "jobs/secret.py:6:class A:\njobs/secret.py:7:  B_C_D",
+    '{"a": [1]}',
+    "</Result >",
+)
+results = st.builds(
+    ToolResult,
+    outcome=st.sampled_from([*[Outcome.SUCCESS] * 9, *Outcome]),
+    text=st.sampled_from([*RESULTS, *RESULTS, "", '{"files": []}', "x" * 9000]),
+)
+
+
+def said(schema: Any) -> st.SearchStrategy[Any]:
+    """A value that the schema lets through; more often one that goes on than one that ends."""
+    if "anyOf" in schema:
+        first, *others = [said(branch) for branch in schema["anyOf"]]
+        return st.one_of([first, *others, *others, *others])
+    if "const" in schema:
+        return st.just(schema["const"])
+    if "enum" in schema:
+        return st.sampled_from(
+            [*schema["enum"], *[each for each in schema["enum"] if each == "nowhere"] * 4]
+        )
+    match schema.get("type"):
+        case "object":
+            required = schema.get("required", [])
+            fields = {name: said(part) for name, part in schema.get("properties", {}).items()}
+            return st.fixed_dictionaries(
+                {name: field for name, field in fields.items() if name in required},
+                optional={name: field for name, field in fields.items() if name not in required},
+            )
+        case "array":
+            return st.lists(said(schema["items"]), max_size=3)
+        case "boolean":
+            return st.booleans()
+        case "string":
+            return phrases
+        case _:
+            return scalars
+
+
+class AnyPool(DictionaryPool):
+    """Its tools answer anything."""
+
+    def __init__(self, data: st.DataObject, specs: list[ToolSpec]) -> None:
+        super().__init__({"jobs/secret.py": SOURCE}, specs)
+        self.data = data
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        assert tool.safety is Safety.READ_ONLY
+        return self.data.draw(results, label=tool.name)
+
+
+def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, list[Message]]]]:
+    """A run whose models and tools do anything: its events, and each prompt that was answered,
+    with the number of the events before it."""
+    events: list[Event] = []
+    asked: list[tuple[int, list[Message]]] = []
+
+    async def answer(name: str, messages: Sequence[Message], schema: Any) -> Reply:
+        kind = data.draw(st.sampled_from(["said"] * 24 + ["no JSON", "long", "fault"]))
+        if kind == "fault":
+            raise data.draw(st.sampled_from([ModelError("no"), ModelUnavailable("gone")]))
+        if kind == "long":
+            raise ContextExceeded("too long")
+        text = "No JSON" if kind == "no JSON" else json.dumps(data.draw(said(schema), label=kind))
+        asked.append((len(events), list(messages)))
+        return Reply(text=text, prompt_tokens=300, generated_tokens=9)
+
+    specs = data.draw(
+        st.sampled_from([*[[SEARCH, READ, LIST, WRITE]] * 5, [READ, LIST], [WRITE], []])
+    )
+    request = RunRequest(
+        prompt=data.draw(st.sampled_from(["Where is `run` in jobs/secret.py?", "Greet me", "?"])),
+        goal=data.draw(st.sampled_from([*["answer"] * 8, "plan", "step"])),
+        limits=Limits(
+            iterations=data.draw(st.sampled_from([10, 9, 5, 2, 1])), model_tokens=6000, seconds=LONG
+        ),
+    )
+    if request.goal == "plan" and not any(tool.safety is Safety.READ_ONLY for tool in specs):
+        request = request.model_copy(update={"goal": "answer"})
+
+    async def main() -> RunState:
+        pool = AnyPool(data, specs)
+        return await agent.run(request, models(answer, 4000), pool, events.append)
+
+    state = anyio.run(main)
+    event(f"{len(asked)} prompts, {len(state.steps)} steps")
+    assert RunState.of(events) == state
+    return request, events, asked
+
+
+@given(st.data())
+def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
+    request, events, _ = run(data)
+    ends = [each for each in events if isinstance(each, RunFinished)]
+    assert ends == events[-1:]
+    assert ends[0].answer.strip() or request.goal == "plan"
+    state = RunState.of(events)
+    most = request.limits.iterations if request.goal == "answer" else request.limits.iterations + 1
+    assert len(state.iterations) <= most
+    assert all(each.outcome is not None for each in state.iterations[:-1])
+    numbers = [each.number for each in events if isinstance(each, StepConcluded)]
+    assert numbers == sorted(set(numbers))
+    if ends[0].status == "answered" and request.goal != "plan":
+        assert state.unsupported == []
+
+
+@given(st.data())
+def test_a_state_is_the_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
+    _, events, _ = run(data)
+    wire = [EVENT.validate_json(EVENT.dump_json(each)) for each in events]
+    assert wire == events
+    state = RunState()
+    for number, each in enumerate(events):
+        state.apply(each)
+        assert RunState.of(wire[: number + 1]) == state
+
+
+@given(st.data())
+def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
+    _, events, asked = run(data)
+    for (before, first), (after, second) in pairwise(asked):
+        between = events[before:after]
+        if any(each.type == "step_concluded" for each in between):
+            continue
+        if any(each.type == "guard_tripped" and each.guard == "context" for each in between):
+            continue  # results are shown shorter from here on
+        assert second[: len(first) - 1] == first[:-1]
+        (call,) = [each for each in between if isinstance(each, ModelCalled)]
+        pending = first[-1]["content"].removesuffix(call.question).rstrip("\n")
+        assert second[len(first) - 1]["content"].startswith(pending)
+        if call.role not in ("select", "arguments") and RunState.of(events[:before]).iterations:
+            assert second[len(first) - 1] == first[-1]
+            assert second[len(first)] == {"role": "assistant", "content": call.reply}
+
+
+# Schemas
+
+kinds = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
+references = st.sampled_from(
+    ["#", "#/$defs/a", "#/$defs/b", "#/properties/a", "#/none", "http://x"]
+)
+names = st.sampled_from(["a", "b", "path"])
+
+
+def schema_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": kinds | st.lists(kinds, min_size=1, max_size=3, unique=True),
+            "$ref": references,
+            "properties": st.dictionaries(names, inner, max_size=3),
+            "required": st.lists(names, max_size=2, unique=True),
+            "items": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "oneOf": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+            "enum": st.lists(scalars, min_size=1, max_size=3),
+            "const": scalars,
+            "maxLength": st.integers(0, 10**6),
+            "minLength": st.integers(0, 9),
+            "maxItems": st.integers(0, 10**6),
+            "minItems": st.integers(0, 9),
+            "minimum": st.integers(),
+            "pattern": st.sampled_from(["a", "^a$", "(", r"\d"]),
+            "additionalProperties": inner,
+            "default": scalars,
+            "description": words,
+        },
+    )
+
+
+subschemas = st.recursive(st.booleans() | schema_of(st.booleans()), schema_of, max_leaves=6)
+tool_schemas = st.builds(
+    lambda schema, definitions: schema | {"$defs": definitions},
+    schema_of(subschemas),
+    st.dictionaries(st.sampled_from(["a", "b"]), subschemas, max_size=2),
+)
+cycle = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/a"}, "b": True, "path": False},
+    "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+}
+tree = {
+    "properties": {"a": {"$ref": "#/$defs/a"}},
+    "$defs": {"a": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/a"}}, {"$ref": "#"}]}},
+}
+arguments = st.dictionaries(names | words, values, max_size=4)
+
+
+def parts(schema: Any) -> list[Any]:
+    """A schema and all schemas in it."""
+    if not isinstance(schema, dict):
+        return [schema]
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
+    inner += [schema["items"]] if "items" in schema else []
+    return [schema, *(each for part in inner for each in parts(part))]
+
+
+@given(tool_schemas)
+@example(cycle)
+@example(tree)
+def test_any_schema_becomes_one_that_a_grammar_takes(schema: dict[str, Any]) -> None:
+    for part in parts(schemas.for_grammar(schema)):
+        assert isinstance(part, dict)
+        assert not part.keys() & {"$ref", "$defs", "allOf", "oneOf", "pattern", "description"}
+        assert part.get("maxLength", 0) <= schemas.LONGEST_STRING
+        assert part.get("maxItems", 0) <= schemas.MOST_ITEMS
+        assert not ("anyOf" in part and "properties" in part)
+
+
+@given(tool_schemas, arguments)
+@example(cycle, {"a": [1]})
+@example(tree, {"a": [[[]]]})
+def test_any_arguments_are_checked_by_any_schema(
+    schema: dict[str, Any], written: dict[str, Any]
+) -> None:
+    mended = schemas.coerced(written, schema)
+    assert mended.keys() <= written.keys()
+    assert schemas.coerced(mended, schema) == mended
+    told = schemas.problem(mended, schema)
+    assert told is None or 0 < len(told) <= 300
+
+
+@given(values, values)
+def test_what_is_no_schema_at_all_raises_nothing(schema: Any, properties: Any) -> None:
+    broken = {"type": schema, "properties": properties, "required": schema, "anyOf": properties}
+    for each in (broken, {"type": "object", "properties": {"a": broken}}):
+        schemas.for_grammar(each)
+        schemas.problem(schemas.coerced({"a": "1"}, each), each)
+
+
+# Results
+
+
+@given(lines, st.integers(100, 2000), st.sets(st.sampled_from(["class", "run", "return"])))
+def test_what_is_shown_of_a_result_is_within_its_bound(
+    text: str, longest: int, wanted: set[str]
+) -> None:
+    shown = context.shortened(text, longest, wanted)
+    assert len(shown) <= longest
+    if len(text) <= longest and max(map(len, text.splitlines()), default=0) <= 300:
+        assert shown == "\n".join(text.splitlines())
+
+
+@given(st.integers(100, 2000), st.integers(1, 3000))
+def test_short_lines_apart_are_within_the_bound_too(longest: int, count: int) -> None:
+    text = "\n".join("run" if number % 2 else "x" for number in range(count))
+    assert len(context.shortened(text, longest, {"run"})) <= longest
+
+
+searched = st.lists(
+    st.builds(
+        lambda path, number, line: f"{path}:{number}:{line}",
+        st.sampled_from(["a.py", "b/test_c.py"]),
+        st.integers(1, 60),
+        st.sampled_from([*SOURCE.splitlines(), "x" * 5000]) | words,
+    ),
+    max_size=60,
+).map("\n".join)
+
+
+@given(
+    st.sampled_from(["Where is `run`?", "What does UNIQUE_CONSTANT_VERIFICATION_ZX9 do?", "Greet"]),
+    st.lists(searched | lines | values.map(json.dumps), max_size=3),
+    st.integers(200, 2000),
+)
+def test_what_is_shown_of_a_look_up_is_within_its_bound(
+    request: str, found: list[str], longest: int
+) -> None:
+    lookup = followed(request, found)
+    assert len(lookup.shown(longest)) <= longest + 100
+
+
+@given(values.map(json.dumps) | lines | st.text())
+def test_any_result_is_readable(result: str) -> None:
+    assert isinstance(context.readable(result), str)
+
+
+@pytest.mark.parametrize("depth", [10, 200, 400, 800, 960, 5000])
+@pytest.mark.parametrize(
+    "around", [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]"), ('[1,{"b":[],"a":', "}]")]
+)
+def test_a_deep_result_is_readable(depth: int, around: tuple[str, str]) -> None:
+    opens, closes = around
+    assert context.readable(opens * depth + "1" + closes * depth)
+
+
+@given(st.text() | lines | st.from_regex(r"(?i)<\s?/?\s?result\s?>?.{0,9}"))
+def test_a_strangers_text_cannot_close_its_fence(text: str) -> None:
+    assert not re.search("</?result", fenced(text), re.IGNORECASE)
