@@ -34,6 +34,7 @@ from serving import (
     text,
 )
 
+from planner.agent import DECISION_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import ModelCalled, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
@@ -588,21 +589,32 @@ async def test_instructions_in_a_result_stay_within_its_fence(pool: DictionaryPo
     assert shown.lower().count("</result>") == shown.lower().count("<result>") == 1
 
 
-async def test_results_are_shortened_until_the_prompt_fits(pool: DictionaryPool) -> None:
+def reading_a_long_file(pool: DictionaryPool) -> list[Said]:
     pool.files["jobs/long.py"] = "".join(f"number_{number} = {CLASS}()\n" for number in range(900))
-    ran = await planned(found(ANSWER), pool=pool, prompt=QUESTION, context_tokens=1300)
-    assert set(ran.guards) == {"context"}
-    assert f"jobs/secret.py:6:class {CLASS}:" in ran.asked[0].text
+    return [nowhere(), plan("read_file"), {"path": "jobs/long.py"}]
+
+
+async def test_results_are_shortened_until_the_prompt_fits(pool: DictionaryPool) -> None:
+    turns = reading_a_long_file(pool)
+    roomy = await planned(*turns, found(ANSWER), pool=pool, prompt=QUESTION)
+    needed = len(roomy.asked[-1].text) // 4 + DECISION_TOKENS
+    pool.calls.clear()
+    ran = await planned(
+        *turns, found(ANSWER), pool=pool, prompt=QUESTION, context_tokens=needed - 100
+    )
+    assert (set(roomy.guards), set(ran.guards)) == (set(), {"context"})
+    assert len(ran.asked[-1].text) < len(roomy.asked[-1].text)
+    assert f"jobs/secret.py:6:class {CLASS}:" in ran.asked[-1].text
     assert ran.state.status == "answered"
 
 
 async def test_results_are_shortened_when_the_server_says_that_they_do_not_fit(
     pool: DictionaryPool,
 ) -> None:
-    pool.files["jobs/long.py"] = "".join(f"number_{number} = {CLASS}()\n" for number in range(900))
     too_long = ContextExceeded("1300 tokens exceed 1200")
-    ran = await planned(too_long, too_long, found(ANSWER), pool=pool, prompt=QUESTION)
-    first, second, third = (len(asked.text) for asked in ran.asked)
+    turns = [*reading_a_long_file(pool), too_long, too_long, found(ANSWER)]
+    ran = await planned(*turns, pool=pool, prompt=QUESTION)
+    first, second, third = (len(asked.text) for asked in ran.asked[3:])
     assert first > second > third
     assert ran.guards == ["context", "context"]
     assert ran.state.status == "answered"
