@@ -7,6 +7,7 @@ LOCKED := --quiet --require-hashes --requirement requirements.lock
 
 .PHONY: demo test live check eval lock clean
 
+demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
 	$(BIN)/planloom models
 	$(BIN)/python examples/ask_over_stdio.py "In which file and line is the class UpstreamPool defined?"

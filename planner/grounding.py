@@ -61,15 +61,14 @@ def evidence(state: RunState) -> list[Evidence]:
         held = [claim for claim in wanted if holds(text, claim)]
         if not any(not holds(prompt, claim) for claim in held):
             continue
-        ranked = sorted(
-            readable(iteration.result).splitlines(),
-            key=lambda line: -sum(holds(line, claim) for claim in held),
-        )
+        rows = readable(iteration.result).splitlines()
+        scores = [sum(holds(row, claim) for claim in held) for row in rows]
+        best = max(scores, default=0)
         lines = [
-            line.strip()[:LONGEST_LINE]
-            for line in ranked[:MOST_LINES]
-            if any(holds(line, claim) for claim in held)
-        ]
+            row.strip()[:LONGEST_LINE]
+            for row, score in zip(rows, scores, strict=True)
+            if score and score > 0.6 * best
+        ][:MOST_LINES]
         found.append(
             Evidence(
                 iteration=iteration.number,

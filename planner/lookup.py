@@ -236,6 +236,11 @@ class Lookup:
             self._score_stems(give)
             return scores
         wanted = set(self.names)
+        bases = self._definitions(base for _, base in self._heirs)
+        if self.asks_for_base and bases:
+            return {head: 1.0 for head in bases}
+        if self.asks_for_uses and (uses := self._uses(wanted)):
+            return {line: 1.0 for line in uses}
         only_places = self.asks_for_place and bool(self._definitions(wanted))
         spoken = {stem for stem in self.stems if stem not in {name.lower() for name in wanted}}
         for line in self.lines.values():
@@ -247,19 +252,27 @@ class Lookup:
                     score *= 0.2
                 if "test" in line.path:
                     score *= 0.7
-                give(line, score * 4 if self.asks_for_uses and self._scope(line) else score)
+                give(line, score)
         for weight, heads in ((8.0, self._definitions(wanted)), (5.0, self._followed(wanted))):
             for rank, head in enumerate(heads):
                 others = sum(_has(head.text, name) for name in wanted) - 1
                 score = weight - min(rank, 4) * 0.5 + 3.0 * max(0, others)
                 give(head, score)
                 shown = 3 if self.asks_for_place else BODY_LINES
-                if self.asks_for_uses or self.asks_for_base:
-                    shown = 0
                 for distance, line in enumerate(self._body(head, shown), 1):
                     near = sum(stem in line.text.lower() for stem in spoken)
                     give(line, score * 0.6 - distance * 0.1 + 0.5 * near)
         return scores
+
+    def _uses(self, wanted: set[str]) -> list[Line]:
+        """The lines that call a wanted name, with what they stand in, tests last."""
+        uses = [
+            line
+            for line in self.lines.values()
+            if any(f"{name}(" in line.text and line.defines != name for name in wanted)
+            and self._scope(line)
+        ]
+        return sorted(uses, key=lambda line: "test" in line.path)
 
     def _followed(self, wanted: set[str]) -> list[Line]:
         return [line for line in self._definitions(self.asked - wanted) if line.defines]
@@ -300,7 +313,7 @@ class Lookup:
         if bases := _bases(line):
             notes.append(f"{line.defines} inherits from {', '.join(bases)}")
         if heirs := [heir for heir, base in self._heirs if base == line.defines]:
-            notes.append(f"{line.defines}, which {heirs[0]} inherits from, is defined here")
+            return f"{line.defines}, which {heirs[0]} inherits from, is defined at {line}"
         for constant in dict.fromkeys(_CONSTANT.findall(line.text)):
             value = self._values.get(constant)
             if value is not None and value.number != line.number and not _IMPORT.match(line.text):

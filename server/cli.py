@@ -33,6 +33,7 @@ def main() -> None:
     """The console script. Our own errors are one line; nothing else is expected."""
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
+    os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
     from planner.errors import PlanloomError
 
     try:
