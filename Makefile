@@ -29,8 +29,11 @@ lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 		--no-emit-index-url --no-annotate --extra embedded --group dev \
 		--output-file requirements.lock pyproject.toml
 
+# Debian keeps venv in a package of its own; virtualenv does where it is missing.
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV) && \
+		$(PYTHON) -m pip install --quiet --target .virtualenv virtualenv && \
+		PYTHONPATH=.virtualenv $(PYTHON) -m virtualenv --quiet $(VENV); }
 
 $(VENV)/embedded $(VENV)/dev: $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/python -m pip install $(LOCKED)
@@ -38,4 +41,4 @@ $(VENV)/embedded $(VENV)/dev: $(BIN)/python requirements.lock pyproject.toml
 	touch $(VENV)/embedded $(VENV)/dev
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .virtualenv .pytest_cache .mypy_cache .ruff_cache .hypothesis

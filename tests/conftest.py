@@ -1,8 +1,10 @@
 """Fixtures every test may use."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
+from serving import SharedUpstream
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A suite in a shell's background ignores SIGINT, and so would every child it interrupts."""
@@ -12,3 +14,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def anyio_backend() -> str:
     """FastMCP's client runs on asyncio only."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def shared_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
+    with SharedUpstream.open(tmp_path_factory.mktemp("shared") / "project") as shared:
+        yield shared

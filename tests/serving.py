@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -19,12 +20,14 @@ from typing import Any
 
 import anyio
 import psutil
+import uvicorn
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from mcp_types import ProgressNotification, TextContent
 from scripted_ollama import ScriptedOllama
+from upstream_server import build_server
 
 from server.app import build
 from server.config import Settings, load_settings
@@ -69,6 +72,37 @@ FILES = upstream(
 )
 
 
+def plant(project: Path) -> None:
+    (project / "jobs").mkdir(parents=True)
+    (project / "jobs" / "secret.py").write_text(SOURCE)
+
+
+@dataclass
+class SharedUpstream:
+    """The test upstream over HTTP, in a thread, for tests that change nothing in its project."""
+
+    project: Path
+    url: str
+
+    @classmethod
+    @contextmanager
+    def open(cls, project: Path) -> Iterator["SharedUpstream"]:
+        plant(project)
+        app = build_server(project).http_app(path="/mcp")
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.02)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            yield cls(project, f"http://127.0.0.1:{port}/mcp")
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join()
+
+
 @dataclass
 class Place:
     """A project, its upstreams and its models."""
@@ -76,14 +110,20 @@ class Place:
     root: Path
     ollama: ScriptedOllama
     upstreams: dict[str, Any] = field(default_factory=lambda: {"files": FILES})
+    shared: "SharedUpstream | None" = None
+    """Where upstream processes are not the point: the session's one, over its own project."""
 
     def __post_init__(self) -> None:
-        (self.project / "jobs").mkdir(parents=True)
-        (self.project / "jobs" / "secret.py").write_text(SOURCE)
+        if self.shared:
+            http = {"url": self.shared.url, "command": None, "args": None}
+            files = {key: value for key, value in (FILES | http).items() if value is not None}
+            self.upstreams = {"files": files}
+        else:
+            plant(self.project)
 
     @property
     def project(self) -> Path:
-        return self.root / "project"
+        return self.shared.project if self.shared else self.root / "project"
 
     @property
     def file(self) -> Path:

@@ -56,8 +56,16 @@ def ollama() -> Iterator[ScriptedOllama]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Any:
-    place = Place(tmp_path, ollama)
+def place(
+    tmp_path: Path,
+    ollama: ScriptedOllama,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Any:
+    """With an upstream process of its own for tests over every face; the others share one."""
+    faces = "face" in request.fixturenames
+    shared = None if faces else request.getfixturevalue("shared_upstream")
+    place = Place(tmp_path, ollama, shared=shared)
     monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
     yield place
     assert [process.cmdline() for process in place.processes()] == []
