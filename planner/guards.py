@@ -37,7 +37,10 @@ def not_allowed(tool: ToolSpec) -> str | None:
 
 
 _PATH_ARGUMENT = re.compile(r"path|file|folder|dir(?:ectory)?$", re.IGNORECASE)
-_PATH = re.compile(r"[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/")
+_PATH = re.compile(
+    r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
+    r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
+)
 
 
 def seen_paths(state: RunState) -> list[str]:

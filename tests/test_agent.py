@@ -1,6 +1,7 @@
 """The planner over a scripted model: its protocol, its limits, and what holds for every run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,11 +35,12 @@ from serving import (
     text,
 )
 
-from planner.agent import DECISION_TOKENS
+from planner.asking import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import ModelCalled, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, ToolResult
+from server.reports import report
 
 pytestmark = pytest.mark.anyio
 
@@ -597,7 +599,7 @@ def reading_a_long_file(pool: DictionaryPool) -> list[Said]:
 async def test_results_are_shortened_until_the_prompt_fits(pool: DictionaryPool) -> None:
     turns = reading_a_long_file(pool)
     roomy = await planned(*turns, found(ANSWER), pool=pool, prompt=QUESTION)
-    needed = len(roomy.asked[-1].text) // 4 + DECISION_TOKENS
+    needed = len(roomy.asked[-1].text) // 4 + REPLY_TOKENS
     pool.calls.clear()
     ran = await planned(
         *turns, found(ANSWER), pool=pool, prompt=QUESTION, context_tokens=needed - 100
@@ -816,3 +818,22 @@ async def test_a_path_below_a_folder_that_was_seen_stays(pool: DictionaryPool) -
         prompt=QUESTION,
     )
     assert pool.calls[-1] == ("read_file", {"path": "notes/guide.md"})
+
+
+@pytest.mark.parametrize("piece", ["x", "x.", "x/", "x ", "x:", "X_", "'", '"a":', "\\", "\n"])
+async def test_a_long_result_takes_no_long_time(piece: str, pool: DictionaryPool) -> None:
+    """A pattern that takes the square of a length would take hours here, and the test's limit."""
+    long = piece * (1_000_000 // len(piece))
+    ran = await planned(
+        nowhere(),
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        nowhere(),
+        stay("search", "Look for uses"),
+        {"pattern": FUNCTION, "path": "jobs/secret.py"},
+        found(ANSWER),
+        pool=replace(pool, results={"read_file": [f"{CLASS}:1:{long}"]}),
+        prompt=QUESTION,
+    )
+    assert ran.state.status == "answered"
+    assert report("run", ran.state, 0).evidence

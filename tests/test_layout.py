@@ -17,6 +17,8 @@ LEVELS = (
     {"schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
     {"lookup"},
     {"prompts", "guards", "grounding"},
+    {"asking"},
+    {"calling"},
     {"agent"},
 )
 """The planner's modules from the ground up; each may import those of its own level and below."""

@@ -176,7 +176,7 @@ jobs/pool.py:3:LIMIT_OF_WORKERS = 4
 jobs/pool.py:9:    return LIMIT_OF_WORKERS    <- LIMIT_OF_WORKERS = 4
 </result>
 The request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Answer it in one sentence that names what is asked for, with the facts from the lines above: {"final_answer":"...","found_in":"results"}. If no line says it: {"final_answer":"...","found_in":"nowhere"}.\
+Answer it in one sentence with the facts from the lines above: {"final_answer":"...","found_in":"results"}. If no line says it: {"final_answer":"...","found_in":"nowhere"}.\
 """,
             }
         ]

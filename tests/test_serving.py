@@ -21,6 +21,7 @@ from serving import (
     CLASS,
     CONSTANT,
     FACES,
+    FILES,
     FUNCTION,
     LONG,
     SOURCE,
@@ -474,7 +475,6 @@ Iteration 2, `read_file` for step 1:
 
 ```text
 UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
-return UNIQUE_CONSTANT_VERIFICATION_ZX9
 ```
 
 _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
@@ -586,10 +586,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "step": 1,
                     "tool": "read_file",
                     "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],
-                    "lines": [
-                        "UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613",
-                        "return UNIQUE_CONSTANT_VERIFICATION_ZX9",
-                    ],
+                    "lines": ["UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613"],
                 }
             ],
             "guards": ["grounding: no result says 48614"],
@@ -699,6 +696,7 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
 async def test_silence_is_filled_with_what_is_waited_for(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    place.upstreams = {"files": FILES}  # a process takes its time to start
     monkeypatch.setattr("server.tools.HEARTBEAT_SECONDS", 0.01)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller, anyio.create_task_group() as tasks:

@@ -1,0 +1,165 @@
+"""Questions to the two models of a run: under a schema, within the context, redone once."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from planner import protocol, schemas
+from planner.context import TokenEstimate
+from planner.errors import ContextExceeded, InvalidReply
+from planner.events import Event, GuardTripped, ModelCalled, Role
+from planner.models import ChatModel, Models
+from planner.prompts import Prompts
+from planner.protocol import Answer, Conclude, MakePlan, MoveOn, Stay
+from planner.schemas import Schema
+from planner.state import RunState
+from planner.tools import ToolSpec
+
+T = TypeVar("T")
+
+SMALLEST_RESULT_CHARACTERS = 200
+REPLY_TOKENS = 700
+SELECTION_TOKENS = 60
+ARGUMENT_TOKENS = 300
+
+
+class Asker:
+    """Asks the models of one run. Every call is a `ModelCalled` event with its cost."""
+
+    def __init__(
+        self,
+        models: Models,
+        prompts: Prompts,
+        tools: list[str],
+        state: RunState,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.models = models
+        self.prompts = prompts
+        self.tools = tools
+        """The names a model may choose from."""
+        self.state = state
+        self.emit = emit
+        self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
+
+    async def select_tool(self) -> str | None:
+        """The fast model's choice of a first tool; None when it needs none."""
+        if not self.tools:
+            return None
+        selection = await self.ask(
+            "select",
+            self.models.fast,
+            self.prompts.select(),
+            schemas.selection(self.tools),
+            protocol.SELECTION,
+            max_tokens=SELECTION_TOKENS,
+        )
+        return selection.tool
+
+    async def arguments(
+        self, model: ChatModel, tool: ToolSpec, prompt: str, problem: str | None
+    ) -> dict[str, Any]:
+        """The arguments for a tool call; `problem` is what was wrong with the ones before."""
+        return await self.ask(
+            "arguments",
+            model,
+            self.prompts.arguments(tool, prompt, problem),
+            schemas.for_grammar(tool.input_schema),
+            protocol.ARGUMENTS,
+            max_tokens=ARGUMENT_TOKENS,
+        )
+
+    async def answer(self, unsupported: list[str]) -> Answer:
+        """A try at the answer; `unsupported` is what no result says of the try before."""
+        role: Role = "repair" if unsupported else "answer"
+        question = (
+            self.prompts.repair(self.state, unsupported)
+            if unsupported
+            else self.prompts.answer(self.state)
+        )
+        return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
+
+    async def plan(self) -> MakePlan:
+        question = self.prompts.plan(self.state)
+        schema = schemas.plan(self.tools)
+        return await self.ask("plan", self.models.full, question, schema, protocol.PLAN)
+
+    async def decide(self) -> Conclude | Stay | MoveOn:
+        question = self.prompts.decide(self.state)
+        schema = schemas.iteration_decision(self.tools)
+        return await self.ask(
+            "decide", self.models.full, question, schema, protocol.ITERATION_DECISION
+        )
+
+    async def conclude(self) -> Conclude:
+        question = self.prompts.conclude(self.state)
+        return await self.ask(
+            "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
+        )
+
+    async def ask(
+        self,
+        role: Role,
+        model: ChatModel,
+        question: str,
+        schema: Schema,
+        shape: TypeAdapter[T],
+        max_tokens: int = REPLY_TOKENS,
+    ) -> T:
+        """One question under a schema; an unusable reply is redone once, by the full model."""
+        for chosen in (model, self.models.full):
+            reply = await self.chat(role, chosen, question, schema, max_tokens)
+            try:
+                return shape.validate_json(reply)
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                problem = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+                self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
+        raise InvalidReply(
+            f"{self.models.full.name} twice gave a reply that is not the JSON it was asked for "
+            f"({role}: {problem}). Try a larger model (PLANLOOM_FULL_MODEL)."
+        )
+
+    async def chat(
+        self,
+        role: Role,
+        model: ChatModel,
+        question: str,
+        schema: Schema,
+        max_tokens: int,
+    ) -> str:
+        """One model call that fits the context: results are shown shorter until it does."""
+        estimate = self.estimates[id(model)]
+        while True:
+            messages = self.prompts.conversation(self.state, question)
+            if estimate.of(messages) + max_tokens <= model.context_tokens:
+                try:
+                    reply = await model.chat(messages, schema=schema, max_tokens=max_tokens)
+                    break
+                except ContextExceeded:
+                    if self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+                        raise
+            elif self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+                raise ContextExceeded(
+                    f"The request does not fit the {model.context_tokens} tokens of {model.name} "
+                    f"(about {estimate.of(messages)} needed). Shorten it, or raise num_ctx."
+                )
+            self.prompts.result_characters //= 2
+            self.emit(
+                GuardTripped(
+                    guard="context",
+                    message=f"results are shown up to {self.prompts.result_characters} characters",
+                )
+            )
+        estimate.learn(messages, reply)
+        self.emit(
+            ModelCalled(
+                role=role,
+                model=model.name,
+                question=question,
+                reply=reply.text,
+                **reply.model_dump(exclude={"text", "finish"}),
+            )
+        )
+        return reply.text

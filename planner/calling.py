@@ -1,0 +1,139 @@
+"""The tool calls of a run: looked up, argued, checked, made, and returned as events."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from planner import guards, schemas
+from planner.asking import Asker
+from planner.events import (
+    ArgumentsWritten,
+    Event,
+    GuardTripped,
+    ToolCalled,
+    ToolReturned,
+    ToolSelected,
+)
+from planner.lookup import Lookup
+from planner.prompts import compact
+from planner.state import RunState
+from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec
+
+
+class Caller:
+    """Calls the tools of one run. Whatever keeps a call from going out comes back as its result."""
+
+    def __init__(
+        self, pool: ToolPool, asker: Asker, state: RunState, emit: Callable[[Event], None]
+    ) -> None:
+        self.pool = pool
+        self.tools = list(pool.tools())
+        self.offered = read_only(self.tools)
+        self.asker = asker
+        self.state = state
+        self.emit = emit
+
+    async def look_up(self, request: str, most: int) -> bool:
+        """Where the names in the request stand in the project: what a person would search first.
+
+        It costs no model call, and gives the models real paths to write. False when there is
+        nothing to look up or nothing was found. At most `most` searches.
+        """
+        tool = next((tool for tool in self.offered if tool.text_argument), None)
+        if not tool or not tool.text_argument:
+            return False
+        lookup = Lookup(request)
+        while len(self.state.iterations) < most and (pattern := lookup.pattern()):
+            wanted = ", ".join(lookup.wanted)
+            self.emit(ToolSelected(tool=tool.name, prompt=f"find {wanted}", by="lookup"))
+            await self.execute(tool, {tool.text_argument: pattern})
+            lookup.add(self.state.iterations[-1].result)
+        return bool(lookup.lines)
+
+    async def call(self, name: str, prompt: str, arguments: dict[str, Any] | None = None) -> None:
+        """One tool call, from its name to its result. What may not run comes back as a result."""
+        self.emit(ToolSelected(tool=name, prompt=prompt))
+        tool = find(name, self.tools)
+        if tool is None:
+            return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.offered))
+        if refusal := guards.not_allowed(tool):
+            return self.refuse("not_allowed", name, refusal)
+        if arguments is None:
+            written = await self.write_arguments(tool, prompt)
+            if isinstance(written, str):
+                return self.refuse("arguments", name, f"The arguments do not fit: {written}")
+            arguments = written
+        else:
+            self.emit(ArgumentsWritten(tool=name, arguments=arguments, model=None))
+        return await self.execute(tool, arguments)
+
+    async def write_arguments(self, tool: ToolSpec, prompt: str) -> dict[str, Any] | str:
+        """The arguments that fit the tool's schema, or what is still wrong after two tries."""
+        if not tool.input_schema.get("properties"):
+            return {}
+        models = self.asker.models
+        first = models.fast if tool.fast_arguments else models.full
+        problem: str | None = None
+        for model in (first, models.full):
+            written = await self.asker.arguments(model, tool, prompt, problem)
+            arguments = schemas.coerced(written, tool.input_schema)
+            problem = schemas.problem(arguments, tool.input_schema)
+            if problem is None:
+                arguments, changes = guards.mended_paths(
+                    arguments, tool, guards.seen_paths(self.state)
+                )
+                for change in changes:
+                    self.emit(GuardTripped(guard="path", message=change))
+                self.emit(ArgumentsWritten(tool=tool.name, arguments=arguments, model=model.name))
+                return arguments
+            self.emit(GuardTripped(guard="arguments", message=f"{tool.name}: {problem}"))
+        return problem or ""
+
+    async def execute(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
+        """Run an allowed call, unless it was made before; widen it when it comes back empty."""
+        if earlier := guards.repeated(self.state, tool, arguments):
+            message = (
+                f"This very call was made before, in iteration {earlier.number}; its result stands "
+                "there. Another call is needed, or the conclusion."
+            )
+            self.emit(GuardTripped(guard="repeated", message=message))
+            return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
+        self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
+        result = await self.pool.call(tool, arguments)
+        hop = len(self.state.lookups) > 1 and self.state.iterations[-1].by == "lookup"
+        if result.outcome is Outcome.SUCCESS and guards.empty(result.text) and not hop:
+            for wider in guards.wider(tool, arguments):
+                message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
+                self.emit(GuardTripped(guard="empty", message=message))
+                again = await self.pool.call(tool, wider)
+                if again.outcome is Outcome.SUCCESS and not guards.empty(again.text):
+                    text = f"Nothing for the arguments above. For {compact(wider)}:\n{again.text}"
+                    seconds = result.seconds + again.seconds
+                    result = ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+                    break
+        return self.returned(tool.name, arguments, result.outcome, result.text, result.seconds)
+
+    def refuse(self, guard: str, name: str, message: str) -> None:
+        self.emit(GuardTripped(guard=guard, message=message))
+        self.returned(name, {}, Outcome.ERROR, message, 0.0)
+
+    def returned(
+        self, name: str, arguments: dict[str, Any], outcome: Outcome, text: str, seconds: float
+    ) -> None:
+        self.emit(
+            ToolReturned(
+                tool=name, arguments=arguments, outcome=outcome, text=text, seconds=seconds
+            )
+        )
+
+
+def read_only(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """The tools that run by themselves."""
+    return [tool for tool in tools if tool.safety is Safety.READ_ONLY]
+
+
+def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
+    """The tool of this name, bare or as `upstream.name`."""
+    for tool in tools:
+        if name in (tool.name, f"{tool.upstream}.{tool.name}"):
+            return tool
+    return None
