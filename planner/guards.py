@@ -9,6 +9,8 @@ from rapidfuzz import fuzz, process
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, Safety, ToolSpec
 
+LONGEST_PATH = 400
+"""Characters; what is longer is no path, and each of its folders would be looked at."""
 FRUITLESS_CALLS = 2
 """So many calls in a row that brought nothing, and the run has to conclude."""
 
@@ -51,7 +53,7 @@ def seen_paths(state: RunState) -> list[str]:
     for text in texts:
         for match in _PATH.finditer(text):
             path = match.group().strip("./")
-            if path:
+            if 0 < len(path) <= LONGEST_PATH:
                 found.setdefault(path)
     return list(found)
 
