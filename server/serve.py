@@ -15,7 +15,7 @@ from server.config import Settings
 
 CLOSE_SECONDS = 8.0
 """A host kills us a few seconds after its signal; the upstreams have to be gone by then."""
-ANSWER_SECONDS = 1.0
+ANSWER_SECONDS = 4.0
 """For the reports of cancelled runs to go out."""
 GRACE_SECONDS = 3
 """For the requests under way when an HTTP server has to end."""
