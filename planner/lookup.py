@@ -18,6 +18,10 @@ from planner.context import readable
 
 MOST_NAMES = 6
 """Of a request, looked up."""
+LONGEST_REQUEST = 4000
+"""Characters of it that are searched for names."""
+LONGEST_LINE = 300
+"""Characters of a line; minified code has no telling ones."""
 MOST_FOLLOWED = 10
 """Names in one hop."""
 LEAST_SHARE = 0.3
@@ -118,11 +122,11 @@ class Lookup:
 
     @cached_property
     def names(self) -> list[str]:
-        return names(self.request)[:MOST_NAMES]
+        return names(self.request[:LONGEST_REQUEST])[:MOST_NAMES]
 
     @cached_property
     def stems(self) -> list[str]:
-        return keywords(self.request)[:MOST_NAMES]
+        return keywords(self.request[:LONGEST_REQUEST])[:MOST_NAMES]
 
     @cached_property
     def asks_for_uses(self) -> bool:
@@ -165,7 +169,7 @@ class Lookup:
         self.hops += 1
         for row in readable(result).splitlines():
             if match := _LINE.fullmatch(row):
-                line = Line(match[1], int(match[2]), match[3])
+                line = Line(match[1], int(match[2]), match[3][:LONGEST_LINE])
                 self.lines.setdefault((line.path, line.number), line)
 
     def _definitions(self, wanted: Iterable[str]) -> list[Line]:

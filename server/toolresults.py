@@ -114,6 +114,8 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
     chosen = settings.tools.get(tool.name, ToolSettings())
     description = chosen.description or clean(tool.description or "")
     schema = cleaned(tool.input_schema)
+    if not isinstance(schema.get("properties", {}), dict):
+        schema = {"type": "object"}  # malformed: the tool itself has to judge the arguments
     if settings.lines_from == 0:
         description = description.replace("0-based line", "1-based line")
         schema = one_based_schema(schema)
