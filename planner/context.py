@@ -148,8 +148,9 @@ def shortened(text: str, longest: int, wanted: set[str]) -> str:
     is left out is said, so that the model can ask for it.
     """
     lines = [line[:300] + " …" if len(line) > 300 else line for line in text.splitlines()]
-    if sum(len(line) + 1 for line in lines) <= longest:
-        return "\n".join(lines)
+    whole = "\n".join(lines)
+    if len(whole) <= longest:
+        return whole
     scores = [float(len(wanted.intersection(re.findall(r"\w+", line)))) for line in lines]
     for index, score in enumerate(tuple(scores)):
         for after in range(index + 1, min(index + LINES_AFTER, len(lines))):
