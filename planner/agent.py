@@ -75,11 +75,12 @@ class _Run:
         self.pool = pool
         self.state = RunState()
         self._record = record
-        offered = read_only(pool.tools())
+        tools = list(pool.tools())
+        offered = read_only(tools)
         self.names = [tool.name for tool in offered]
         self.prompts = Prompts(offered, RESULT_CHARACTERS)
         self.asker = Asker(models, self.prompts, self.names, self.state, self.emit)
-        self.caller = Caller(pool, self.asker, self.state, self.emit)
+        self.caller = Caller(pool, tools, self.asker, self.state, self.emit)
 
     def emit(self, event: Event) -> None:
         self.state.apply(event)
@@ -128,8 +129,7 @@ class _Run:
         if self.request.goal == "plan":
             self.make(await self.asker.plan())
             return Conclude(final_answer=self.state.conclusion_from_assistant_data)
-        if guards.no_progress(self.state):
-            self.stuck()
+        if self.stuck():
             return None
         decision: Conclude | MakePlan | Stay | MoveOn
         decision = await self.answer() or await self.asker.plan()
@@ -137,20 +137,24 @@ class _Run:
             next_tool, prompt = self.follow(decision)
             await self.caller.call(next_tool, prompt)
             self.hold_limits()
-            if guards.no_progress(self.state):
-                self.stuck()
+            if self.stuck():
                 return None
             decision = await self.answer() or await self.asker.decide()
         return decision
 
-    def stuck(self) -> None:
-        """More of the same will not help: a conclusion is due."""
+    def stuck(self) -> bool:
+        """Whether more of the same will not help, so that a conclusion is due."""
+        if not guards.no_progress(self.state):
+            return False
         message = f"the last {guards.FRUITLESS_CALLS} calls brought nothing; concluding"
         self.emit(GuardTripped(guard="no_progress", message=message))
+        return True
 
     async def gather(self) -> bool:
         """The first facts; False when there are none and the model needs none."""
-        looked_up = self.request.tool is None and await self.look_up()
+        looked_up = self.request.tool is None and await self.caller.look_up(
+            self.request.prompt, self.request.limits.iterations
+        )
         if self.request.goal == "answer":
             self.hold_limits()
         if looked_up:
@@ -163,9 +167,6 @@ class _Run:
         if self.request.goal == "answer":
             self.hold_limits()
         return True
-
-    async def look_up(self) -> bool:
-        return await self.caller.look_up(self.request.prompt, self.request.limits.iterations)
 
     def follow(self, decision: MakePlan | Stay | MoveOn) -> tuple[str, str]:
         """Record what was decided; returns the next tool and what it shall find."""

@@ -23,11 +23,16 @@ class Caller:
     """Calls the tools of one run. Whatever keeps a call from going out comes back as its result."""
 
     def __init__(
-        self, pool: ToolPool, asker: Asker, state: RunState, emit: Callable[[Event], None]
+        self,
+        pool: ToolPool,
+        tools: Sequence[ToolSpec],
+        asker: Asker,
+        state: RunState,
+        emit: Callable[[Event], None],
     ) -> None:
         self.pool = pool
-        self.tools = list(pool.tools())
-        self.offered = read_only(self.tools)
+        self.tools = tools
+        self.offered = read_only(tools)
         self.asker = asker
         self.state = state
         self.emit = emit

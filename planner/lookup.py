@@ -167,6 +167,8 @@ class Lookup:
         """Take in the result of the search that `pattern` asked for."""
         self.asked |= set(self.wanted)
         self.hops += 1
+        for derived in ("_values", "_heirs"):  # they follow from the lines
+            self.__dict__.pop(derived, None)
         for row in readable(result).splitlines():
             if match := _LINE.fullmatch(row):
                 line = Line(match[1], int(match[2]), match[3][:LONGEST_LINE])
@@ -324,7 +326,7 @@ class Lookup:
                 notes.append(value.text.strip())
         return f"{line}    <- {'; '.join(notes)}" if notes else str(line)
 
-    @property
+    @cached_property
     def _heirs(self) -> list[tuple[str, str]]:
         """The request's classes, each with a class that it inherits from."""
         return [
@@ -333,7 +335,7 @@ class Lookup:
             for base in _bases(head)
         ]
 
-    @property
+    @cached_property
     def _values(self) -> dict[str, Line]:
         return {
             line.defines: line

@@ -60,6 +60,7 @@ ModelTokens = Annotated[
 RunId = Annotated[str, Field(description="The run_id of a report.")]
 
 LIMITS = Limits()
+REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
 LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
 )
@@ -102,7 +103,7 @@ def register(mcp: FastMCP) -> None:
     @mcp.tool(
         title="Plan and answer",
         annotations=LOOKS,
-        output_schema=Report.model_json_schema(mode="serialization"),
+        output_schema=REPORT_SCHEMA,
     )
     async def plan_and_answer(
         prompt: Prompt,
@@ -124,7 +125,7 @@ def register(mcp: FastMCP) -> None:
     @mcp.tool(
         title="Run one step",
         annotations=LOOKS,
-        output_schema=Report.model_json_schema(mode="serialization"),
+        output_schema=REPORT_SCHEMA,
     )
     async def run_step(
         prompt: Prompt,
@@ -159,7 +160,7 @@ def register(mcp: FastMCP) -> None:
     @mcp.tool(
         title="Make a plan",
         annotations=LOOKS,
-        output_schema=Report.model_json_schema(mode="serialization"),
+        output_schema=REPORT_SCHEMA,
     )
     async def make_plan(
         prompt: Prompt,
@@ -178,7 +179,7 @@ def register(mcp: FastMCP) -> None:
         annotations=ToolAnnotations(
             read_only_hint=True, idempotent_hint=True, open_world_hint=False
         ),
-        output_schema=Report.model_json_schema(mode="serialization"),
+        output_schema=REPORT_SCHEMA,
     )
     async def get_run(
         run_id: RunId, ctx: Context, wait_s: WaitSeconds = WAIT_SECONDS
@@ -198,7 +199,7 @@ def register(mcp: FastMCP) -> None:
             idempotent_hint=True,
             open_world_hint=False,
         ),
-        output_schema=Report.model_json_schema(mode="serialization"),
+        output_schema=REPORT_SCHEMA,
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
