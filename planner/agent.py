@@ -32,6 +32,7 @@ from planner.events import (
     ToolSelected,
 )
 from planner.grounding import unsupported
+from planner.lookup import looked_up
 from planner.models import Models
 from planner.prompts import Prompts
 from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay
@@ -124,6 +125,8 @@ class _Run:
         """The protocol. None means that a conclusion is still due."""
         if not await self.gather():
             return None
+        if self.request.goal == "answer" and (conclusion := self.nothing_there()):
+            return conclusion
         if self.request.goal == "step":
             return None
         if self.request.goal == "plan":
@@ -150,15 +153,27 @@ class _Run:
         self.emit(GuardTripped(guard="no_progress", message=message))
         return True
 
+    def nothing_there(self) -> Conclude | None:
+        """What needs no model: the look-up shows that what is asked about is not in the project."""
+        lookup = looked_up(self.state)
+        if lookup.beyond:
+            words = ", ".join(lookup.reading.world)
+            message = f"nothing in the project mentions: {words}"
+            self.emit(GuardTripped(guard="beyond", message=message))
+            return Conclude(final_answer=f"Could not be found out: {message}.", success=False)
+        if lookup.absent:
+            names = ", ".join(lookup.reading.identifiers or lookup.names or lookup.reading.stems)
+            message = f"nothing in the project is called or mentions {names}"
+            self.emit(GuardTripped(guard="absent", message=message))
+            return Conclude(final_answer=f"No, there is none: {message}.")
+        return None
+
     async def gather(self) -> bool:
         """The first facts; False when there are none and the model needs none."""
-        looked_up = self.request.tool is None and await self.caller.look_up(
-            self.request.prompt, self.request.limits.iterations
-        )
-        if self.request.goal == "answer":
-            self.hold_limits()
-        if looked_up:
-            return True
+        if self.request.tool is None:
+            lookup = await self.caller.look_up(self.request.prompt)
+            if lookup.lines or (self.request.goal == "answer" and (lookup.absent or lookup.beyond)):
+                return True
         tool = self.request.tool or await self.asker.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
@@ -214,7 +229,7 @@ class _Run:
 
     def hold_limits(self) -> None:
         limits = self.request.limits
-        if len(self.state.iterations) >= limits.iterations:
+        if len(self.state.iterations) - len(self.state.lookups) >= limits.iterations:
             raise LimitReached(f"the limit of {limits.iterations} iterations was reached")
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
@@ -236,9 +251,9 @@ class _Run:
             status = "partial" if reason else "not_found"
         elif self.request.goal != "plan":
             missing = unsupported(self.state, conclusion.final_answer)
-        if missing:
-            status = "partial"
-            reason = reason or f"no result says {', '.join(missing)}"
+            if doubt := self.doubt(conclusion.final_answer):
+                status = "partial"
+                reason = reason or doubt
         self.emit(
             RunFinished(
                 status=status,
@@ -271,14 +286,22 @@ class _Run:
         A small model answers well from lines it sees and decides badly whether to: asked for both
         at once it plans on with the answer before its eyes. So it answers first, and code checks.
         """
-        missing: list[str] = []
+        problem: str | None = None
         for _ in range(2):
-            said = await self.asker.answer(missing)
+            said = await self.asker.answer(problem)
             if said.found_in != "results" or not said.final_answer.strip():
-                return None
-            missing = unsupported(self.state, said.final_answer)
-            if not missing:
+                break
+            problem = self.doubt(said.final_answer)
+            if problem is None:
                 return Conclude(final_answer=said.final_answer)
-            message = f"no result says {', '.join(missing)}"
-            self.emit(GuardTripped(guard="grounding", message=message))
+            self.emit(GuardTripped(guard="grounding", message=problem))
+        facts = "\n".join(fact.text for fact in looked_up(self.state).facts)
+        return Conclude(final_answer=facts) if facts else None
+
+    def doubt(self, answer: str) -> str | None:
+        """What speaks against an answer; None when every fact in it stands in a result."""
+        if missing := unsupported(self.state, answer):
+            return f"no result says {', '.join(missing)}"
+        if fact := looked_up(self.state).misses(answer):
+            return f"the results say: {fact}"
         return None

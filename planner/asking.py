@@ -70,13 +70,11 @@ class Asker:
             max_tokens=ARGUMENT_TOKENS,
         )
 
-    async def answer(self, unsupported: list[str]) -> Answer:
-        """A try at the answer; `unsupported` is what no result says of the try before."""
-        role: Role = "repair" if unsupported else "answer"
+    async def answer(self, problem: str | None) -> Answer:
+        """A try at the answer; `problem` is what spoke against the try before."""
+        role: Role = "repair" if problem else "answer"
         question = (
-            self.prompts.repair(self.state, unsupported)
-            if unsupported
-            else self.prompts.answer(self.state)
+            self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
         )
         return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
 

@@ -37,22 +37,29 @@ class Caller:
         self.state = state
         self.emit = emit
 
-    async def look_up(self, request: str, most: int) -> bool:
+    async def look_up(self, request: str) -> Lookup:
         """Where the names in the request stand in the project: what a person would search first.
 
-        It costs no model call, and gives the models real paths to write. False when there is
-        nothing to look up or nothing was found. At most `most` searches.
+        It costs no model call, and gives the models real paths to write.
         """
-        tool = next((tool for tool in self.offered if tool.text_argument), None)
-        if not tool or not tool.text_argument:
-            return False
-        lookup = Lookup(request)
-        while len(self.state.iterations) < most and (pattern := lookup.pattern()):
-            wanted = ", ".join(lookup.wanted)
-            self.emit(ToolSelected(tool=tool.name, prompt=f"find {wanted}", by="lookup"))
-            await self.execute(tool, {tool.text_argument: pattern})
-            lookup.add(self.state.iterations[-1].result)
-        return bool(lookup.lines)
+        listing = (self.state.started.listing if self.state.started else None) or ""
+        lookup = Lookup(request, listing)
+        text = next((tool for tool in self.offered if tool.text_argument), None)
+        file = next((tool for tool in self.offered if tool.file_argument), None)
+        while text and (search := lookup.next()):
+            tool, argument, value = text, text.text_argument, search.text
+            if search.file:
+                if file is None:
+                    lookup.add(search, "")
+                    continue
+                tool, argument, value = file, file.file_argument, search.file
+            self.emit(ToolSelected(tool=tool.name, prompt=f"find {search.wanted}", by="lookup"))
+            await self.execute(tool, {str(argument): value})
+            found = self.state.iterations[-1]
+            lookup.add(search, found.result if found.outcome is Outcome.SUCCESS else "")
+            if found.outcome is not Outcome.SUCCESS and search.text:
+                break
+        return lookup
 
     async def call(self, name: str, prompt: str, arguments: dict[str, Any] | None = None) -> None:
         """One tool call, from its name to its result. What may not run comes back as a result."""
@@ -104,8 +111,8 @@ class Caller:
             return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
         self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
         result = await self.pool.call(tool, arguments)
-        hop = len(self.state.lookups) > 1 and self.state.iterations[-1].by == "lookup"
-        if result.outcome is Outcome.SUCCESS and guards.empty(result.text) and not hop:
+        chosen = self.state.iterations[-1].by == "choice"  # a look-up widens by itself
+        if result.outcome is Outcome.SUCCESS and guards.empty(result.text) and chosen:
             for wider in guards.wider(tool, arguments):
                 message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
                 self.emit(GuardTripped(guard="empty", message=message))

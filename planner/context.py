@@ -9,6 +9,8 @@ from planner.models import Message, Reply
 
 LINES_AFTER = 6
 """Lines after a telling line that tell something too."""
+LONGEST_HEAD = 400
+"""Characters of prose before the JSON in a result."""
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious start for code and JSON; corrected by what the server counts."""
 
@@ -42,7 +44,10 @@ def readable(result: str) -> str:
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return result
+        head, brace, rest = result.partition("\n{")  # some say something before their JSON
+        if not brace or len(head) > LONGEST_HEAD:
+            return result
+        return f"{head}\n{readable('{' + rest)}"
     if matches := _matches(value):
         return "\n".join(matches)
     if not isinstance(value, dict | list):
@@ -66,6 +71,9 @@ def _matches(value: Any) -> list[str] | None:
         if not isinstance(blocks, list):
             return None
         for block in blocks:
+            if isinstance(block, dict) and block.keys() == {"line", "text"}:
+                lines.setdefault(f"{path}:{block['line']}:{block['text']}")
+                continue
             for line in block.splitlines() if isinstance(block, str) else [""]:
                 match = _MATCH.fullmatch(line)
                 if match is None:

@@ -5,6 +5,7 @@ import re
 from pydantic import BaseModel, ConfigDict
 
 from planner.context import readable
+from planner.lookup import looked_up
 from planner.state import RunState
 from planner.tools import Outcome
 
@@ -12,6 +13,8 @@ MOST_LINES = 4
 """Of one tool result."""
 LONGEST_LINE = 300
 """Characters."""
+MOST_SHOWN = 4000
+"""Characters of a look-up's telling lines; a number elsewhere in its files bears nothing out."""
 
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"']+"  # a URL
@@ -54,14 +57,18 @@ def evidence(state: RunState) -> list[Evidence]:
     prompt = state.started.request.prompt if state.started else ""
     wanted = claims(state.answer)
     found: list[Evidence] = []
+    findings = [finding.text for finding in looked_up(state).findings]
     for iteration in state.iterations:
         if iteration.outcome is not Outcome.SUCCESS:
             continue
-        text = f"{iteration.arguments}\n{readable(iteration.result)}"
+        result = readable(iteration.result)
+        if state.lookups and iteration is state.lookups[-1]:
+            result = "\n".join([*findings, result])
+        text = f"{iteration.arguments}\n{result}"
         held = [claim for claim in wanted if holds(text, claim)]
         if not any(not holds(prompt, claim) for claim in held):
             continue
-        rows = readable(iteration.result).splitlines()
+        rows = result.splitlines()
         scores = [sum(holds(row, claim) for claim in held) for row in rows]
         best = max(scores, default=0)
         lines = [
@@ -89,13 +96,17 @@ _PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5}")
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: neither a result, nor the request, nor
     the listing, nor the notes. A line number has to be one of the file named beside it."""
-    seen = [each.result for each in state.iterations if each.outcome is Outcome.SUCCESS]
-    texts = [readable(result) for result in seen]
+    seen = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
+    looked = looked_up(state)
+    texts = [looked.shown(MOST_SHOWN)]
+    texts += [readable(each.result) for each in seen if each.by == "choice"]
     texts += [f"{step.objective}\n{step.notes}" for step in state.completed_steps]
     if state.started:
         texts += [state.started.request.prompt, state.started.listing or ""]
     text = "\n".join(texts)
-    places = set(_PLACE.findall(text))
+    places = set(_PLACE.findall(text)) | {
+        f"{path}:{number}" for path, number in looked.lines.by_place
+    }
     without_places = _PLACE.sub("", text)
     lines = _LINE.findall(answer)
     missing = [

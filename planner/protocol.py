@@ -18,7 +18,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     iterations: int = Field(default=10, ge=1, le=100)
-    """Tool calls, each with one decision; the last one has to conclude."""
+    """Tool calls that a model chooses, each with one decision; the last one has to conclude. What
+    code looks up first is bounded by itself."""
     seconds: float = Field(default=600.0, gt=0, le=86_400)
     """Wall-clock time for the whole run, the conclusion included."""
     model_tokens: int = Field(default=120_000, ge=1_000)

@@ -52,6 +52,9 @@ class ToolSpec(BaseModel):
     text_argument: str | None = None
     """The argument that takes a regular expression, if this tool searches the project's text. The
     planner looks the request's names up with it, and widens empty results."""
+    file_argument: str | None = None
+    """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
+    what one line does not tell."""
 
 
 class ToolResult(BaseModel):

@@ -38,13 +38,14 @@ from serving import (
 from planner.asking import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import ModelCalled, PlanRevised, StepConcluded
+from planner.lookup import MOST_SEARCHES
 from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, ToolResult
 from server.reports import report
 
 pytestmark = pytest.mark.anyio
 
-QUESTION = f"In which file is {CLASS} defined?"
+QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 UNNAMED = "Please greet me"
 """A request with a word to look up that no file holds."""
@@ -69,7 +70,7 @@ async def test_names_of_the_request_are_looked_up_before_a_model_is_asked(
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(found(ANSWER), pool=pool, prompt=QUESTION)
-    assert pool.calls == [("search", {"pattern": CLASS})]
+    assert pool.calls == [("search", {"pattern": rf"\b{CLASS}\b"})]
     types = [event.type for event in ran.events]
     assert types.index("tool_returned") < types.index("model_called")
     assert ran.roles == [("answer", "full")]
@@ -488,7 +489,7 @@ async def test_a_call_made_before_is_not_spent_again(pool: DictionaryPool) -> No
     ran = await planned(
         nowhere(),
         plan("search"),
-        {"pattern": CLASS},
+        {"pattern": rf"\b{CLASS}\b"},
         found(ANSWER),
         pool=pool,
         prompt=QUESTION,
@@ -639,7 +640,7 @@ async def test_the_last_iteration_has_its_own_prompt(pool: DictionaryPool) -> No
         conclusion(ANSWER),
         pool=pool,
         prompt=QUESTION,
-        limits=Limits(iterations=2),
+        limits=Limits(iterations=1),
     )
     assert ran.roles[-1] == ("conclude", "full")
     conclude = ran.events[-3]
@@ -648,25 +649,16 @@ async def test_the_last_iteration_has_its_own_prompt(pool: DictionaryPool) -> No
     assert conclude.question not in others
     assert f"class {CLASS}" in ran.asked[-1].last
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
-    assert ran.state.reason == "the limit of 2 iterations was reached"
+    assert ran.state.reason == "the limit of 1 iterations was reached"
 
 
-@pytest.mark.parametrize("iterations", [1, 2, 3])
-async def test_the_limit_of_iterations_holds_for_look_ups_too(
-    iterations: int, pool: DictionaryPool
-) -> None:
-    _, body = SOURCE.split("\n\n\n", 1)
-    other, last = f"{CONSTANT} = OTHER_LIMIT", f"OTHER_LIMIT = {VALUE}"
-    pool.files = {"jobs/secret.py": body, "jobs/values.py": other, "jobs/limits.py": last}
+async def test_a_look_up_has_a_bound_of_its_own(pool: DictionaryPool) -> None:
+    chain = "".join(f"def step_{n}():\n    return step_{n + 1}()\n" for n in range(50))
+    pool.files = {f"jobs/{n}.py": text for n, text in enumerate(chain.split("def"))}
+    pool.files = {path: f"def{text}" for path, text in pool.files.items()}
     pool.context_lines = 3
-    ran = await planned(
-        conclusion("It is not known.", success=False),
-        pool=pool,
-        prompt=f"What does {CLASS} return?",
-        limits=Limits(iterations=iterations),
-    )
-    assert len(ran.state.iterations) == iterations
-    assert ran.roles == [("conclude", "full")]
+    await planned(nowhere(), GONE, pool=pool, prompt="What does step_0 do?")
+    assert 1 < len(pool.calls) <= MOST_SEARCHES
 
 
 async def test_the_limit_of_tokens_still_yields_an_answer(pool: DictionaryPool) -> None:
@@ -773,7 +765,12 @@ async def test_a_model_that_is_gone_before_anything_was_found_is_a_failure(
 
 
 async def test_a_model_that_is_gone_at_the_end_says_both_reasons(pool: DictionaryPool) -> None:
-    ran = await planned(GONE, pool=pool, prompt=QUESTION, limits=Limits(iterations=1))
+    ran = await planned(
+        *(nowhere(), plan("list_dir"), Fast({"path": "jobs"}), GONE),
+        pool=pool,
+        prompt=QUESTION,
+        limits=Limits(iterations=1),
+    )
     assert ran.state.reason == f"the limit of 1 iterations was reached; {GONE}"
     assert f"class {CLASS}:" in ran.state.answer
 

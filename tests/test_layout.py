@@ -15,6 +15,7 @@ LEVELS = (
     {"events"},
     {"state"},
     {"schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
+    {"lines", "reading"},
     {"lookup"},
     {"prompts", "guards", "grounding"},
     {"asking"},

@@ -143,6 +143,7 @@ The arguments before did not fit: 'path' is missing\
                 "content": """\
 search({"pattern":"LIMIT_OF_WORKERS"}) returned this:
 <result>
+LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
 jobs/pool.py:3:LIMIT_OF_WORKERS = 4
 jobs/pool.py:9:    return LIMIT_OF_WORKERS    <- LIMIT_OF_WORKERS = 4
 </result>
@@ -172,6 +173,7 @@ def test_answer() -> None:
                 "content": """\
 search({"pattern":"LIMIT_OF_WORKERS"}) returned this:
 <result>
+LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
 jobs/pool.py:3:LIMIT_OF_WORKERS = 4
 jobs/pool.py:9:    return LIMIT_OF_WORKERS    <- LIMIT_OF_WORKERS = 4
 </result>
@@ -184,8 +186,8 @@ Answer it in one sentence with the facts from the lines above: {"final_answer":"
 
 
 def test_repair() -> None:
-    assert PROMPTS.repair(RunState.of(TRIED), ["jobs/x.py", "7"]) == snapshot(
-        "No result says this: jobs/x.py, 7. Answer again, with what the lines say: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
+    assert PROMPTS.repair(RunState.of(TRIED), "no result says jobs/x.py, 7") == snapshot(
+        "That is not right: no result says jobs/x.py, 7. Answer again, with what the lines say: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
     )
 
 
@@ -208,6 +210,7 @@ def test_decide() -> None:
                 "content": """\
 search({"pattern":"LIMIT_OF_WORKERS"}) returned this:
 <result>
+LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
 jobs/pool.py:3:LIMIT_OF_WORKERS = 4
 jobs/pool.py:9:    return LIMIT_OF_WORKERS    <- LIMIT_OF_WORKERS = 4
 </result>

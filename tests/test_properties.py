@@ -17,7 +17,7 @@ from serving import LONG, SOURCE
 from planner import agent, context, schemas
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
-from planner.lookup import followed
+from planner.lookup import MOST_SEARCHES, Lookup
 from planner.models import Message, Reply
 from planner.prompts import fenced
 from planner.protocol import Limits, RunRequest
@@ -148,7 +148,8 @@ def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
     assert ends[0].answer.strip() or request.goal == "plan"
     state = RunState.of(events)
     most = request.limits.iterations if request.goal == "answer" else request.limits.iterations + 1
-    assert len(state.iterations) <= most
+    assert len(state.iterations) - len(state.lookups) <= most
+    assert len(state.lookups) <= MOST_SEARCHES
     assert all(each.outcome is not None for each in state.iterations[:-1])
     numbers = [each.number for each in events if isinstance(each, StepConcluded)]
     assert numbers == sorted(set(numbers))
@@ -312,14 +313,29 @@ searched = st.lists(
 
 
 @given(
-    st.sampled_from(["Where is `run`?", "What does UNIQUE_CONSTANT_VERIFICATION_ZX9 do?", "Greet"]),
+    st.sampled_from(
+        [
+            "Where is `run`?",
+            "What does UNIQUE_CONSTANT_VERIFICATION_ZX9 do?",
+            "Greet",
+            "Who calls run?",
+            "How many methods does Phoenix have?",
+            "What does Phoenix inherit from?",
+            "Which default does `run` have for times?",
+            "How many items does the README list?",
+            "Who reviewed `run` last month?",
+        ]
+    ),
     st.lists(searched | lines | values.map(json.dumps), max_size=3),
     st.integers(200, 2000),
 )
 def test_what_is_shown_of_a_look_up_is_within_its_bound(
     request: str, found: list[str], longest: int
 ) -> None:
-    lookup = followed(request, found)
+    lookup = Lookup(request, listing="jobs/ README.md")
+    for result in found:
+        if search := lookup.next():
+            lookup.add(search, result)
     assert len(lookup.shown(longest)) <= longest + 100
 
 

@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 
 from planner import context
-from planner.lookup import followed
+from planner.lookup import looked_up
 from planner.models import Message
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec
@@ -146,8 +146,8 @@ class Prompts:
     def answer(self, state: RunState) -> str:
         return fill("ask_answer", prompt=_question(state))
 
-    def repair(self, state: RunState, unsupported: Sequence[str]) -> str:
-        return fill("ask_repair", prompt=_question(state), unsupported=", ".join(unsupported))
+    def repair(self, state: RunState, problem: str) -> str:
+        return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
     def plan(self, state: RunState) -> str:
         """The plan, after a try at the answer, or straight away when only the plan is wanted."""
@@ -173,20 +173,19 @@ class Prompts:
         return fill("request", listing=shown, prompt=_prompt(state))
 
     def _result(self, state: RunState, iteration: Iteration) -> str:
+        looked = iteration.by == "lookup" and looked_up(state).lines
         return fill(
             "result",
             tool=iteration.tool,
             arguments=compact(iteration.arguments),
-            outcome=OUTCOMES[iteration.outcome or Outcome.ERROR],
+            outcome=OUTCOMES[Outcome.SUCCESS if looked else iteration.outcome or Outcome.ERROR],
             result=fenced(self.shown_result(state, iteration)),
         )
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
-        if iteration.by == "lookup" and iteration.outcome is Outcome.SUCCESS:
-            results = [each.result for each in state.lookups]
-            if shown := followed(_prompt(state), results).shown(self.result_characters):
-                return shown
+        if iteration.by == "lookup" and (shown := looked_up(state).shown(self.result_characters)):
+            return shown
         wanted = context.words(
             f"{_prompt(state)} {iteration.prompt} {compact(iteration.arguments)}"
         )
