@@ -158,12 +158,13 @@ class _Run:
         lookup = looked_up(self.state)
         if lookup.beyond:
             words = ", ".join(lookup.reading.world)
-            message = f"nothing in the project mentions: {words}"
+            message = f"nothing in the project mentions {words}"
             self.emit(GuardTripped(guard="beyond", message=message))
             return Conclude(final_answer=f"Could not be found out: {message}.", success=False)
         if lookup.absent:
-            names = ", ".join(lookup.reading.identifiers or lookup.names or lookup.reading.stems)
-            message = f"nothing in the project is called or mentions {names}"
+            reading = lookup.reading
+            names = reading.identifiers or lookup.names or list(reading.keywords.values())
+            message = f"nothing in the project mentions {', '.join(names)}"
             self.emit(GuardTripped(guard="absent", message=message))
             return Conclude(final_answer=f"No, there is none: {message}.")
         return None

@@ -32,6 +32,8 @@ _FUNCTION = re.compile(r"^\s*(?:\w+\s+)*?(?:def|function|func|fn)\s+(\w+)")
 _FIELD = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]+)?(?:=(?!=)|$)|^\s*([A-Za-z_]\w*)\s*:\s*\w")
 _PARAMETER = re.compile(r"\s*\*{0,2}\s*(\w+)\s*(?::[^=]*)?(?:=(.*))?$")
 _GIVEN = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=\s*([^#]+)")
+_TEXT = re.compile(r"""^\s*(?:\"{3}|'{3})(.+?)(?:\"{3}|'{3})?\s*$""")
+_COMMENT = re.compile(r"^\s*(?:#:?|//+)\s*(.+)$")
 _IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+import|import|use|using|#include)\b")
 _CONSTANT = re.compile(r"\b_?[A-Z][A-Z0-9_]{3,}\b")
 _BASES = re.compile(r"^\s*class\s+\w+\((.*)\)|^\s*(?:\w+\s+)*class\s+\w+\s+extends\s+([\w.]+)")
@@ -141,6 +143,18 @@ class Lines:
     def definitions(self, names: Iterable[str]) -> list[Line]:
         found = [line for name in dict.fromkeys(names) for line in self.heads.get(name, [])]
         return sorted(found, key=in_tests)
+
+    def about(self, line: Line) -> str:
+        """What is said of the value that a line gives: the comment above it, the text below it."""
+        if _GIVEN.match(line.text) is None:
+            return ""
+        below = self.by_place.get((line.path, line.number + 1))
+        if below and below.indent == line.indent and (text := _TEXT.match(below.text)):
+            return text[1].strip()
+        above = self.by_place.get((line.path, line.number - 1))
+        if above and above.indent == line.indent and (comment := _COMMENT.match(above.text)):
+            return comment[1].strip()
+        return ""
 
     def body(self, head: Line, most: int = BODY_LINES) -> list[Line]:
         """The lines after a definition's first that belong to it, as far as they are known."""

@@ -460,7 +460,10 @@ class Lookup:
         better, and more in files that hold many of them."""
         lines = [line for line in self._all() if line not in self.world]
         stems = self.reading.stems
-        holding = {stem: [line for line in lines if _speaks(line, stem)] for stem in stems}
+        texts = {line: f"{line.path}:{line.text} {self.lines.about(line)}" for line in lines}
+        holding = {
+            stem: [line for line, text in texts.items() if _speaks(text, stem)] for stem in stems
+        }
         rarity = {
             stem: math.log(1 + len(lines) / len(found)) for stem, found in holding.items() if found
         }
@@ -476,7 +479,16 @@ class Lookup:
         for line, passage in near.items():
             own = sum(value for stem, value in rarity.items() if line in holding[stem])
             around = sum(rarity[stem] for stem in passage) - own
-            give(line, own + SHARE_OF_PASSAGE * around + SHARE_OF_FILE * in_file[line.path])
+            score = own + SHARE_OF_PASSAGE * around + SHARE_OF_FILE * in_file[line.path]
+            if line.imports or (line.text.lstrip()[:1] in "\"'#" and self._told_beside(line)):
+                score *= 0.3
+            give(line, score if own else 0.75 * score)
+
+    def _told_beside(self, line: Line) -> bool:
+        """Whether the line beside it is shown with what this line says of it."""
+        beside = (self.lines.by_place.get((line.path, line.number + way)) for way in (-1, 1))
+        said = [self.lines.about(each) for each in beside if each]
+        return any(each and each in line.text for each in said)
 
     def _annotated(self, line: Line) -> str:
         """The line with what code knows of it: what it stands in, what a class inherits from, the
@@ -488,6 +500,8 @@ class Lookup:
             return f"{scope} calls {used[0]} at {line}"
         if scope:
             notes.append(f"in {scope}")
+        if about := self.lines.about(line):
+            notes.append(about)
         if line.bases:
             notes.append(f"{line.defines} inherits from {', '.join(line.bases)}")
         for constant in line.constants:
@@ -525,10 +539,9 @@ def _either(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in names)
 
 
-def _speaks(line: Line, stem: str) -> bool:
-    """Whether a word of the line, or of its file's path, begins with the stem."""
-    text = f"{line.path}:{line.text}".lower()
-    return re.search(rf"(?<![a-z]){re.escape(stem)}", text) is not None
+def _speaks(text: str, stem: str) -> bool:
+    """Whether a word of the text begins with the stem."""
+    return re.search(rf"(?<![a-z]){re.escape(stem)}", text.lower()) is not None
 
 
 _WORDS = (  # noqa: SIM905  as one reads it

@@ -158,15 +158,19 @@ class Reading:
         return list(found)[:MOST_NAMES]
 
     @cached_property
-    def stems(self) -> list[str]:
-        """The stems of its telling plain words, in their order."""
-        found: dict[str, None] = {}
+    def keywords(self) -> dict[str, str]:
+        """Its telling plain words by their stems, in their order."""
+        found: dict[str, str] = {}
         for word in re.findall(r"[A-Za-z]{4,}", self._text):
-            if word.lower() not in PLAIN_WORDS:
-                found.setdefault(stem(word.lower()))
-        stems = [each for each in found if len(each) > 2]
-        alone = [a for a in stems if not any(b in a for b in stems if b != a)]
-        return alone[:MOST_NAMES]
+            stem = re.sub(r"(?:ing|ers?|ed|es|s)$", "", word.lower())
+            if word.lower() not in PLAIN_WORDS and len(stem) > 2:
+                found.setdefault(stem, word)
+        alone = [a for a in found if not any(b in a for b in found if b != a)]
+        return {stem: found[stem] for stem in alone[:MOST_NAMES]}
+
+    @cached_property
+    def stems(self) -> list[str]:
+        return list(self.keywords)
 
     @cached_property
     def identifiers(self) -> list[str]:
@@ -240,7 +244,3 @@ class Reading:
         either = "|".join(map(re.escape, self.names))
         pattern = rf"\b(?:{either})(?:\(\))?[`'\"]?\s+{words}"
         return re.search(pattern, self._text, re.IGNORECASE) is not None
-
-
-def stem(word: str) -> str:
-    return re.sub(r"(?:ing|ers?|ed|es|s)$", "", word)
