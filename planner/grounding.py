@@ -1,9 +1,12 @@
 """Where an answer's facts come from: the lines of the tool results that hold them."""
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from planner import schemas
 from planner.context import readable
 from planner.state import RunState
 from planner.tools import Outcome
@@ -49,10 +52,10 @@ def claims(text: str) -> list[str]:
 
 
 def evidence(state: RunState) -> list[Evidence]:
-    """For every tool result, the answer's claims found in it. What the user said himself counts
-    only beside something that he did not say."""
+    """For every tool result, the claims of the answer and its data found in it. What the user said
+    himself counts only beside something that he did not say."""
     prompt = state.started.request.prompt if state.started else ""
-    wanted = claims(state.answer)
+    wanted = claims(f"{state.answer}\n{said(state, state.data)}")
     found: list[Evidence] = []
     for iteration in state.iterations:
         if iteration.outcome is not Outcome.SUCCESS:
@@ -110,6 +113,40 @@ def unsupported(state: RunState, answer: str) -> list[str]:
             if not any(f"{file}:{number}" in places for file in known):
                 missing.append(f"line {number} of {path}")
     return list(dict.fromkeys(missing))
+
+
+def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
+    """The same for the answer's data, beyond what the answer says, which is checked by itself."""
+    claimed = unsupported(state, said(state, data))
+    return [claim for claim in claimed if not holds(answer, claim)]
+
+
+def said(state: RunState, data: Any) -> str:
+    """What data holds, as an answer would say it, one value a line. What the caller's schema names
+    is left out: it is his own word, as the request is."""
+    schema = state.started.request.data_schema if state.started else None
+    return "\n".join(_said(data, "", schemas.named(schema or {})))
+
+
+def _said(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _said(name, "", named)
+                yield from _said(inner, name, named)
+        case list():
+            for inner in value:
+                yield from _said(inner, key, named)
+        case None | bool():
+            return
+        case _ if value in named:
+            return
+        case int() if "line" in key.lower():
+            yield f"line {value}"  # a line's number is borne out by its place alone
+        case float() if value.is_integer():
+            yield str(int(value))
+        case _:
+            yield str(value)
 
 
 def holds(text: str, claim: str) -> bool:
