@@ -6,6 +6,7 @@
     plan:      where the results do not hold it, the full model makes a plan
     iterate:   arguments, call, and one decision: conclude, stay in the step, or move on
     conclude:  the last iteration has to; a run never ends without an answer
+    format:    on request, the answer is put into the shape of the caller's JSON Schema
 
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 import anyio
 
-from planner import guards
+from planner import guards, schemas
 from planner.asking import Asker
 from planner.calling import Caller, read_only
 from planner.errors import ModelError, RequestError
@@ -31,7 +32,8 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.grounding import unsupported
+from planner.formatting import Shaped, shaped
+from planner.grounding import unsupported, unsupported_data
 from planner.lookup import looked_up
 from planner.models import Models
 from planner.prompts import Prompts
@@ -55,9 +57,18 @@ async def run(
     Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
     (`RequestError`): a model or a tool that fails is part of the run.
     """
+    check(request)
+    return await _Run(request, models, pool, record).to_its_end()
+
+
+def check(request: RunRequest) -> None:
+    """Raises `RequestError` for a request that no run can meet."""
     if not request.prompt.strip():
         raise RequestError("The prompt is empty. Say what you want to know.")
-    return await _Run(request, models, pool, record).to_its_end()
+    if request.data_schema is not None:
+        problem = schemas.data_schema_problem(request.data_schema)
+        if problem:
+            raise RequestError(f"data_schema: {problem}. Mend it, or leave it out.")
 
 
 class LimitReached(Exception):
@@ -91,6 +102,7 @@ class _Run:
 
     async def to_its_end(self) -> RunState:
         limit = self.request.limits.seconds
+        ends = anyio.current_time() + limit
         kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
         reason: str | None = None
         conclusion: Conclude | None = None
@@ -119,7 +131,7 @@ class _Run:
                 return self.finish_without_model(reason or "the conclusion took too long")
             except ModelError as error:
                 return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
-        return self.finish(conclusion, reason)
+        return await self.finish(conclusion, reason, ends)
 
     async def work(self) -> Conclude | None:
         """The protocol. None means that a conclusion is still due."""
@@ -235,9 +247,12 @@ class _Run:
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
 
-    def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
-        if self.request.goal != "plan" and not conclusion.final_answer.strip():
+    async def finish(self, conclusion: Conclude, reason: str | None, ends: float) -> RunState:
+        answer = conclusion.final_answer
+        if self.request.goal != "plan" and not answer.strip():
             return self.finish_without_model(reason or "the model gave no answer")
+        found = conclusion.success and not guards.gives_up(answer)
+        formatted = await self.format(answer, ends) if found else Shaped()
         if self.state.step and self.request.goal == "answer":
             self.emit(
                 StepConcluded(
@@ -248,22 +263,39 @@ class _Run:
             )
         status: FinalStatus = "answered"
         missing: list[str] = []
-        if not conclusion.success or guards.gives_up(conclusion.final_answer):
+        doubt: str | None = None
+        if not found:
             status = "partial" if reason else "not_found"
         elif self.request.goal != "plan":
-            missing = unsupported(self.state, conclusion.final_answer)
-            if doubt := self.doubt(conclusion.final_answer):
-                status = "partial"
-                reason = reason or doubt
+            missing = unsupported(self.state, answer)
+            missing += unsupported_data(self.state, answer, formatted.data)
+            doubt = self.doubt(answer)
+        if missing or doubt:
+            status = "partial"
+            reason = reason or doubt or f"no result says {', '.join(missing)}"
+        if formatted.problem:
+            status = "partial"
+            unfit = f"the answer could not be put into data_schema: {formatted.problem}"
+            reason = f"{reason}; {unfit}" if reason else unfit
         self.emit(
             RunFinished(
                 status=status,
-                answer=conclusion.final_answer,
+                answer=answer,
                 reason=reason,
                 unsupported=missing,
+                data=formatted.data,
             )
         )
         return self.state
+
+    async def format(self, answer: str, ends: float) -> Shaped:
+        """The answer as data, while its step's results still stand in the prompt."""
+        schema = self.request.data_schema
+        if schema is None or self.request.goal != "answer":
+            return Shaped()
+        with anyio.move_on_after(ends - anyio.current_time()):
+            return await shaped(answer, schema, self.asker, self.emit)
+        return Shaped(problem="the time limit was reached")
 
     def finish_without_model(self, reason: str) -> RunState:
         """The honest end when no model can write one: what was found, as it was found."""

@@ -96,6 +96,13 @@ class Asker:
             "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
         )
 
+    async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
+        """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
+        question = self.prompts.format(answer, data_schema, problem)
+        schema = schemas.formatted(data_schema)
+        reply = await self.ask("format", self.models.full, question, schema, protocol.FORMATTED)
+        return reply.data
+
     async def ask(
         self,
         role: Role,

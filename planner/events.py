@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from planner.protocol import RunRequest
 from planner.tools import Outcome, UpstreamStatus
 
-Role = Literal["select", "arguments", "answer", "repair", "plan", "decide", "conclude"]
+Role = Literal["select", "arguments", "answer", "repair", "plan", "decide", "conclude", "format"]
 """What a model was asked for."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "failed", "cancelled"]
-"""How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found.
-`not_found`: the run looked and says honestly that it could not find out."""
+"""How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
+or something in it is in no result, or it does not fit the caller's schema. `not_found`: the run
+looked and says honestly that it could not find out."""
 
 
 class BaseEvent(BaseModel):
@@ -137,7 +138,9 @@ class RunFinished(BaseEvent):
     reason: str | None = None
     """Why it ended other than by a conclusion: the limit, the fault, the cancel."""
     unsupported: list[str] = []
-    """What the answer says and no result does."""
+    """What the answer or its data says and no result does."""
+    data: Any = None
+    """The answer in the shape of the request's `data_schema`; None where there is none."""
 
 
 Event = Annotated[

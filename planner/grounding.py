@@ -1,9 +1,12 @@
 """Where an answer's facts come from: the lines of the tool results that hold them."""
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from planner import schemas
 from planner.context import readable
 from planner.lookup import looked_up
 from planner.state import RunState
@@ -52,10 +55,10 @@ def claims(text: str) -> list[str]:
 
 
 def evidence(state: RunState) -> list[Evidence]:
-    """For every tool result, the answer's claims found in it. What the user said himself counts
-    only beside something that he did not say."""
+    """For every tool result, the claims of the answer and its data found in it. What the user said
+    himself counts only beside something that he did not say."""
     prompt = state.started.request.prompt if state.started else ""
-    wanted = claims(state.answer)
+    wanted = claims(f"{state.answer}\n{said(state, state.data)}")
     found: list[Evidence] = []
     findings = [finding.text for finding in looked_up(state).findings]
     for iteration in state.iterations:
@@ -95,24 +98,23 @@ _PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5}")
 
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: neither a result, nor the request, nor
-    the listing, nor the notes. A line number has to be one of the file named beside it."""
+    the listing, nor the notes. A line number has to be one of the file named beside it, and any
+    other number has to stand in what a model was shown: somewhere in a project stands every one."""
     seen = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
     looked = looked_up(state)
-    texts = [looked.shown(MOST_SHOWN)]
-    texts += [readable(each.result) for each in seen if each.by == "choice"]
-    texts += [f"{step.objective}\n{step.notes}" for step in state.completed_steps]
+    shown = [looked.shown(MOST_SHOWN)]
+    shown += [readable(each.result) for each in seen if each.by == "choice"]
+    shown += [f"{step.objective}\n{step.notes}" for step in state.completed_steps]
     if state.started:
-        texts += [state.started.request.prompt, state.started.listing or ""]
-    text = "\n".join(texts)
-    places = set(_PLACE.findall(text)) | {
-        f"{path}:{number}" for path, number in looked.lines.by_place
-    }
-    without_places = _PLACE.sub("", text)
+        shown += [state.started.request.prompt, state.started.listing or ""]
+    text = "\n".join([*shown, *(readable(each.result) for each in seen if each.by == "lookup")])
+    numbers = _PLACE.sub("", "\n".join(shown))
+    places = set(_PLACE.findall(text))
     lines = _LINE.findall(answer)
     missing = [
         claim
         for claim in claims(answer)
-        if claim not in lines and not holds(without_places if claim.isdigit() else text, claim)
+        if claim not in lines and not holds(numbers if claim.isdigit() else text, claim)
     ]
     files = {place.rsplit(":", 1)[0] for place in places}
     for path in _PATH.findall(answer):
@@ -121,6 +123,40 @@ def unsupported(state: RunState, answer: str) -> list[str]:
             if not any(f"{file}:{number}" in places for file in known):
                 missing.append(f"line {number} of {path}")
     return list(dict.fromkeys(missing))
+
+
+def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
+    """The same for the answer's data, beyond what the answer says, which is checked by itself."""
+    claimed = unsupported(state, said(state, data))
+    return [claim for claim in claimed if not holds(answer, claim)]
+
+
+def said(state: RunState, data: Any) -> str:
+    """What data holds, as an answer would say it, one value a line. What the caller's schema names
+    is left out: it is his own word, as the request is."""
+    schema = state.started.request.data_schema if state.started else None
+    return "\n".join(_said(data, "", schemas.named(schema or {})))
+
+
+def _said(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _said(name, "", named)
+                yield from _said(inner, name, named)
+        case list():
+            for inner in value:
+                yield from _said(inner, key, named)
+        case None | bool():
+            return
+        case _ if value in named:
+            return
+        case int() if "line" in key.lower():
+            yield f"line {value}"  # a line's number is borne out by its place alone
+        case float() if value.is_integer():
+            yield str(int(value))
+        case _:
+            yield str(value)
 
 
 def holds(text: str, claim: str) -> bool:

@@ -5,9 +5,10 @@ them: `assessment` (thinking) comes before `decision` (choice), and `decision` b
 entails. The models write them under the JSON Schemas of `planner.schemas`.
 """
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 Goal = Literal["answer", "plan", "step"]
 
@@ -40,6 +41,8 @@ class RunRequest(BaseModel):
     arguments: dict[str, Any] | None = None
     """The arguments of `tool`; None lets a model write them."""
     limits: Limits = Limits()
+    data_schema: dict[str, Any] | None = None
+    """The JSON Schema (2020-12) that an answer is put into besides its text; None: text only."""
 
 
 class Wire(BaseModel):
@@ -60,6 +63,18 @@ class Answer(Wire):
     final_answer: str
     found_in: Literal["results", "nowhere"]
     """`nowhere` when no result says it."""
+
+
+class Formatted(Wire):
+    """The answer in the shape of the caller's schema, whatever its root is."""
+
+    data: Any
+
+    @field_validator("data")
+    @classmethod
+    def finite(cls, data: Any) -> Any:
+        json.dumps(data, allow_nan=False)  # 1e999 is read as infinity, which is no JSON
+        return data
 
 
 class NextStep(Wire):
@@ -120,5 +135,6 @@ SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)
+FORMATTED: TypeAdapter[Formatted] = TypeAdapter(Formatted)
 PLAN: TypeAdapter[MakePlan] = TypeAdapter(MakePlan)
 CONCLUSION: TypeAdapter[Conclude] = TypeAdapter(Conclude)

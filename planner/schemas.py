@@ -7,10 +7,11 @@ reply is validated against the tool's own schema afterwards.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jsonschema
+from jsonschema_specifications import REGISTRY
 from referencing.exceptions import Unresolvable
 
 Schema = dict[str, Any]
@@ -19,6 +20,10 @@ LONGEST_STRING = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MOST_ITEMS = 20
 DEEPEST_REFERENCE = 4
+MOST_PARTS = 1000
+"""Of a schema once its references are inlined; they can multiply without end."""
+LONGEST_DATA_SCHEMA = 4000
+"""Characters of a caller's schema as compact JSON; it stands in a prompt."""
 UNUSABLE = (
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -109,30 +114,41 @@ def iteration_decision(tools: Sequence[str]) -> Schema:
     return {"anyOf": [conclude(), stay, move_on]}
 
 
+def formatted(data_schema: Schema) -> Schema:
+    """The caller's schema inside an object, so that its root may be anything."""
+    return record(data=for_grammar(data_schema))
+
+
 def for_grammar(schema: Schema) -> Schema:
-    """The part of a tool's input schema that a grammar converter takes.
+    """The part of a stranger's schema that a grammar converter takes.
 
     References are inlined, unanchored patterns, unknown keywords and prose dropped, bounds kept
     small, objects closed. What is lost here is checked by `problem` afterwards.
     """
     try:
-        return _simplify(schema, schema, DEEPEST_REFERENCE)
+        return _simplified(schema)
     except UNUSABLE:
         return {"type": "object"}
 
 
-def _simplify(node: Any, root: Schema, depth: int) -> Schema:
+def _simplified(schema: Schema) -> Schema:
+    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MOST_PARTS)))
+
+
+def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:
+    if next(parts, None) is None:
+        raise OverflowError(f"more than {MOST_PARTS} parts")
     if not isinstance(node, dict):  # true and false are schemas too
         return {}
     if "$ref" in node:
         target = _resolve(node["$ref"], root)
-        return _simplify(target, root, depth - 1) if target is not None and depth else {}
+        return _simplify(target, root, depth - 1, parts) if target is not None and depth else {}
     for union in ("anyOf", "oneOf"):
         if union in node:
             rest = {key: value for key, value in node.items() if key != union}
             shared = rest if "properties" in rest else {}
             branches = [
-                _simplify(_merged(shared, branch), root, depth)
+                _simplify(_merged(shared, branch), root, depth, parts)
                 for branch in node[union]
                 if isinstance(branch, dict)
             ]
@@ -145,7 +161,7 @@ def _simplify(node: Any, root: Schema, depth: int) -> Schema:
             )
             if isinstance(found, dict):
                 merged = _merged(merged, found)
-        return _simplify(merged, root, depth - 1) if depth else {}
+        return _simplify(merged, root, depth - 1, parts) if depth else {}
     kept: Schema = {key: node[key] for key in ("type", "enum", "const") if key in node}
     if "enum" in kept or "const" in kept:
         return {key: value for key, value in kept.items() if key != "type"}
@@ -155,13 +171,13 @@ def _simplify(node: Any, root: Schema, depth: int) -> Schema:
         return {
             "type": "object",
             "properties": {
-                name: _simplify(value, root, depth) for name, value in properties.items()
+                name: _simplify(value, root, depth, parts) for name, value in properties.items()
             },
             "required": required,
             "additionalProperties": False,
         }
     if node.get("type") == "array":
-        kept["items"] = _simplify(node.get("items", {}), root, depth)
+        kept["items"] = _simplify(node.get("items", {}), root, depth, parts)
         kept["maxItems"] = min(node.get("maxItems", MOST_ITEMS), MOST_ITEMS)
         if "minItems" in node:
             kept["minItems"] = min(node["minItems"], MOST_ITEMS)
@@ -266,14 +282,63 @@ def _fits(value: Any, kinds: set[str]) -> bool:
             return "object" in kinds
 
 
-def problem(arguments: dict[str, Any], schema: Schema) -> str | None:
-    """What is wrong with a tool's arguments by its own schema, in one line; None when they fit."""
+def problem(value: Any, schema: Schema) -> str | None:
+    """What is wrong with a value by a stranger's schema, in one line; None when it fits.
+
+    A reference to another document is never fetched: it makes the schema unusable.
+    """
     try:
-        validator = jsonschema.Draft202012Validator(schema)
-        error = next(iter(validator.iter_errors(arguments)), None)
+        validator = jsonschema.Draft202012Validator(schema, registry=REGISTRY)
+        error = next(iter(validator.iter_errors(value)), None)
     except UNUSABLE as unusable:
-        return f"the tool's own input schema cannot be used ({type(unusable).__name__})"
-    if error is None:
-        return None
+        return f"the schema itself cannot be used ({type(unusable).__name__})"
+    return _told(error) if error else None
+
+
+def _told(error: jsonschema.ValidationError | jsonschema.SchemaError) -> str:
     place = ".".join(str(part) for part in error.absolute_path)
-    return f"{place}: {error.message}"[:300] if place else error.message[:300]
+    text = f"{place}: {error.message}" if place else error.message
+    return " ".join(text.split())[:300]
+
+
+def data_schema_problem(schema: Schema) -> str | None:
+    """Why nothing can be written to a caller's schema, in one line; None when it can."""
+    validator = jsonschema.Draft202012Validator
+    try:
+        size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
+        if size > LONGEST_DATA_SCHEMA:
+            return f"it has {size} characters, and at most {LONGEST_DATA_SCHEMA} are taken"
+        validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
+        for part in _objects(schema):
+            reference = part.get("$ref", "#")
+            if isinstance(reference, str) and not _leads(reference, schema):
+                return f"the reference {reference!r} leads to nothing in it, and none is fetched"
+        _simplified(schema)
+    except jsonschema.SchemaError as error:
+        return f"it is no JSON Schema: {_told(error)}"
+    except UNUSABLE as error:
+        return f"it is too deep or too large ({error})"
+    return None
+
+
+def _leads(reference: str, schema: Schema) -> bool:
+    return reference == "#" or _resolve(reference, schema) is not None
+
+
+def named(schema: Schema) -> list[Any]:
+    """What a schema itself says that data may hold: its properties, and its `enum` and `const`."""
+    found: list[Any] = []
+    for part in _objects(schema):
+        for key in ("properties", "enum"):
+            found += part[key] if isinstance(part.get(key), dict | list) else []
+        found += [part["const"]] if "const" in part else []
+    return found
+
+
+def _objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object in JSON data, the outermost first."""
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    for inner in node if isinstance(node, list) else ():
+        yield from _objects(inner)

@@ -78,6 +78,7 @@ class RunState:
     answer: str = ""
     reason: str | None = None
     unsupported: list[str] = field(default_factory=list)
+    data: Any = None
     finished_at: float | None = None
     _first_open: int = 0
 
@@ -165,6 +166,7 @@ class RunState:
             case RunFinished():
                 self.status, self.answer, self.reason = event.status, event.answer, event.reason
                 self.unsupported = list(event.unsupported)
+                self.data = event.data
                 self.finished_at = event.at
             case ToolSelected():
                 pass  # no tool is needed: the next event is the conclusion

@@ -1,5 +1,6 @@
 """The command line: ask, serve, tools, doctor, models."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -51,15 +52,20 @@ def ask(
     project: Project = None,
     upstreams: Upstreams = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="A JSON Schema: the answer as data too."),
+    ] = None,
     max_iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
     max_seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
 ) -> None:
     """Answer a question about the project; progress goes to standard error."""
     settings = _settings(project, upstreams)
+    data_schema = _read_schema(schema) if schema else None
     from server.terminal import ask_on_terminal
 
     limits = {"iterations": max_iterations, "seconds": max_seconds}
-    sys.exit(_run(ask_on_terminal, settings, question, limits, as_json))
+    sys.exit(_run(ask_on_terminal, settings, question, limits, data_schema, as_json))
 
 
 @app.command()
@@ -115,6 +121,20 @@ def _settings(project: Path | None, upstreams: Path | None) -> Any:
     # The settings hold it now, and the ollama package cannot be imported while it is wrong.
     os.environ.pop("OLLAMA_HOST", None)
     return settings
+
+
+def _read_schema(file: Path) -> dict[str, Any]:
+    from planner.errors import ConfigError
+
+    try:
+        schema = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--schema {file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--schema {file}: this is not JSON: {error}; mend it") from None
+    if not isinstance(schema, dict):
+        raise ConfigError(f"--schema {file}: a JSON Schema is an object; write one")
+    return schema
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:

@@ -94,9 +94,9 @@ class Engine:
             await tasks.__aexit__(None, None, None)
 
     async def start(self, request: RunRequest) -> Run:
-        """Start a run. Raises `ModelUnavailable` when there is no model to run it with."""
-        if not request.prompt.strip():
-            raise RequestError("The prompt is empty. Say what you want to know.")
+        """Start a run. Raises `RequestError` for one that cannot be, and `ModelUnavailable` when
+        there is no model to run it with."""
+        agent.check(request)
         models = await self._models()
         run = Run(request)
         self._runs[run.id] = run

@@ -42,6 +42,7 @@ DOING = {
     "plan": "made a plan",
     "decide": "weighed the result",
     "conclude": "concluded",
+    "format": "put the answer into data",
 }
 
 

@@ -1,5 +1,6 @@
 """The report of a run: a pure fold of its events, as structured content and as Markdown."""
 
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -13,6 +14,10 @@ from server.toolresults import clean
 
 LONGEST_RESULT = 1000
 """Characters of a tool result in the report (source: seeds/003); the model saw more."""
+LONGEST_CLAIM = 80
+"""Characters of a claim where it is cited."""
+MOST_CLAIMS = 6
+"""Cited beside the lines that bear them out; the report has all."""
 
 
 class StepReport(BaseModel):
@@ -79,11 +84,13 @@ class Report(BaseModel):
     run_id: str
     status: Status = Field(
         description="running: follow it with get_run. answered. partial: a limit or fault cut it "
-        "short. not_found: looked for, honestly not found. failed. cancelled."
+        "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
+        "honestly not found. failed. cancelled."
     )
     answer: str = Field(description="Empty while the run is running.")
+    data: Any = Field(default=None, description="The answer as data_schema asks; null without one.")
     reason: str | None = Field(default=None, description="Why it ended without a full answer.")
-    unsupported: list[str] = Field(default=[], description="What the answer says and no result.")
+    unsupported: list[str] = Field(default=[], description="What it says and no result does.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
     actions: list[ActionReport] = []
@@ -99,6 +106,7 @@ def report(run_id: str, state: RunState, now: float) -> Report:
         run_id=run_id,
         status=state.status,
         answer=state.answer,
+        data=state.data,
         reason=state.reason,
         unsupported=state.unsupported,
         objective=state.main_objective,
@@ -131,9 +139,6 @@ def _step(step: Step) -> StepReport:
 
 
 def _action(iteration: Iteration) -> ActionReport:
-    result = iteration.result
-    if len(result) > LONGEST_RESULT:
-        result = result[: LONGEST_RESULT - 1] + "…"
     return ActionReport(
         iteration=iteration.number,
         step=iteration.step,
@@ -144,7 +149,7 @@ def _action(iteration: Iteration) -> ActionReport:
                 name=iteration.tool,
                 upstream=iteration.upstream,
                 args=iteration.arguments,
-                result=result,
+                result=_cut(iteration.result, LONGEST_RESULT),
                 outcome=iteration.outcome,
                 execution_time=round(iteration.seconds, 3),
             )
@@ -205,7 +210,12 @@ def markdown(found: Report) -> str:
     if notes and found.status != "running":
         parts.append("### Steps\n\n" + "\n".join(notes))
     if found.evidence:
-        parts.append("### Evidence\n\n" + "\n\n".join(_evidence(each) for each in found.evidence))
+        objectives = {step.number: step.objective for step in found.steps}
+        cited = [
+            _cited(number, each, objectives.get(each.step, "gathering"))
+            for number, each in enumerate(found.evidence, 1)
+        ]
+        parts.append("### Evidence\n\n" + "\n".join(cited))
     down = [each for each in found.upstreams if each.state not in UP]
     if down:
         lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
@@ -222,20 +232,29 @@ def _head(found: Report) -> str:
             f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
             "cancel_run to end it."
         )
-    if found.status == "answered" and not found.reason:
-        return found.answer
-    reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
-    return f"{found.answer}\n\n_Status: {found.status.replace('_', ' ')}{reason}_"
+    parts = [found.answer]
+    if found.data is not None:
+        parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
+    if found.status != "answered" or found.reason:
+        reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
+        parts.append(f"_Status: {found.status.replace('_', ' ')}{reason}_")
+    return "\n\n".join(parts)
 
 
-def _evidence(each: Evidence) -> str:
-    where = f" for step {each.step}" if each.step else ""
+def _cited(number: int, each: Evidence, objective: str) -> str:
+    """An item of the evidence: what is borne out, by which step and tool, and the lines."""
+    claims = [_cut(_flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
+    shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
+    more = ", …" if len(claims) > MOST_CLAIMS else ""
+    head = f"{number}. {shown}{more}: step {each.step} ({_flat(objective)}), `{each.tool}`"
     lines = "\n".join(each.lines)
     if not lines:
-        return f"Iteration {each.iteration}, `{each.tool}`{where}"
+        return head
     longest = max((len(run) for run in re.findall("`+", lines)), default=0)
     fence = "`" * max(3, longest + 1)  # nothing in the lines can close it
-    return f"Iteration {each.iteration}, `{each.tool}`{where}:\n\n{fence}text\n{lines}\n{fence}"
+    block = f"{fence}text\n{lines}\n{fence}"
+    margin = len(f"{number}. ")
+    return f"{head}\n{' ' * margin}{indented(block, margin)}"
 
 
 def _foot(found: Report) -> str:
@@ -257,6 +276,10 @@ def counted(count: int, noun: str) -> str:
 def indented(text: str, spaces: int) -> str:
     """The text with its further lines indented, so that they stay in a list's item."""
     return text.strip().replace("\n", "\n" + " " * spaces)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _flat(text: str) -> str:

@@ -28,10 +28,14 @@ output = Console(highlight=False)
 
 
 async def ask_on_terminal(
-    settings: Settings, question: str, limits: dict[str, Any], as_json: bool
+    settings: Settings,
+    question: str,
+    limits: dict[str, Any],
+    data_schema: dict[str, Any] | None,
+    as_json: bool,
 ) -> int:
     """Run a question, showing each event; returns the process's exit status."""
-    request = RunRequest(prompt=question, limits=Limits(**limits))
+    request = RunRequest(prompt=question, limits=Limits(**limits), data_schema=data_schema)
     with Downloads() as downloads:
         async with open_parts(settings, downloads.progress) as parts:
             run = await parts.engine.start(request)

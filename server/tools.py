@@ -57,6 +57,14 @@ Seconds = Annotated[
 ModelTokens = Annotated[
     int, Field(description="Most tokens, prompts and replies of all model calls.", ge=1000)
 ]
+DataSchema = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="A JSON Schema for the answer: the report then has `data` that fits it, "
+        'besides the text. Example: {"type": "object", "properties": {"file": {"type": "string"}, '
+        '"line": {"type": "integer"}}, "required": ["file", "line"]}'
+    ),
+]
 RunId = Annotated[str, Field(description="The run_id of a report.")]
 
 LIMITS = Limits()
@@ -112,6 +120,7 @@ def register(mcp: FastMCP) -> None:
         max_iterations: Iterations = LIMITS.iterations,
         max_seconds: Seconds = LIMITS.seconds,
         max_model_tokens: ModelTokens = LIMITS.model_tokens,
+        data_schema: DataSchema = None,
     ) -> ToolResult:
         """Answer a question about the project (its code, files, libraries) by planning and running
         read-only tools with small local models. Returns the answer with the plan, the evidence and
@@ -120,7 +129,8 @@ def register(mcp: FastMCP) -> None:
         limits = Limits(
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
-        return await _begin(ctx, RunRequest(prompt=prompt, limits=limits), wait_s)
+        request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema)
+        return await _begin(ctx, request, wait_s)
 
     @mcp.tool(
         title="Run one step",
@@ -336,7 +346,7 @@ async def _check_call(
     wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
     if wrong:
         raise ToolError(
-            f"arguments: they do not fit {tool.name}: {' '.join(wrong.split())}. Its input schema: "
+            f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "
             f"{json.dumps(tool.input_schema, ensure_ascii=False)[:LONGEST_RESULT]}"
         )
 

@@ -30,7 +30,7 @@ from serving import (
 from server import cli
 
 MainHere = Callable[..., tuple[Any, str, str]]
-QUESTION = f"In which file is {CLASS} defined?"
+QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
@@ -98,19 +98,18 @@ def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: Scri
 
 ### Evidence
 
-Iteration 1, `search`:
-
-```text
-jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
-jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
-```
+1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: step 0 (gathering), `search`
+   ```text
+   jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+   jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   ```
 
 _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_
 """)
     assert normalised(done.stderr) == snapshot("""\
    0.0 s  Started with 6 read-only tools
    0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
-   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY
+   0.0 s  search \\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\b
    0.0 s  search returned 2 lines in 0.0 s
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
    0.0 s  Finished: answered
@@ -128,6 +127,61 @@ def test_ask_prints_the_report_as_json(quick: Place, ollama: ScriptedOllama) -> 
     report = json.loads(done.stdout)
     assert (report["status"], report["answer"]) == ("not_found", "It is not there.")
     assert "Finished: not found" in done.stderr
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_ask_puts_the_answer_into_the_schema_of_a_file(
+    quick: Place, main_here: MainHere, ollama: ScriptedOllama, as_json: bool
+) -> None:
+    file = quick.root / "schema.json"
+    file.write_text('{"type": "array", "items": {"type": "string"}}')
+    ollama.expect(found(ANSWER))
+    ollama.expect({"data": ["jobs/secret.py"]})
+    words = ["ask", QUESTION, "--schema", str(file), *(["--json"] if as_json else [])]
+    code, output, _ = main_here(*quick.command(*words))
+    assert code == 0
+    if as_json:
+        assert json.loads(output)["data"] == ["jobs/secret.py"]
+    else:
+        assert f'{ANSWER}\n\n```json\n[\n  "jobs/secret.py"\n]\n```' in output
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            None,
+            snapshot(
+                "planloom: --schema ROOT/schema.json: cannot be read: No such file or directory\n"
+            ),
+        ),
+        (
+            "{'type': 'string'}",
+            snapshot(
+                "planloom: --schema ROOT/schema.json: this is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); mend it\n"
+            ),
+        ),
+        (
+            '["string"]',
+            snapshot(
+                "planloom: --schema ROOT/schema.json: a JSON Schema is an object; write one\n"
+            ),
+        ),
+        (
+            '{"type": "text"}',
+            snapshot(
+                "planloom: data_schema: it is no JSON Schema: type: 'text' is not valid under any of the given schemas. Mend it, or leave it out.\n"
+            ),
+        ),
+    ],
+)
+def test_a_wrong_schema_file_is_told_in_one_line(
+    quick: Place, main_here: MainHere, text: str | None, line: str
+) -> None:
+    file = quick.root / "schema.json"
+    if text is not None:
+        file.write_text(text)
+    assert main_here(*quick.command("ask", "a", "--schema", str(file))) == (2, "", line)
 
 
 def test_ask_exits_with_1_when_it_was_cut_short(quick: Place, ollama: ScriptedOllama) -> None:

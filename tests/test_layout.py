@@ -19,7 +19,7 @@ LEVELS = (
     {"lookup"},
     {"prompts", "guards", "grounding"},
     {"asking"},
-    {"calling"},
+    {"calling", "formatting"},
     {"agent"},
 )
 """The planner's modules from the ground up; each may import those of its own level and below."""

@@ -253,6 +253,16 @@ Reply {"assessment":what they show,"decision":"conclude","final_answer":...,"suc
 """)
 
 
+def test_format() -> None:
+    schema = {"type": "array", "items": {"type": "string"}}
+    asked = PROMPTS.format("LIMIT_OF_WORKERS is 4.", schema, "'x' is not of type 'array'")
+    assert asked == snapshot("""\
+Put this answer into data, with facts from the lines above only: LIMIT_OF_WORKERS is 4.
+Reply {"data":...}, where data fits this JSON Schema: {"type":"array","items":{"type":"string"}}
+The data before did not fit: 'x' is not of type 'array'\
+""")
+
+
 def test_completed_and_current() -> None:
     assert conversation(SECOND_STEP, "QUESTION?")[2:] == snapshot(
         [

@@ -15,7 +15,7 @@ from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models
 from serving import LONG, SOURCE
 
 from planner import agent, context, schemas
-from planner.errors import ContextExceeded, ModelError, ModelUnavailable
+from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
 from planner.lookup import MOST_SEARCHES, Lookup
 from planner.models import Message, Reply
@@ -280,6 +280,37 @@ def test_what_is_no_schema_at_all_raises_nothing(schema: Any, properties: Any) -
     for each in (broken, {"type": "object", "properties": {"a": broken}}):
         schemas.for_grammar(each)
         schemas.problem(schemas.coerced({"a": "1"}, each), each)
+
+
+@given(tool_schemas, st.data())
+@example(cycle, None)
+@example(tree, None)
+def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
+    schema: dict[str, Any], data: st.DataObject | None
+) -> None:
+    async def answer(name: str, messages: Sequence[Message], wire: Any) -> Reply:
+        value: Any = {"final_answer": "In jobs/secret.py.", "found_in": "results"}
+        if "data" in wire["properties"]:
+            value = data.draw(said(wire) | values) if data else {"data": {"a": [[1]]}}
+        return Reply(text=json.dumps(value), prompt_tokens=300, generated_tokens=9)
+
+    async def main() -> RunState:
+        request = RunRequest(prompt="Where is `run` in jobs/secret.py?", data_schema=schema)
+        pool = DictionaryPool({"jobs/secret.py": SOURCE})
+        return await agent.run(request, models(answer, 8000), pool, lambda _: None)
+
+    if schemas.data_schema_problem(schema):
+        event("refused")
+        with pytest.raises(RequestError, match=r"^data_schema: "):
+            anyio.run(main)
+        return
+    state = anyio.run(main)
+    event(f"{state.status}, {'data' if state.data is not None else 'no data'}")
+    if state.status == "answered":
+        assert schemas.problem(state.data, schema) is None
+    else:
+        assert (state.status, bool(state.reason)) == ("partial", True)
+    assert state.answer == "In jobs/secret.py."
 
 
 # Results

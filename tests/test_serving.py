@@ -46,7 +46,7 @@ from server.config import Settings
 pytestmark = pytest.mark.anyio
 
 ONE_OF_EACH = ("memory", "memory-legacy", "stdio", "http", "http-legacy")
-QUESTION = f"In which file is {CLASS} defined?"
+QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
@@ -235,6 +235,14 @@ the cost. Use it instead of many searches and file reads of your own: one call, 
                             "minimum": 1000,
                             "type": "integer",
                         },
+                        "data_schema": {
+                            "anyOf": [
+                                {"additionalProperties": True, "type": "object"},
+                                {"type": "null"},
+                            ],
+                            "default": None,
+                            "description": 'A JSON Schema for the answer: the report then has `data` that fits it, besides the text. Example: {"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": "integer"}}, "required": ["file", "line"]}',
+                        },
                     },
                     "required": ["prompt"],
                 },
@@ -420,7 +428,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
         [
             "Started with 6 read-only tools",
             "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY",
-            "search VeryUniqueClassName_Phoenix_2025_QW3RTY",
+            "search \\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\b",
             "search returned 2 lines in 0.0 s",
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
@@ -471,11 +479,10 @@ A plan has been created where the objective is: Find out the value
 
 ### Evidence
 
-Iteration 2, `read_file` for step 1:
-
-```text
-UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
-```
+1. `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `48613`: step 1 (Read the file), `read_file`
+   ```text
+   UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
+   ```
 
 _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
@@ -492,6 +499,7 @@ _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached
             "run_id": "RUN",
             "status": "answered",
             "answer": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
+            "data": None,
             "reason": None,
             "unsupported": [],
             "objective": "Find out the value",
@@ -521,7 +529,7 @@ _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached
                         {
                             "name": "search",
                             "upstream": "files",
-                            "args": {"pattern": "VeryUniqueClassName_Phoenix_2025_QW3RTY"},
+                            "args": {"pattern": "\\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\b"},
                             "result": """\
 jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
 jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
@@ -898,7 +906,7 @@ async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
             "plan_and_answer: prompt: should be a valid string, not ['a', 'b'].",
             "plan_and_answer: max_iterations: should be less than or equal to 100, not 1000.",
             "plan_and_answer: wait_s: should be greater than or equal to 0, not -1. max_seconds: should be a valid number, unable to parse string as a number, not 'soon'.",
-            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens.",
+            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens, data_schema.",
             "run_step: arguments: should be a valid dictionary, not 'text'.",
             'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
             'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
@@ -1057,11 +1065,11 @@ async def test_the_last_iteration_has_to_conclude(place: Place, ollama: Scripted
         ollama.expect(plan("say"))
         ollama.expect({"text": "hello"})
         ollama.expect(conclusion("Only hello.", success=False), contains=["hello"])
-        result = await caller.call("plan_and_answer", prompt=QUESTION, max_iterations=2)
+        result = await caller.call("plan_and_answer", prompt=QUESTION, max_iterations=1)
     assert result.structured_content
     assert result.structured_content["status"] == "partial"
     assert text(result).startswith(
-        "Only hello.\n\n_Status: partial: the limit of 2 iterations was reached_"
+        "Only hello.\n\n_Status: partial: the limit of 1 iterations was reached_"
     )
 
 

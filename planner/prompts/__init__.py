@@ -167,6 +167,11 @@ class Prompts:
         """The last iteration's own prompt: a conclusion is due."""
         return fill("ask_conclude", prompt=_question(state))
 
+    def format(self, answer: str, schema: dict[str, Any], problem: str | None = None) -> str:
+        """The answer stands in it: of several tries before, it is the one that counts."""
+        question = fill("ask_format", answer=answer, schema=compact(schema))
+        return f"{question}\nThe data before did not fit: {problem}" if problem else question
+
     def _request(self, state: RunState) -> str:
         listing = state.started.listing if state.started else None
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
