@@ -32,7 +32,7 @@ class Caller:
     ) -> None:
         self.pool = pool
         self.tools = tools
-        self.offered = read_only(tools)
+        self.read_only = read_only(tools)
         self.asker = asker
         self.state = state
         self.emit = emit
@@ -43,7 +43,7 @@ class Caller:
         It costs no model call, and gives the models real paths to write. False when there is
         nothing to look up or nothing was found. At most `most` searches.
         """
-        tool = next((tool for tool in self.offered if tool.text_argument), None)
+        tool = next((tool for tool in self.read_only if tool.text_argument), None)
         if not tool or not tool.text_argument:
             return False
         lookup = Lookup(request)
@@ -59,7 +59,7 @@ class Caller:
         self.emit(ToolSelected(tool=name, prompt=prompt))
         tool = find(name, self.tools)
         if tool is None:
-            return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.offered))
+            return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.read_only))
         if refusal := guards.not_allowed(tool):
             return self.refuse("not_allowed", name, refusal)
         if arguments is None:
