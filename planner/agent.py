@@ -38,6 +38,7 @@ from planner.lookup import looked_up
 from planner.models import Models
 from planner.prompts import Prompts
 from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay
+from planner.ranking import Ranking
 from planner.state import RunState
 from planner.tools import Outcome, ToolPool
 
@@ -88,10 +89,9 @@ class _Run:
         self.state = RunState()
         self._record = record
         tools = list(pool.tools())
-        offered = read_only(tools)
-        self.names = [tool.name for tool in offered]
-        self.prompts = Prompts(offered, RESULT_CHARACTERS)
-        self.asker = Asker(models, self.prompts, self.names, self.state, self.emit)
+        self.ranking = Ranking(read_only(tools))
+        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS)
+        self.asker = Asker(models, self.prompts, self.state, self.emit)
         self.caller = Caller(pool, tools, self.asker, self.state, self.emit)
 
     def emit(self, event: Event) -> None:
@@ -111,7 +111,8 @@ class _Run:
                 request=self.request,
                 listing=await self.pool.listing(),
                 upstreams=list(self.pool.upstreams()),
-                tools=self.names,
+                tools=[tool.name for tool in self.ranking.tools],
+                offered=self.ranking.for_request(self.request),
             )
         )
         try:
@@ -149,8 +150,11 @@ class _Run:
         decision: Conclude | MakePlan | Stay | MoveOn
         decision = await self.answer() or await self.asker.plan()
         while not isinstance(decision, Conclude):
-            next_tool, prompt = self.follow(decision)
-            await self.caller.call(next_tool, prompt)
+            tool, prompt = self.follow(decision)
+            step = self.state.step
+            if step and step.offered and not isinstance(decision, Stay):
+                tool = await self.asker.select_for_step(step, tool)
+            await self.caller.call(tool, prompt)
             self.hold_limits()
             if self.stuck():
                 return None
@@ -232,7 +236,9 @@ class _Run:
         self.start_step(1, plan.next_step.objective)
 
     def start_step(self, number: int, objective: str) -> None:
-        self.emit(StepStarted(number=number, objective=objective))
+        shown = self.state.offered
+        offered = [name for name in self.ranking.for_step(objective) if name not in shown]
+        self.emit(StepStarted(number=number, objective=objective, offered=offered))
         if objective in self.state.later_steps:  # it is no longer a later one
             self.revise([step for step in self.state.later_steps if step != objective])
 

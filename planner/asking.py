@@ -13,7 +13,7 @@ from planner.models import ChatModel, Models
 from planner.prompts import Prompts
 from planner.protocol import Answer, Conclude, MakePlan, MoveOn, Stay
 from planner.schemas import Schema
-from planner.state import RunState
+from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
 T = TypeVar("T")
@@ -31,31 +31,42 @@ class Asker:
         self,
         models: Models,
         prompts: Prompts,
-        tools: list[str],
         state: RunState,
         emit: Callable[[Event], None],
     ) -> None:
         self.models = models
         self.prompts = prompts
-        self.tools = tools
-        """The names a model may choose from."""
         self.state = state
         self.emit = emit
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def select_tool(self) -> str | None:
         """The fast model's choice of a first tool; None when it needs none."""
-        if not self.tools:
+        if not self.state.offered:
             return None
         selection = await self.ask(
             "select",
             self.models.fast,
             self.prompts.select(),
-            schemas.selection(self.tools),
+            schemas.selection(self.state.offered),
             protocol.SELECTION,
             max_tokens=SELECTION_TOKENS,
         )
         return selection.tool
+
+    async def select_for_step(self, step: Step, chosen: str) -> str:
+        """The full model's choice between the tool it chose and those that the step brought in,
+        which it could not choose then. It has read all but the new tools."""
+        tools = [chosen, *step.offered]
+        selection = await self.ask(
+            "select",
+            self.models.full,
+            self.prompts.select_for_step(step, tools),
+            schemas.step_selection(tools),
+            protocol.SELECTION,
+            max_tokens=SELECTION_TOKENS,
+        )
+        return selection.tool or chosen
 
     async def arguments(
         self, model: ChatModel, tool: ToolSpec, prompt: str, problem: str | None
@@ -80,12 +91,12 @@ class Asker:
 
     async def plan(self) -> MakePlan:
         question = self.prompts.plan(self.state)
-        schema = schemas.plan(self.tools)
+        schema = schemas.plan(self.state.offered)
         return await self.ask("plan", self.models.full, question, schema, protocol.PLAN)
 
     async def decide(self) -> Conclude | Stay | MoveOn:
         question = self.prompts.decide(self.state)
-        schema = schemas.iteration_decision(self.tools)
+        schema = schemas.iteration_decision(self.state.offered)
         return await self.ask(
             "decide", self.models.full, question, schema, protocol.ITERATION_DECISION
         )

@@ -32,7 +32,7 @@ class Caller:
     ) -> None:
         self.pool = pool
         self.tools = tools
-        self.offered = read_only(tools)
+        self.read_only = read_only(tools)
         self.asker = asker
         self.state = state
         self.emit = emit
@@ -44,8 +44,8 @@ class Caller:
         """
         listing = (self.state.started.listing if self.state.started else None) or ""
         lookup = Lookup(request, listing)
-        text = next((tool for tool in self.offered if tool.text_argument), None)
-        file = next((tool for tool in self.offered if tool.file_argument), None)
+        text = next((tool for tool in self.read_only if tool.text_argument), None)
+        file = next((tool for tool in self.read_only if tool.file_argument), None)
         while text and (search := lookup.next()):
             tool, argument, value = text, text.text_argument, search.text
             if search.file:
@@ -66,7 +66,7 @@ class Caller:
         self.emit(ToolSelected(tool=name, prompt=prompt))
         tool = find(name, self.tools)
         if tool is None:
-            return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.offered))
+            return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.read_only))
         if refusal := guards.not_allowed(tool):
             return self.refuse("not_allowed", name, refusal)
         if arguments is None:

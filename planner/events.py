@@ -32,6 +32,9 @@ class RunStarted(BaseEvent):
     upstreams: list[UpstreamStatus]
     tools: list[str]
     """Names of the read-only tools, in the pool's order."""
+    offered: list[str]
+    """Those of them that the models are shown: all of a small pool, the best for the request of a
+    large one."""
 
 
 class ModelCalled(BaseEvent):
@@ -98,6 +101,8 @@ class StepStarted(BaseEvent):
     type: Literal["step_started"] = "step_started"
     number: int
     objective: str
+    offered: list[str] = []
+    """Tools shown from here on besides those before; none where the pool is shown whole."""
 
 
 class StepContinued(BaseEvent):

@@ -57,6 +57,10 @@ def selection(tools: Sequence[str]) -> Schema:
     return record(tool={"enum": [*tools, None]})
 
 
+def step_selection(tools: Sequence[str]) -> Schema:
+    return record(tool=one_of(tools))
+
+
 def answer() -> Schema:
     return record(final_answer=text(800), found_in=one_of(["results", "nowhere"]))
 

@@ -60,6 +60,8 @@ class Step:
     completed: bool = False
     success: bool = False
     notes: str = ""
+    offered: list[str] = field(default_factory=list)
+    """Tools that the models are shown since it began."""
 
 
 @dataclass
@@ -97,6 +99,12 @@ class RunState:
     @property
     def completed_steps(self) -> list[Step]:
         return [step for step in self.steps if step.completed]
+
+    @property
+    def offered(self) -> list[str]:
+        """The tools shown so far: a model may name each of them."""
+        at_first = self.started.offered if self.started else []
+        return [*at_first, *(name for step in self.steps for name in step.offered)]
 
     @property
     def open_iterations(self) -> list[Iteration]:
@@ -149,7 +157,8 @@ class RunState:
                 self.later_steps = list(event.later_steps)
             case StepStarted():
                 later = [step for step in self.later_steps if step != event.objective]
-                self.steps.append(Step(event.number, event.objective, later))
+                offered = list(event.offered)
+                self.steps.append(Step(event.number, event.objective, later, offered=offered))
             case StepContinued():
                 if self.step:
                     self.step.notes = event.notes

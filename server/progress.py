@@ -77,7 +77,9 @@ def _message(event: Event, state: RunState) -> str:
         case RunStarted():
             down = [each.name for each in event.upstreams if each.state not in UP]
             without = f", without {', '.join(down)}" if down else ""
-            return f"Started with {counted(len(event.tools), 'read-only tool')}{without}"
+            few = len(event.offered) < len(event.tools)
+            handful = f", {len(event.offered)} of them shown" if few else ""
+            return f"Started with {counted(len(event.tools), 'read-only tool')}{handful}{without}"
         case ModelCalled():
             seconds = event.load_seconds + event.prefill_seconds + event.decode_seconds
             return (
@@ -100,7 +102,8 @@ def _message(event: Event, state: RunState) -> str:
         case PlanMade():
             return f"Plan of {counted(len(event.later_steps) + 1, 'step')}: {event.main_objective}"
         case StepStarted():
-            return f"{at}{event.objective}"
+            more = f" (with {counted(len(event.offered), 'more tool')})" if event.offered else ""
+            return f"{at}{event.objective}{more}"
         case StepContinued():
             return f"{at}noted: {event.notes}" if event.notes else f"{at}goes on"
         case StepConcluded():

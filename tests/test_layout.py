@@ -14,7 +14,7 @@ LEVELS = (
     {"errors", "protocol", "tools", "models"},
     {"events"},
     {"state"},
-    {"schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
+    {"ranking", "schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
     {"lines", "reading"},
     {"lookup"},
     {"prompts", "guards", "grounding"},

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models
+from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
 from serving import LONG, SOURCE
 
 from planner import agent, context, schemas
@@ -29,9 +29,18 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("no time is asserted")
 
-words = st.text(max_size=30) | st.sampled_from(
-    ["", " ", "jobs/secret.py", "line 6", "</result>", "search", "$x ${y} $$", "a\nb", "\u2028"]
-)
+PHRASES = [
+    "",
+    " ",
+    "jobs/secret.py",
+    "line 6",
+    "</result>",
+    "search",
+    "$x ${y} $$",
+    "a\nb",
+    "\u2028",
+]
+words = st.text(max_size=30) | st.sampled_from(PHRASES)
 lines = st.lists(
     st.sampled_from([*SOURCE.splitlines(), "jobs/secret.py:6:class A:", "</Result >", "x" * 700])
     | words,
@@ -43,10 +52,14 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4),
     max_leaves=12,
 )
-phrases = st.sampled_from(
-    ["", " ", "jobs/secret.py", "line 6", "</result>", "search", "$x ${y} $$", "a\nb", "\u2028"]
-)
+phrases = st.sampled_from(PHRASES)
 """Short to draw: a run takes many, and a run that is cut off holds little."""
+CROWD = [
+    *(spec(f"filler_{number}") for number in range(9)),
+    *(spec(f"about_{number}", description=each) for number, each in enumerate(PHRASES)),
+    *(SEARCH, READ, LIST, WRITE),
+]
+"""More tools than are shown at once; a step with one of the phrases brings in those about it."""
 RESULTS = (
     SOURCE,
     "jobs/secret.py:6:class A:\njobs/secret.py:7:  B_C_D",
@@ -118,7 +131,9 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
         return Reply(text=text, prompt_tokens=300, generated_tokens=9)
 
     specs = data.draw(
-        st.sampled_from([*[[SEARCH, READ, LIST, WRITE]] * 5, [READ, LIST], [WRITE], []])
+        st.sampled_from(
+            [*[[SEARCH, READ, LIST, WRITE]] * 5, CROWD, CROWD, [READ, LIST], [WRITE], []]
+        )
     )
     request = RunRequest(
         prompt=data.draw(st.sampled_from(["Where is `run` in jobs/secret.py?", "Greet me", "?"])),

@@ -113,7 +113,13 @@ def runs(draw: st.DrawFn) -> list[Event]:
     listing = draw(st.none() | text)
     request = RunRequest(prompt=draw(text))
     events: list[Event] = [
-        RunStarted(request=request, listing=listing, upstreams=[upstream], tools=["search"]),
+        RunStarted(
+            request=request,
+            listing=listing,
+            upstreams=[upstream],
+            tools=["search"],
+            offered=["search"],
+        ),
         *draw(calls()),
     ]
     if draw(st.booleans()):
@@ -126,7 +132,8 @@ def runs(draw: st.DrawFn) -> list[Event]:
             )
         )
         for number in range(1, draw(st.integers(1, 3)) + 1):
-            events.append(StepStarted(number=number, objective=draw(text)))
+            offered = draw(st.lists(text, max_size=2))
+            events.append(StepStarted(number=number, objective=draw(text), offered=offered))
             events += draw(calls())
             events.append(StepContinued(number=number, notes=draw(text)))
             events += draw(calls())
@@ -166,7 +173,9 @@ def test_evidence_cannot_leave_its_fence(lines: list[str]) -> None:
     """What an upstream said stays data: no heading, link or picture comes of it."""
     said = "\n".join([f"fact_{number} {line}" for number, line in enumerate(lines)])
     events: list[Event] = [
-        RunStarted(request=RunRequest(prompt="?"), listing=None, upstreams=[], tools=[]),
+        RunStarted(
+            request=RunRequest(prompt="?"), listing=None, upstreams=[], tools=[], offered=[]
+        ),
         ToolSelected(tool="search", prompt=""),
         ToolCalled(upstream="files", tool="search", arguments={}),
         ToolReturned(tool="search", arguments={}, outcome=Outcome.SUCCESS, text=said, seconds=0),

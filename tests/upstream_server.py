@@ -26,7 +26,9 @@ from mcp_types import (
 )
 
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False}
-MODES = ("plain", "never_starts", "exits", "stubborn", "rubbish", "forks")
+MODES = ("plain", "never_starts", "exits", "stubborn", "rubbish", "forks", "crowded")
+THINGS = "boiler bridge carriage engine signal station ticket timetable tunnel wheel".split()  # noqa: SIM905
+ASPECTS = ("age", "colour", "length", "owner", "price", "weight")
 
 
 def build_server(folder: Path) -> FastMCP:
@@ -151,6 +153,23 @@ def build_server(folder: Path) -> FastMCP:
     return mcp
 
 
+def crowd(mcp: FastMCP) -> None:
+    """Add sixty tools, such as `engine_weight`."""
+
+    def add(thing: str, aspect: str) -> None:
+        @mcp.tool(
+            name=f"{thing}_{aspect}",
+            description=f"Tell the {aspect} of a {thing}.",
+            annotations=READ_ONLY,
+        )
+        def tell(name: str) -> str:
+            return f"The {aspect} of the {thing} {name} is {sum(map(ord, thing + aspect + name))}."
+
+    for thing in THINGS:
+        for aspect in ASPECTS:
+            add(thing, aspect)
+
+
 def _inside(folder: Path, path: str) -> Path:
     found = (folder / path).resolve()
     if not found.is_relative_to(folder.resolve()):
@@ -173,7 +192,10 @@ def main() -> None:
         os.write(1, b"Welcome!\n\x1b[31m{not json}\n[1, 2]\n")
     if chosen.mode == "forks":
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-    build_server(chosen.folder).run("stdio", show_banner=False)
+    server = build_server(chosen.folder)
+    if chosen.mode == "crowded":
+        crowd(server)
+    server.run("stdio", show_banner=False)
     if chosen.mode == "stubborn":
         time.sleep(3600)
 

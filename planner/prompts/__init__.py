@@ -16,7 +16,8 @@ from typing import Any
 from planner import context
 from planner.lookup import looked_up
 from planner.models import Message
-from planner.state import Iteration, RunState
+from planner.ranking import shown_whole
+from planner.state import Iteration, RunState, Step
 from planner.tools import Outcome, ToolSpec
 
 OUTCOMES = {
@@ -74,7 +75,8 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
 
 def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that every run on the same pool shares, word for word."""
-    return {"role": "system", "content": fill("system", tools=catalogue(tools) or "(none)")}
+    listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
+    return {"role": "system", "content": fill("system", tools=listed or "(none)")}
 
 
 def fenced(text: str) -> str:
@@ -87,38 +89,25 @@ class Prompts:
 
     def __init__(self, tools: Sequence[ToolSpec], result_characters: int) -> None:
         self.system = system(tools)
+        self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
+        """The tools that the system prompt does not list."""
         self.result_characters = result_characters
 
     def conversation(self, state: RunState, question: str) -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet."""
         messages = [self.system, user(self._request(state))]
-        messages += [
-            user(
-                fill(
-                    "completed",
-                    number=step.number,
-                    objective=step.objective,
-                    success="yes" if step.success else "no",
-                    notes=fenced(step.notes),
-                )
-            )
-            for step in state.completed_steps
-        ]
+        for step in state.completed_steps:
+            messages += [*self._step_tools(step), user(self._completed(step))]
+        step_tools = self._step_tools(state.step) if state.step else []
         if state.completed_steps and state.step:
-            messages.append(
-                user(
-                    fill(
-                        "current",
-                        main_objective=state.main_objective or "",
-                        number=state.step.number,
-                        objective=state.step.objective,
-                        later_steps="; ".join(state.step.later_steps) or "none",
-                    )
-                )
-            )
+            messages += [*step_tools, user(self._current(state, state.step))]
+            step_tools = []
         pending = ""
         for iteration in state.open_iterations:
+            if iteration.step:  # the first step's tools stand after what led to it
+                messages += step_tools
+                step_tools = []
             superseded = iteration in state.lookups[:-1]  # the last one shows all of them
             if iteration.outcome is None or superseded:
                 continue
@@ -128,10 +117,18 @@ class Prompts:
             for asked, reply in iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending = ""
-        return [*messages, user(_joined(pending, question))]
+        return [*messages, *step_tools, user(_joined(pending, question))]
 
     def select(self) -> str:
         return fill("select")
+
+    def select_for_step(self, step: Step, tools: Sequence[str]) -> str:
+        return fill(
+            "select_for_step",
+            tools=", ".join(tools),
+            number=step.number,
+            objective=step.objective,
+        )
 
     def arguments(self, tool: ToolSpec, prompt: str, problem: str | None = None) -> str:
         question = fill(
@@ -175,7 +172,36 @@ class Prompts:
     def _request(self, state: RunState) -> str:
         listing = state.started.listing if state.started else None
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
-        return fill("request", listing=shown, prompt=_prompt(state))
+        tools = self._listed("this request", state.started.offered if state.started else [])
+        return fill("request", known=_joined(shown, tools), prompt=_prompt(state))
+
+    def _completed(self, step: Step) -> str:
+        return fill(
+            "completed",
+            number=step.number,
+            objective=step.objective,
+            success="yes" if step.success else "no",
+            notes=fenced(step.notes),
+        )
+
+    def _current(self, state: RunState, step: Step) -> str:
+        return fill(
+            "current",
+            main_objective=state.main_objective or "",
+            number=step.number,
+            objective=step.objective,
+            later_steps="; ".join(step.later_steps) or "none",
+        )
+
+    def _step_tools(self, step: Step) -> list[Message]:
+        """The tools that a step brought in. The message stays, before the step's own, when the
+        step is completed, so that the next prompt begins with the same."""
+        listed = self._listed(f"step {step.number}", step.offered)
+        return [user(listed)] if listed else []
+
+    def _listed(self, purpose: str, names: Sequence[str]) -> str:
+        tools = catalogue([self.listed_later[name] for name in names if name in self.listed_later])
+        return fill("tools_listed", purpose=purpose, tools=tools) if tools else ""
 
     def _result(self, state: RunState, iteration: Iteration) -> str:
         looked = iteration.by == "lookup" and looked_up(state).lines
@@ -205,8 +231,8 @@ def assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def _joined(result: str, question: str) -> str:
-    return f"{result}\n{question}" if result else question
+def _joined(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
 
 
 def _prompt(state: RunState) -> str:

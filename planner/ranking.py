@@ -1,0 +1,133 @@
+"""Which tools of a large pool a request or a step is offered, best first.
+
+Small models choose badly among many tools, and each one costs some thirty tokens of prompt. So a
+pool beyond `MOST_SHOWN` is ranked by what its tools say of themselves, with BM25 (Robertson and
+Zaragoza, The Probabilistic Relevance Framework, 2009), and a handful is offered. What that finds
+and misses is measured in docs/tools.md.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from planner.protocol import RunRequest
+from planner.tools import ToolSpec
+
+MOST_SHOWN = 12
+"""Tools of a pool that is shown whole, to every request."""
+REQUEST_TOOLS = 8
+"""Tools of a larger pool offered for a request, besides those it names."""
+STEP_TOOLS = 5
+"""Its tools offered for a step, besides those its objective names."""
+NAME_WEIGHT = 3
+"""A word of a tool's name counts as often as so many words of its description."""
+MOST_LIFT = 0.5
+"""Of the best match's score, added for a very high priority."""
+HALF_LIFT = 10
+"""The priority that is lifted half as much."""
+
+_WORD = re.compile(
+    r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"  # the words of camelCase and snake_case
+    r"|[\u3040-\u9fff]"  # scripts that put no space between words
+    r"|[^\W\dA-Za-z_\u3040-\u9fff]+"
+)
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
+
+
+def words(text: str) -> Iterator[str]:
+    """The words of a text or a name, in lower case, without the endings of English grammar."""
+    for word in _WORD.findall(text):
+        yield _ENDING.sub("", word.lower())
+
+
+class BM25:
+    """Documents, scored by the words they share with a query: rare words more, long documents
+    less."""
+
+    SATURATION = 1.2
+    LENGTH = 0.75
+
+    def __init__(self, documents: Sequence[Counter[str]]) -> None:
+        self.size = len(documents)
+        lengths = [document.total() for document in documents]
+        average = sum(lengths) / max(1, self.size) or 1.0
+        self._shares: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for number, document in enumerate(documents):
+            norm = self.SATURATION * (1 - self.LENGTH + self.LENGTH * lengths[number] / average)
+            for word, count in document.items():
+                share = count * (self.SATURATION + 1) / (count + norm)
+                self._shares[word].append((number, share))
+
+    def scores(self, query: Iterable[str]) -> list[float]:
+        """One score for each document; 0 where it shares no word. A word counts once."""
+        scores = [0.0] * self.size
+        for word in sorted(set(query)):  # sorted: sums of floats depend on their order
+            shares = self._shares.get(word, [])
+            rarity = math.log(1 + (self.size - len(shares) + 0.5) / (len(shares) + 0.5))
+            for number, share in shares:
+                scores[number] += rarity * share
+        return scores
+
+
+class Ranking:
+    """The tools of one pool, ranked for requests and steps."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self.tools = tools
+        """In the pool's order, which decides between equals: highest priority first."""
+        self._index = BM25([_document(tool) for tool in tools])
+
+    def for_request(self, request: RunRequest) -> list[str]:
+        """The names offered from the start: all of a small pool. Else those that the request
+        names, and the best for it."""
+        if shown_whole(self.tools):
+            return [tool.name for tool in self.tools]
+        return self._offered(f"{request.tool or ''} {request.prompt}", REQUEST_TOOLS)
+
+    def for_step(self, objective: str) -> list[str]:
+        """The names a step needs: those its objective names, and the best for it; none of a pool
+        that is shown whole."""
+        if shown_whole(self.tools):
+            return []
+        return self._offered(objective, STEP_TOOLS)
+
+    def ranked(self, query: str) -> list[ToolSpec]:
+        """Every tool, best first: by its match, lifted by its priority."""
+        scores = self._index.scores(words(query))
+        best = max(scores, default=0.0)
+        lifted = [
+            score + best * MOST_LIFT * (tool.priority / (abs(tool.priority) + HALF_LIFT))
+            for score, tool in zip(scores, self.tools, strict=True)
+        ]
+        order = sorted(range(len(lifted)), key=lambda number: -lifted[number])
+        return [self.tools[number] for number in order]
+
+    def _offered(self, query: str, most: int) -> list[str]:
+        named = [tool.name for tool in self.tools if _named(tool, query)]
+        return list(dict.fromkeys([*named, *(tool.name for tool in self.ranked(query)[:most])]))
+
+
+def shown_whole(tools: Sequence[ToolSpec]) -> bool:
+    """Whether a pool is small enough to be shown whole."""
+    return len(tools) <= MOST_SHOWN
+
+
+def _document(tool: ToolSpec) -> Counter[str]:
+    """What a tool says of itself, as a bag of words."""
+    bag = Counter(words(f"{tool.upstream} {tool.description}"))
+    for word in words(tool.name):
+        bag[word] += NAME_WEIGHT
+    properties = tool.input_schema.get("properties")
+    for name, schema in properties.items() if isinstance(properties, dict) else ():
+        about = schema.get("description") if isinstance(schema, dict) else None
+        bag.update(words(f"{name} {about or ''}"))
+    return bag
+
+
+def _named(tool: ToolSpec, text: str) -> bool:
+    """Whether a text says a tool's name, bare or as `upstream.name`."""
+    return any(
+        name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", text)
+        for name in (tool.name, f"{tool.upstream}.{tool.name}")
+    )
