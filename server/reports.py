@@ -1,18 +1,15 @@
 """The report of a run: a pure fold of its events, as structured content and as Markdown."""
 
 import re
-from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from planner.actions import Action, actions
 from planner.grounding import Evidence, evidence
-from planner.state import Iteration, RunState, Status, Step
-from planner.tools import Outcome, UpstreamStatus
+from planner.state import RunState, Status, Step
+from planner.tools import UpstreamStatus
 from server.toolresults import clean
-
-LONGEST_RESULT = 1000
-"""Characters of a tool result in the report (source: seeds/003); the model saw more."""
 
 
 class StepReport(BaseModel):
@@ -23,27 +20,6 @@ class StepReport(BaseModel):
     status: Literal["completed", "current", "later"]
     success: bool | None = Field(default=None, description="Null until the step is completed.")
     notes: str = ""
-
-
-class ToolCallReport(BaseModel):
-    """One tool call (source: seeds/003, `tool_calls`)."""
-
-    name: str
-    upstream: str | None = Field(description="Null when the call was refused before it went out.")
-    args: dict[str, Any]
-    result: str = Field(description=f"At most {LONGEST_RESULT} characters.")
-    outcome: Outcome | None = Field(description="Null while the call is under way.")
-    execution_time: float = Field(description="Seconds.")
-
-
-class ActionReport(BaseModel):
-    """One iteration (source: seeds/003, `actions`)."""
-
-    iteration: int = Field(description="From 1.")
-    step: int = Field(description="The step it served; 0 is the gathering before the plan.")
-    timestamp: str = Field(description="ISO 8601, UTC.")
-    prompt: str = Field(description="What the tool was to find.")
-    tool_calls: list[ToolCallReport]
 
 
 class ModelCallReport(BaseModel):
@@ -86,7 +62,7 @@ class Report(BaseModel):
     unsupported: list[str] = Field(default=[], description="What the answer says and no result.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
-    actions: list[ActionReport] = []
+    actions: list[Action] = []
     evidence: list[Evidence] = []
     guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
     usage: Usage
@@ -103,7 +79,7 @@ def report(run_id: str, state: RunState, now: float) -> Report:
         unsupported=state.unsupported,
         objective=state.main_objective,
         steps=_steps(state),
-        actions=[_action(each) for each in state.iterations],
+        actions=actions(state),
         evidence=evidence(state),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         usage=_usage(state, now),
@@ -127,28 +103,6 @@ def _step(step: Step) -> StepReport:
         status="completed" if step.completed else "current",
         success=step.success if step.completed else None,
         notes=step.notes,
-    )
-
-
-def _action(iteration: Iteration) -> ActionReport:
-    result = iteration.result
-    if len(result) > LONGEST_RESULT:
-        result = result[: LONGEST_RESULT - 1] + "…"
-    return ActionReport(
-        iteration=iteration.number,
-        step=iteration.step,
-        timestamp=datetime.fromtimestamp(iteration.started, UTC).isoformat(timespec="milliseconds"),
-        prompt=iteration.prompt,
-        tool_calls=[
-            ToolCallReport(
-                name=iteration.tool,
-                upstream=iteration.upstream,
-                args=iteration.arguments,
-                result=result,
-                outcome=iteration.outcome,
-                execution_time=round(iteration.seconds, 3),
-            )
-        ],
     )
 
 

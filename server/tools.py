@@ -14,6 +14,7 @@ from mcp_types import ProgressNotification, ProgressNotificationParams, TextCont
 from pydantic import BaseModel, Field
 
 from planner import guards, schemas
+from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
 from planner.events import Event
 from planner.protocol import Limits, RunRequest
@@ -21,7 +22,7 @@ from planner.state import RunState
 from planner.tools import Safety
 from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import LONGEST_RESULT, UP, Report, counted, indented, markdown, report
+from server.reports import UP, Report, counted, indented, markdown, report
 from server.upstreams import UpstreamPool
 
 WAIT_SECONDS = 45.0

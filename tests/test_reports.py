@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
 
+from planner.actions import LONGEST_RESULT, in_words
 from planner.events import (
     EVENT,
     ArgumentsWritten,
@@ -31,8 +32,8 @@ from planner.events import (
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import Outcome, UpstreamStatus
-from server.progress import LONGEST, heartbeat, message, shown
-from server.reports import LONGEST_RESULT, Report, markdown, report
+from server.progress import LONGEST, heartbeat, message
+from server.reports import Report, markdown, report
 from server.toolresults import clean
 
 hypothesis_settings.register_profile(
@@ -180,16 +181,16 @@ def test_evidence_cannot_leave_its_fence(lines: list[str]) -> None:
 
 @given(arguments)
 def test_arguments_are_said_in_words(given_arguments: dict[str, Any]) -> None:
-    assert shown(given_arguments)
+    assert in_words(given_arguments)
 
 
 def test_arguments_read_as_a_person_would_say_them() -> None:
     told = [
-        shown({"substring_pattern": "create_task_group", "relative_path": "src"}),
-        shown({"path": "src/a.py", "start_line": 1, "end_line": 20}),
-        shown({"relative_path": ".", "recursive": True}),
-        shown({"libraryName": "anyio", "query": "task groups"}),
-        shown({}),
+        in_words({"substring_pattern": "create_task_group", "relative_path": "src"}),
+        in_words({"path": "src/a.py", "start_line": 1, "end_line": 20}),
+        in_words({"relative_path": ".", "recursive": True}),
+        in_words({"libraryName": "anyio", "query": "task groups"}),
+        in_words({}),
     ]
     assert told == snapshot(
         [

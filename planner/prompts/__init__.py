@@ -14,10 +14,12 @@ from string import Template
 from typing import Any
 
 from planner import context
+from planner.actions import actions, attempts
 from planner.lookup import followed
 from planner.models import Message
+from planner.protocol import Mode
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Outcome, Safety, ToolSpec
 
 OUTCOMES = {
     Outcome.SUCCESS: "this",
@@ -25,6 +27,8 @@ OUTCOMES = {
     Outcome.ERROR: "an error",
     Outcome.TIMEOUT: "nothing in time",
 }
+PAST_RESULTS = 4
+"""What is past may take as many characters as so many results, when it stands in short."""
 
 
 @cache
@@ -92,7 +96,10 @@ class Prompts:
     def conversation(self, state: RunState, question: str) -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet."""
+        steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
+        if steps:
+            messages.append(user(fill("past_steps", steps="\n".join(steps))))
         messages += [
             user(
                 fill(
@@ -104,6 +111,7 @@ class Prompts:
                 )
             )
             for step in state.completed_steps
+            if step.last_iteration > state.compressed_up_to
         ]
         if state.completed_steps and state.step:
             messages.append(
@@ -118,7 +126,11 @@ class Prompts:
                 )
             )
         pending = ""
-        for iteration in state.open_iterations:
+        for iteration in state.shown_iterations:
+            if iteration.step and calls:
+                messages += [user(each) for each in [pending] if each]
+                messages.append(user(fill("past_calls", calls="\n".join(calls))))
+                pending, calls = "", []
             superseded = iteration in state.lookups[:-1]  # the last one shows all of them
             if iteration.outcome is None or superseded:
                 continue
@@ -129,6 +141,54 @@ class Prompts:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending = ""
         return [*messages, user(_joined(pending, question))]
+
+    def _past(self, state: RunState) -> tuple[list[str], list[str]]:
+        """What stands in short, a line each: completed steps, and calls of the current one."""
+        steps = [
+            f"{step.number}. {one_line(step.notes, 400)} ({one_line(step.objective, 60)}"
+            f"{'' if step.success else ', without success'})"
+            for step in state.completed_steps
+            if step.last_iteration <= state.compressed_up_to
+        ]
+        compressed = state.compressed_iterations
+        calls = attempts(actions(state, compressed)) if compressed else []
+        lines = context.within([*steps, *calls], PAST_RESULTS * self.result_characters)
+        lines = [fenced(line) for line in lines]
+        return lines[: len(steps)], lines[len(steps) :]
+
+    def see_more(self, state: RunState) -> ToolSpec | None:
+        """The planner's own tool for the rest of a result; None while all are shown whole."""
+        cut = {
+            number: None
+            for each in state.shown_iterations
+            for number in context.left_out(self.shown_result(state, each))
+            if number < len(state.iterations)
+        }
+        if not cut:
+            return None
+        return ToolSpec(
+            name=context.SEE_MORE,
+            upstream="",  # the planner's own
+            description="Shows more lines of a result that was cut.",
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "from_line": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "The first line to show.",
+                    },
+                    "iteration": {
+                        "type": "integer",
+                        "enum": list(cut),
+                        "description": "Whose result it is.",
+                    },
+                },
+                "required": ["from_line", "iteration"],
+                "additionalProperties": False,
+            },
+            safety=Safety.READ_ONLY,
+        )
 
     def select(self) -> str:
         return fill("select")
@@ -155,10 +215,10 @@ class Prompts:
             return fill("ask_plan")
         return fill("ask_full_plan", prompt=_question(state))
 
-    def decide(self, state: RunState) -> str:
+    def decide(self, state: RunState, mode: Mode = "fast") -> str:
         limit = state.started.request.limits.iterations if state.started else 0
         return fill(
-            "ask_decide",
+            "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=state.step.objective if state.step else "",
             left=max(0, limit - len(state.iterations)),
         )
@@ -190,7 +250,9 @@ class Prompts:
         wanted = context.words(
             f"{_prompt(state)} {iteration.prompt} {compact(iteration.arguments)}"
         )
-        return context.shortened(context.readable(iteration.result), self.result_characters, wanted)
+        return context.shortened(
+            context.readable(iteration.result), self.result_characters, wanted, iteration.number
+        )
 
 
 def user(text: str) -> Message:
