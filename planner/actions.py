@@ -50,14 +50,16 @@ class ActionToolCall(Record):
     name: str
     upstream: str | None = Field(description="Null when no upstream was called.")
     args: dict[str, Any]
-    result: str = Field(description=f"At most {LONGEST_RESULT} characters.")
+    result: str = Field(
+        description=f"At most {LONGEST_RESULT} characters; get_run with the iteration has all."
+    )
     outcome: Outcome | None = Field(description="Null while the call is under way.")
     execution_time: float = Field(description="Seconds.")
     insights: str = Field(description="What the model noted of the result.")
     learning: str = Field(description="What the call brought: new lines, nothing, a fault.")
     relevance: Relevance = Field(
-        description="high: the notes or the answer say what stands in the result. medium: it has "
-        "words of the request. low: neither, or it failed."
+        description="high: the notes or the answer say what stands in the result. medium: words "
+        "of the request stand in it or in the notes. low: neither, or it failed."
     )
 
 
@@ -82,11 +84,14 @@ class Action(Record):
     hypothesis: Hypothesis
 
 
-def actions(state: RunState, of: Sequence[Iteration] | None = None) -> list[Action]:
-    """The records of a run, one for each iteration, or only those of some iterations."""
+def actions(
+    state: RunState, of: Sequence[Iteration] | None = None, longest: int = LONGEST_RESULT
+) -> list[Action]:
+    """The records of a run, one for each iteration or for each of some; results in them are cut to
+    `longest` characters."""
     fresh = new_lines(state.iterations)
     chosen = state.iterations if of is None else of
-    return [_action(state, each, fresh[each.number]) for each in chosen]
+    return [_action(state, each, fresh[each.number], longest) for each in chosen]
 
 
 def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
@@ -133,7 +138,7 @@ def new_lines(iterations: Sequence[Iteration]) -> list[int]:
     return counts
 
 
-def _action(state: RunState, iteration: Iteration, fresh: int) -> Action:
+def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> Action:
     step = state.steps[iteration.step - 1] if iteration.step else None
     ended = next((each for each in state.steps if each.last_iteration == iteration.number), None)
     last = iteration is state.iterations[-1]
@@ -147,9 +152,6 @@ def _action(state: RunState, iteration: Iteration, fresh: int) -> Action:
     if iteration.mode == "deep" and not last:
         after = state.iterations[iteration.number + 1]
         planning = f"{after.tool}: {after.prompt}"
-    result = iteration.result
-    if len(result) > LONGEST_RESULT:
-        result = result[: LONGEST_RESULT - 1] + "…"
     test = f"{iteration.tool}: {iteration.prompt}"
     return Action(
         iteration=iteration.number,
@@ -166,7 +168,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int) -> Action:
                 name=iteration.tool,
                 upstream=iteration.upstream,
                 args=iteration.arguments,
-                result=result,
+                result=_cut(iteration.result, longest),
                 outcome=iteration.outcome,
                 execution_time=round(iteration.seconds, 3),
                 insights=insights,
@@ -206,9 +208,13 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     said_of_it = claims(f"{said}\n{answer}")
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"
-    low = text.lower()
+    low = f"{text}\n{said}".lower()
     asked = [*names(request[:LONGEST_REQUEST]), *keywords(request[:LONGEST_REQUEST])]
     return "medium" if any(word.lower() in low for word in asked) else "low"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _flat(text: str) -> str:

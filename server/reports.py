@@ -1,15 +1,20 @@
 """The report of a run: a pure fold of its events, as structured content and as Markdown."""
 
+import json
 import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner.actions import Action, actions
+from planner.actions import LONGEST_RESULT, Action, actions
 from planner.grounding import Evidence, evidence
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
 from server.toolresults import clean
+
+LARGEST_REPORT = 400_000
+"""Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
+SHORTEST_RESULT = 100
 
 
 class StepReport(BaseModel):
@@ -69,9 +74,13 @@ class Report(BaseModel):
     upstreams: list[UpstreamStatus] = []
 
 
-def report(run_id: str, state: RunState, now: float) -> Report:
-    """Fold a run's state into its report; `now` is the time in seconds since the epoch."""
-    return Report(
+def report(run_id: str, state: RunState, now: float, iteration: int | None = None) -> Report:
+    """Fold a run's state into its report; `now` is the time in seconds since the epoch. With an
+    `iteration`, the report's only action is that one, with its whole tool result."""
+    chosen, longest = state.iterations, LONGEST_RESULT
+    if iteration is not None:
+        chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
+    found = Report(
         run_id=run_id,
         status=state.status,
         answer=state.answer,
@@ -79,12 +88,20 @@ def report(run_id: str, state: RunState, now: float) -> Report:
         unsupported=state.unsupported,
         objective=state.main_objective,
         steps=_steps(state),
-        actions=actions(state),
+        actions=actions(state, chosen, longest),
         evidence=evidence(state),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         usage=_usage(state, now),
         upstreams=state.started.upstreams if state.started else [],
     )
+    while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
+        longest //= 2
+        found = found.model_copy(update={"actions": actions(state, chosen, longest)})
+    return found
+
+
+def _size(found: Report) -> int:
+    return len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
 
 
 def _steps(state: RunState) -> list[StepReport]:

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models
 from serving import LONG, SOURCE
 
 from planner import agent, context, schemas
+from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
 from planner.lookup import followed
@@ -168,6 +170,26 @@ def test_a_state_is_the_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
+    _, events, _ = run(data)
+    events = events[: data.draw(st.integers(0, len(events)))]
+    state = RunState.of(events)
+    done = actions(state)
+    assert [each.iteration for each in done] == list(range(len(state.iterations)))
+    for each in done:
+        assert Action.model_validate_json(each.model_dump_json()) == each
+        assert datetime.fromisoformat(each.timestamp).tzinfo is UTC
+        assert each.mode == "deep" or not (each.planning or each.reflection)
+        assert all(len(call.result) <= LONGEST_RESULT for call in each.tool_calls)
+    assert actions(RunState.of(events)) == done
+    for least in get_args(Relevance):
+        lines = attempts(done, least)
+        assert all(line.splitlines() == [line] for line in lines)
+        assert len(lines) <= len(done)
+    assert not [field for field in vars(state) if field in ("actions", "attempts")]
+
+
+@given(st.data())
 def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
     _, events, asked = run(data)
     for (before, first), (after, second) in pairwise(asked):
@@ -300,6 +322,34 @@ def test_what_is_shown_of_a_result_is_within_its_bound(
 def test_short_lines_apart_are_within_the_bound_too(longest: int, count: int) -> None:
     text = "\n".join("run" if number % 2 else "x" for number in range(count))
     assert len(context.shortened(text, longest, {"run"}, 3)) <= longest
+
+
+@given(lines, st.integers(500, 2000))
+def test_every_line_of_a_result_can_be_seen(text: str, longest: int) -> None:
+    rows = context.lines(text)
+    seen: list[str] = []
+    while len(seen) < len(rows):
+        shown = context.part(text, len(seen) + 1, longest, 3)
+        assert len(shown) <= longest
+        fresh = shown.split("\n")
+        if context.left_out(shown):
+            assert f'"from_line":{len(seen) + len(fresh)},"iteration":3' in fresh.pop()
+        seen += fresh
+    assert seen == rows
+    assert context.part(text, len(rows) + 1, longest, 3) == ""
+
+
+@given(st.lists(st.text(max_size=300), max_size=60), st.integers(120, 3000))
+def test_rows_within_a_bound_lose_only_the_ends_of_the_longest(
+    rows: list[str], longest: int
+) -> None:
+    kept = context.within(rows, longest)
+    assert sum(len(row) + 1 for row in kept) <= longest
+    if sum(len(row) + 1 for row in rows) <= longest:
+        assert kept == rows
+    cut = [row for row, short in zip(rows, kept, strict=True) if row != short]
+    whole = [row for row, short in zip(rows, kept, strict=True) if row == short]
+    assert max(map(len, whole), default=0) <= min(map(len, cut), default=300)
 
 
 searched = st.lists(
