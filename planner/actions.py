@@ -29,6 +29,8 @@ LONGEST_RESULT = 1000
 """Characters of a tool result in a record; the model saw more."""
 LONGEST_ARGUMENTS = 80
 """Characters of a call's arguments in an attempt."""
+LONGEST_GLIMPSE = 120
+"""Characters of a result in an attempt whose notes hold none of it."""
 PLACES = ("relative_path", "path", "directory", "folder", "file")
 """Arguments that say where."""
 
@@ -95,20 +97,24 @@ def actions(
 
 
 def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
-    """What was tried and what came of it, a line each: in the model's words where it has some.
+    """What was tried and what came of it, a line each: the model's words first, where it has some.
 
     Calls less relevant than `least` share one line, so that they are not made again.
     """
     ranks: Sequence[Relevance] = ("low", "medium", "high")
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
-    for action in done:
-        for call in action.tool_calls:
-            made = _flat(f"{call.name}({in_words(call.args)[:LONGEST_ARGUMENTS]})")
-            if ranks.index(call.relevance) >= ranks.index(least):
-                lines.setdefault(f"{made} → {_flat(call.insights or call.learning)}")
-            else:
-                others.setdefault(made)
+    for call in (call for action in done for call in action.tool_calls):
+        made = _flat(f"{call.name}({in_words(call.args)[:LONGEST_ARGUMENTS]})")
+        glimpse = _flat(call.result)[:LONGEST_GLIMPSE]
+        if ranks.index(call.relevance) < ranks.index(least):
+            others.setdefault(made)
+        elif not call.insights:
+            lines.setdefault(f"{made} → {call.learning}: {glimpse}")
+        elif call.relevance == "high":
+            lines.setdefault(f"{_flat(call.insights)} ({made})")
+        else:  # its words hold none of the result's
+            lines.setdefault(f"{_flat(call.insights)} ({made} → {glimpse})")
     return [*lines, *([f"without result: {'; '.join(others)}"] if others else [])]
 
 

@@ -355,6 +355,11 @@ Cancelling this call leaves the run alone.\
                             "minimum": 0,
                             "type": "number",
                         },
+                        "iteration": {
+                            "anyOf": [{"minimum": 0, "type": "integer"}, {"type": "null"}],
+                            "default": None,
+                            "description": "Of the report: show this one's whole tool result instead.",
+                        },
                     },
                     "required": ["run_id"],
                 },

@@ -176,12 +176,12 @@ class Prompts:
                     "from_line": {
                         "type": "integer",
                         "minimum": 1,
-                        "description": "The first line to show.",
+                        "description": "The line to go on from, as the cut result says at its end.",
                     },
                     "iteration": {
                         "type": "integer",
                         "enum": list(cut),
-                        "description": "Whose result it is.",
+                        "description": "Whose result it is, as it says there.",
                     },
                 },
                 "required": ["from_line", "iteration"],
