@@ -7,6 +7,8 @@
     iterate:   arguments, call, and one decision: conclude, stay in the step, or move on
     conclude:  the last iteration has to; a run never ends without an answer
 
+A decision is asked for in fast or in deep mode (`planner.actions.mode`).
+
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 

@@ -98,7 +98,7 @@ def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: Scri
 
 ### Evidence
 
-Iteration 1, `search`:
+Iteration 0, `search`:
 
 ```text
 jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
