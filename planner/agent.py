@@ -8,6 +8,8 @@
     conclude:  the last iteration has to; a run never ends without an answer
     format:    on request, the answer is put into the shape of the caller's JSON Schema
 
+A decision is asked for in fast or in deep mode (`planner.actions.mode`).
+
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 

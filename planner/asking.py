@@ -1,24 +1,36 @@
 """Questions to the two models of a run: under a schema, within the context, redone once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from planner import protocol, schemas
+from planner.actions import mode
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply
-from planner.events import Event, GuardTripped, ModelCalled, Role
+from planner.events import (
+    ContextCompressed,
+    Event,
+    GuardTripped,
+    ModelCalled,
+    ResultAssessed,
+    Role,
+)
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts
-from planner.protocol import Answer, Conclude, MakePlan, MoveOn, Stay
+from planner.protocol import Answer, Assessed, Conclude, MakePlan, Mode, MoveOn, Stay
 from planner.schemas import Schema
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Assessed)
 
 SMALLEST_RESULT_CHARACTERS = 200
+LOW_SHARE = 0.6
+"""Of the tokens for a prompt: where it comes down to when it would exceed them."""
 REPLY_TOKENS = 700
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
@@ -89,23 +101,44 @@ class Asker:
         )
         return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
 
+    @property
+    def choices(self) -> list[str]:
+        """The tools that the next call may be of: `see_more` only when a result was cut."""
+        more = self.prompts.see_more(self.state)
+        return [*self.state.offered, more.name] if more else self.state.offered
+
     async def plan(self) -> MakePlan:
         question = self.prompts.plan(self.state)
-        schema = schemas.plan(self.state.offered)
+        schema = schemas.plan(self.choices)
         return await self.ask("plan", self.models.full, question, schema, protocol.PLAN)
 
     async def decide(self) -> Conclude | Stay | MoveOn:
-        question = self.prompts.decide(self.state)
-        schema = schemas.iteration_decision(self.state.offered)
-        return await self.ask(
+        how = mode(self.state)
+        question = self.prompts.decide(self.state, how)
+        schema = schemas.iteration_decision(self.choices, how)
+        decision = await self.ask(
             "decide", self.models.full, question, schema, protocol.ITERATION_DECISION
         )
+        return self.assessed(decision, how)
 
     async def conclude(self) -> Conclude:
         question = self.prompts.conclude(self.state)
-        return await self.ask(
+        conclusion = await self.ask(
             "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
         )
+        return self.assessed(conclusion, "fast")
+
+    def assessed(self, decision: A, how: Mode) -> A:
+        """The decision, with what it says of the newest result on record."""
+        self.emit(
+            ResultAssessed(
+                mode=how,
+                assessment=decision.assessment,
+                belief=decision.belief,
+                critique=decision.critique,
+            )
+        )
+        return decision
 
     async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
@@ -145,7 +178,7 @@ class Asker:
         schema: Schema,
         max_tokens: int,
     ) -> str:
-        """One model call that fits the context: results are shown shorter until it does."""
+        """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
         while True:
             messages = self.prompts.conversation(self.state, question)
@@ -154,20 +187,13 @@ class Asker:
                     reply = await model.chat(messages, schema=schema, max_tokens=max_tokens)
                     break
                 except ContextExceeded:
-                    if self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+                    if not self.make_room(question, estimate, estimate.of(messages)):
                         raise
-            elif self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+            elif not self.make_room(question, estimate, model.context_tokens - max_tokens):
                 raise ContextExceeded(
                     f"The request does not fit the {model.context_tokens} tokens of {model.name} "
                     f"(about {estimate.of(messages)} needed). Shorten it, or raise num_ctx."
                 )
-            self.prompts.result_characters //= 2
-            self.emit(
-                GuardTripped(
-                    guard="context",
-                    message=f"results are shown up to {self.prompts.result_characters} characters",
-                )
-            )
         estimate.learn(messages, reply)
         self.emit(
             ModelCalled(
@@ -179,3 +205,30 @@ class Asker:
             )
         )
         return reply.text
+
+    def make_room(self, question: str, estimate: TokenEstimate, tokens: int) -> bool:
+        """Make prompts smaller than `tokens`; False when nothing is left to shorten.
+
+        The past is put in short at once, from its oldest on, until prompts are well below: what a
+        model server computed of the prompt before is lost then, so that has to be rare. The newest
+        result stays. Where that is not enough, every result is shown shorter.
+        """
+        done = [each for each in self.state.iterations if each.step and each.outcome is not None]
+        older = [each.number for each in done[:-1] if each.number > self.state.compressed_up_to]
+        if older:
+            self.emit(ContextCompressed(up_to=self._enough(older, question, estimate, tokens)))
+            return True
+        if self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+            return False
+        self.prompts.result_characters //= 2
+        message = f"results are shown up to {self.prompts.result_characters} characters"
+        self.emit(GuardTripped(guard="context", message=message))
+        return True
+
+    def _enough(self, older: list[int], question: str, estimate: TokenEstimate, tokens: int) -> int:
+        """The first of the older iterations that leaves room enough when put in short."""
+        for number in older:
+            state = replace(self.state, compressed_up_to=number)
+            if estimate.of(self.prompts.conversation(state, question)) <= LOW_SHARE * tokens:
+                return number
+        return older[-1]

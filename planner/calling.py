@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner import guards, schemas
+from planner import context, guards, schemas
 from planner.asking import Asker
 from planner.events import (
     ArgumentsWritten,
@@ -64,7 +64,8 @@ class Caller:
     async def call(self, name: str, prompt: str, arguments: dict[str, Any] | None = None) -> None:
         """One tool call, from its name to its result. What may not run comes back as a result."""
         self.emit(ToolSelected(tool=name, prompt=prompt))
-        tool = find(name, self.tools)
+        more = self.asker.prompts.see_more(self.state)
+        tool = find(name, [*self.tools, more] if more else self.tools)
         if tool is None:
             return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.read_only))
         if refusal := guards.not_allowed(tool):
@@ -103,12 +104,15 @@ class Caller:
     async def execute(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
         """Run an allowed call, unless it was made before; widen it when it comes back empty."""
         if earlier := guards.repeated(self.state, tool, arguments):
-            message = (
-                f"This very call was made before, in iteration {earlier.number}; its result stands "
-                "there. Another call is needed, or the conclusion."
-            )
+            before = f"This very call was made before, in iteration {earlier.number}; its result"
+            if not any(each is earlier for each in self.state.shown_iterations):
+                self.emit(GuardTripped(guard="repeated", message=f"{before} is shown again."))
+                return self.returned(tool.name, arguments, Outcome.SUCCESS, earlier.result, 0.0)
+            message = f"{before} stands there. Another call is needed, or the conclusion."
             self.emit(GuardTripped(guard="repeated", message=message))
             return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
+        if not tool.upstream:
+            return self.show_more(**arguments)
         self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
         result = await self.pool.call(tool, arguments)
         chosen = self.state.iterations[-1].by == "choice"  # a look-up widens by itself
@@ -123,6 +127,16 @@ class Caller:
                     result = ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
                     break
         return self.returned(tool.name, arguments, result.outcome, result.text, result.seconds)
+
+    def show_more(self, from_line: int, iteration: int) -> None:
+        """The next lines of a result that was cut, from the record."""
+        text = context.readable(self.state.iterations[iteration].result)
+        longest = self.asker.prompts.result_characters
+        shown = context.part(text, from_line, longest, iteration)
+        outcome = Outcome.SUCCESS if shown else Outcome.FAILURE
+        arguments = {"from_line": from_line, "iteration": iteration}
+        none = f"The result of iteration {iteration} has {len(context.lines(text))} lines."
+        self.returned(context.SEE_MORE, arguments, outcome, shown or none, 0.0)
 
     def refuse(self, guard: str, name: str, message: str) -> None:
         self.emit(GuardTripped(guard=guard, message=message))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from planner.models import Message, Reply
@@ -11,8 +11,17 @@ LINES_AFTER = 6
 """Lines after a telling line that tell something too."""
 LONGEST_HEAD = 400
 """Characters of prose before the JSON in a result."""
+LONGEST_LINE = 300
+"""Characters; what is longer is shown as several lines."""
+SEE_MORE = "see_more"
+"""The planner's own tool, which shows more of a result that was cut."""
+REST_CHARACTERS = 70
+"""Kept for the line that says what is left out."""
+_REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious start for code and JSON; corrected by what the server counts."""
+DENSER = 0.95
+"""Of the characters per token counted so far, for what comes next."""
 
 
 class TokenEstimate:
@@ -27,7 +36,7 @@ class TokenEstimate:
     def learn(self, messages: Iterable[Message], reply: Reply) -> None:
         if reply.prompt_tokens > 100:
             observed = characters(messages) / reply.prompt_tokens
-            self.characters_per_token = max(1.0, min(observed, CHARACTERS_PER_TOKEN * 2))
+            self.characters_per_token = max(1.0, min(DENSER * observed, CHARACTERS_PER_TOKEN * 2))
 
 
 def characters(messages: Iterable[Message]) -> int:
@@ -149,24 +158,33 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w{3,}", text))
 
 
-def shortened(text: str, longest: int, wanted: set[str]) -> str:
-    """At most about `longest` characters of a result, its most telling lines.
+def lines(text: str) -> list[str]:
+    """The lines of a result as they are shown and counted: a very long one is several."""
+    return [
+        line[start : start + LONGEST_LINE] + (" …" if start + LONGEST_LINE < len(line) else "")
+        for line in text.splitlines()
+        for start in range(0, max(len(line), 1), LONGEST_LINE)
+    ]
+
+
+def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
+    """At most about `longest` characters of an iteration's result, its most telling lines.
 
     Lines with a wanted word stay, with the lines after them; the rest is filled from the top. What
-    is left out is said, so that the model can ask for it.
+    is left out is said, with the call that shows it.
     """
-    lines = [line[:300] + " …" if len(line) > 300 else line for line in text.splitlines()]
-    whole = "\n".join(lines)
+    rows = lines(text)
+    whole = "\n".join(rows)
     if len(whole) <= longest:
         return whole
-    scores = [float(len(wanted.intersection(re.findall(r"\w+", line)))) for line in lines]
+    scores = [float(len(wanted.intersection(re.findall(r"\w+", row)))) for row in rows]
     for index, score in enumerate(tuple(scores)):
-        for after in range(index + 1, min(index + LINES_AFTER, len(lines))):
+        for after in range(index + 1, min(index + LINES_AFTER, len(rows))):
             scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
     kept: set[int] = set()
-    room = longest - 60
-    for index in sorted(range(len(lines)), key=lambda index: (-scores[index], index)):
-        room -= len(lines[index]) + 3  # its end, and the sign of a gap before it
+    room = longest - REST_CHARACTERS
+    for index in sorted(range(len(rows)), key=lambda index: (-scores[index], index)):
+        room -= len(rows[index]) + 3  # its end, and the sign of a gap before it
         if room < 0:
             break
         kept.add(index)
@@ -174,6 +192,45 @@ def shortened(text: str, longest: int, wanted: set[str]) -> str:
     for index in sorted(kept):
         if shown and index - 1 not in kept:
             shown.append("…")
-        shown.append(lines[index])
-    shown.append(f"({len(lines) - len(kept)} more lines; ask more narrowly to see them)")
-    return "\n".join(shown)
+        shown.append(rows[index])
+    first = next(index for index in range(len(rows)) if index not in kept)
+    return "\n".join([*shown, _rest(len(rows) - len(kept), first, iteration)])
+
+
+def part(text: str, from_line: int, longest: int, iteration: int) -> str:
+    """The lines of an iteration's result from `from_line` on (from 1), and how to go on; empty
+    beyond its end."""
+    rows = lines(text)[from_line - 1 :]
+    shown: list[str] = []
+    room = longest - REST_CHARACTERS
+    for row in rows:
+        room -= len(row) + 1
+        if room < 0 and shown:
+            break
+        shown.append(row)
+    left = len(rows) - len(shown)
+    rest = [_rest(left, from_line - 1 + len(shown), iteration)] if left else []
+    return "\n".join([*shown, *rest])
+
+
+def _rest(left_out: int, first: int, iteration: int) -> str:
+    call = f'{{"from_line":{first + 1},"iteration":{iteration}}}'
+    return f"({left_out} more lines: {SEE_MORE} {call})"
+
+
+def left_out(shown: str) -> list[int]:
+    """The iterations whose further lines a shown result points to."""
+    return [int(number) for number in _REST.findall(shown)]
+
+
+def within(rows: Sequence[str], longest: int) -> list[str]:
+    """The rows in at most `longest` characters: the longer ones cut to one length."""
+    room, share = longest, longest
+    for index, row in enumerate(sorted(rows, key=len)):
+        share = room // (len(rows) - index)
+        if len(row) + 1 > share:
+            break
+        room -= len(row) + 1
+    else:
+        return list(rows)
+    return [row if len(row) < share else row[: max(share - 2, 0)] + "…" for row in rows]

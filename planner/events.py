@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from planner.protocol import RunRequest
+from planner.protocol import Mode, RunRequest
 from planner.tools import Outcome, UpstreamStatus
 
 Role = Literal["select", "arguments", "answer", "repair", "plan", "decide", "conclude", "format"]
@@ -97,6 +97,16 @@ class PlanMade(BaseEvent):
     later_steps: list[str]
 
 
+class ResultAssessed(BaseEvent):
+    """What the full model made of the newest result when it decided how to go on."""
+
+    type: Literal["result_assessed"] = "result_assessed"
+    mode: Mode
+    assessment: str
+    belief: str
+    critique: str
+
+
 class StepStarted(BaseEvent):
     type: Literal["step_started"] = "step_started"
     number: int
@@ -131,6 +141,14 @@ class GuardTripped(BaseEvent):
     message: str
 
 
+class ContextCompressed(BaseEvent):
+    """Prompts were to grow beyond the context: the past stands in them in short from here on."""
+
+    type: Literal["context_compressed"] = "context_compressed"
+    up_to: int
+    """The last iteration that does."""
+
+
 class AnswerDelta(BaseEvent):
     type: Literal["answer_delta"] = "answer_delta"
     text: str
@@ -156,11 +174,13 @@ Event = Annotated[
     | ToolCalled
     | ToolReturned
     | PlanMade
+    | ResultAssessed
     | StepStarted
     | StepContinued
     | StepConcluded
     | PlanRevised
     | GuardTripped
+    | ContextCompressed
     | AnswerDelta
     | RunFinished,
     Field(discriminator="type"),

@@ -139,8 +139,8 @@ def gives_up(answer: str) -> bool:
 
 
 def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
-    """The earlier iteration that made this very call and got its result."""
-    for iteration in state.iterations:
+    """The last iteration that made this very call and got its result."""
+    for iteration in reversed(state.iterations):
         if (
             iteration.tool == tool.name
             and iteration.arguments == arguments

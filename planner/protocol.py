@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 Goal = Literal["answer", "plan", "step"]
+Mode = Literal["fast", "deep"]
+"""How much a decision has the model write; `planner.actions.mode` says when which."""
 
 
 class Limits(BaseModel):
@@ -24,7 +26,8 @@ class Limits(BaseModel):
     seconds: float = Field(default=600.0, gt=0, le=86_400)
     """Wall-clock time for the whole run, the conclusion included."""
     model_tokens: int = Field(default=120_000, ge=1_000)
-    """Prompt and generated tokens of all model calls together."""
+    """Prompt and generated tokens of all model calls together, cached ones too. A long iteration
+    takes some 15,000: a run of 50 iterations needs this, and `seconds`, raised with them."""
 
 
 class RunRequest(BaseModel):
@@ -85,10 +88,20 @@ class NextStep(Wire):
     tool: str
 
 
-class Conclude(Wire):
-    """The request is answered, or it is clear that it cannot be."""
+class Assessed(Wire):
+    """What the model makes of the newest result before it decides."""
 
     assessment: str = ""
+    """What the result shows."""
+    belief: str = ""
+    """Where the facts may be; the next call tests it. In deep mode only."""
+    critique: str = ""
+    """Why the calls so far missed them. In deep mode only."""
+
+
+class Conclude(Assessed):
+    """The request is answered, or it is clear that it cannot be."""
+
     decision: Literal["conclude"] = "conclude"
     final_answer: str
     success: bool = True
@@ -106,10 +119,9 @@ class MakePlan(Wire):
     next_step: NextStep
 
 
-class Stay(Wire):
+class Stay(Assessed):
     """The current step needs another tool call."""
 
-    assessment: str = ""
     decision: Literal["stay"] = "stay"
     later_steps: list[str] | None = None
     """New later steps; None keeps them."""
@@ -118,10 +130,9 @@ class Stay(Wire):
     tool: str
 
 
-class MoveOn(Wire):
+class MoveOn(Assessed):
     """The current step is complete; its results are dropped, its notes are kept."""
 
-    assessment: str = ""
     decision: Literal["move_on"] = "move_on"
     later_steps: list[str] | None = None
     next_step: NextStep

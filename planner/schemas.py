@@ -14,6 +14,8 @@ import jsonschema
 from jsonschema_specifications import REGISTRY
 from referencing.exceptions import Unresolvable
 
+from planner.protocol import Mode
+
 Schema = dict[str, Any]
 
 LONGEST_STRING = 400
@@ -92,30 +94,35 @@ def plan(tools: Sequence[str]) -> Schema:
     )
 
 
-def iteration_decision(tools: Sequence[str]) -> Schema:
-    stay = _object(
-        {
-            "assessment": text(240),
-            "decision": {"const": "stay"},
-            "later_steps": later_steps(),
-            "notes_to_future_self": text(LONGEST_STRING),
-            "prompt": text(240),
-            "tool": one_of(tools),
-        },
-        required=["assessment", "decision", "notes_to_future_self", "prompt", "tool"],
-    )
-    move_on = _object(
-        {
-            "assessment": text(240),
-            "decision": {"const": "move_on"},
-            "later_steps": later_steps(),
-            "next_step": next_step(tools),
-            "notes_to_future_self": text(LONGEST_STRING),
-            "success": {"type": "boolean"},
-        },
-        required=["assessment", "decision", "next_step", "notes_to_future_self", "success"],
-    )
-    return {"anyOf": [conclude(), stay, move_on]}
+def iteration_decision(tools: Sequence[str], mode: Mode) -> Schema:
+    """In deep mode with two fields more, in every branch: they are written before the decision,
+    and a branch without them would be decided against by writing them."""
+    assessed = {"assessment": text(240)}
+    if mode == "deep":
+        assessed |= {"belief": text(160), "critique": text(160)}
+    stay = {
+        **assessed,
+        "decision": {"const": "stay"},
+        "later_steps": later_steps(),
+        "notes_to_future_self": text(LONGEST_STRING),
+        "prompt": text(240),
+        "tool": one_of(tools),
+    }
+    move_on = {
+        **assessed,
+        "decision": {"const": "move_on"},
+        "later_steps": later_steps(),
+        "next_step": next_step(tools),
+        "notes_to_future_self": text(LONGEST_STRING),
+        "success": {"type": "boolean"},
+    }
+    conclusion = {**conclude()["properties"], **assessed}
+    return {
+        "anyOf": [
+            _object(branch, required=[key for key in branch if key != "later_steps"])
+            for branch in (conclusion, stay, move_on)
+        ]
+    }
 
 
 def formatted(data_schema: Schema) -> Schema:

@@ -7,12 +7,14 @@ from typing import Any, Literal
 from planner.events import (
     AnswerDelta,
     ArgumentsWritten,
+    ContextCompressed,
     Event,
     FinalStatus,
     GuardTripped,
     ModelCalled,
     PlanMade,
     PlanRevised,
+    ResultAssessed,
     RunFinished,
     RunStarted,
     StepConcluded,
@@ -22,6 +24,7 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
+from planner.protocol import Mode
 from planner.tools import Outcome
 
 Status = Literal["running"] | FinalStatus
@@ -32,7 +35,7 @@ class Iteration:
     """One tool call and the decision on it."""
 
     number: int
-    """From 1, over the whole run."""
+    """From 0, over the whole run (source: seeds/003)."""
     step: int
     """The step it served; 0 is the gathering before the plan."""
     tool: str
@@ -47,6 +50,13 @@ class Iteration:
     seconds: float = 0.0
     exchange: list[tuple[str, str]] = field(default_factory=list)
     """What a model was asked about the result and what it replied, word for word."""
+    mode: Mode = "fast"
+    """How the decision on the result was asked for."""
+    assessment: str = ""
+    belief: str = ""
+    critique: str = ""
+    notes: str = ""
+    """The model's notes for later on, made with this result before it."""
 
 
 @dataclass
@@ -62,6 +72,8 @@ class Step:
     notes: str = ""
     offered: list[str] = field(default_factory=list)
     """Tools that the models are shown since it began."""
+    last_iteration: int = -1
+    """The last one that served it, once it is completed."""
 
 
 @dataclass
@@ -82,6 +94,8 @@ class RunState:
     unsupported: list[str] = field(default_factory=list)
     data: Any = None
     finished_at: float | None = None
+    compressed_up_to: int = -1
+    """The last iteration that stands in prompts in short."""
     _first_open: int = 0
 
     @classmethod
@@ -108,9 +122,27 @@ class RunState:
 
     @property
     def open_iterations(self) -> list[Iteration]:
-        """The iterations whose results still stand in the prompt: those of the current step, and
-        the gathering as long as the first step lasts."""
+        """The iterations of the current step, and the gathering as long as the first one lasts."""
         return self.iterations[self._first_open :]
+
+    @property
+    def shown_iterations(self) -> list[Iteration]:
+        """The open ones whose results stand in prompts. The gathering always does: the plan is
+        made from it."""
+        return [
+            each
+            for each in self.open_iterations
+            if each.step == 0 or each.number > self.compressed_up_to
+        ]
+
+    @property
+    def compressed_iterations(self) -> list[Iteration]:
+        """The open ones that stand in prompts in short."""
+        return [
+            each
+            for each in self.open_iterations
+            if each.step > 0 and each.number <= self.compressed_up_to
+        ]
 
     @property
     def lookups(self) -> list[Iteration]:
@@ -132,7 +164,7 @@ class RunState:
             case ToolSelected(tool=str(tool)):
                 self.iterations.append(
                     Iteration(
-                        number=len(self.iterations) + 1,
+                        number=len(self.iterations),
                         step=self.step.number if self.step else 0,
                         tool=tool,
                         prompt=event.prompt,
@@ -155,21 +187,35 @@ class RunState:
                 self.main_objective = event.main_objective
                 self.conclusion_from_assistant_data = event.conclusion_from_assistant_data
                 self.later_steps = list(event.later_steps)
+                if self.iterations:
+                    self.iterations[-1].assessment = event.conclusion_from_assistant_data
             case StepStarted():
                 later = [step for step in self.later_steps if step != event.objective]
                 offered = list(event.offered)
                 self.steps.append(Step(event.number, event.objective, later, offered=offered))
+            case ResultAssessed():
+                if self.iterations:
+                    iteration = self.iterations[-1]
+                    iteration.mode, iteration.assessment = event.mode, event.assessment
+                    iteration.belief, iteration.critique = event.belief, event.critique
             case StepContinued():
                 if self.step:
                     self.step.notes = event.notes
+                if self.iterations:
+                    self.iterations[-1].notes = event.notes
             case StepConcluded():
                 step = self.steps[event.number - 1]
                 step.completed, step.success, step.notes = True, event.success, event.notes
+                step.last_iteration = len(self.iterations) - 1
                 self._first_open = len(self.iterations)
+                if self.iterations:
+                    self.iterations[-1].notes = event.notes
             case PlanRevised():
                 self.later_steps = list(event.later_steps)
             case GuardTripped():
                 self.guards.append(event)
+            case ContextCompressed():
+                self.compressed_up_to = event.up_to
             case AnswerDelta():
                 self.answer += event.text
             case RunFinished():

@@ -41,6 +41,7 @@ class ToolSpec(BaseModel):
     name: str
     """Unique within the pool: the bare name, or `upstream.name` where two upstreams clash."""
     upstream: str
+    """Empty for the planner's own."""
     description: str = ""
     input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
     """The JSON Schema of the arguments the model may write (operator-fixed ones are left out)."""

@@ -1,17 +1,19 @@
 """What a person reads while a run goes on: one line for each event."""
 
 import json
-from typing import Any
 
+from planner.actions import in_words
 from planner.context import readable
 from planner.events import (
     AnswerDelta,
     ArgumentsWritten,
+    ContextCompressed,
     Event,
     GuardTripped,
     ModelCalled,
     PlanMade,
     PlanRevised,
+    ResultAssessed,
     RunFinished,
     RunStarted,
     StepConcluded,
@@ -32,8 +34,6 @@ HEARTBEAT_SECONDS = 5.0
 LONGEST = 200
 """Characters of a progress message; hosts cut longer ones."""
 
-PLACES = ("relative_path", "path", "directory", "folder", "file")
-"""Arguments that say where."""
 DOING = {
     "select": "chose a tool",
     "arguments": "wrote the arguments",
@@ -93,7 +93,7 @@ def _message(event: Event, state: RunState) -> str:
         case ArgumentsWritten():
             return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
         case ToolCalled():
-            return f"{at}{event.tool} {shown(event.arguments)}"
+            return f"{at}{event.tool} {in_words(event.arguments)}"
         case ToolReturned(outcome=Outcome.SUCCESS):
             return f"{at}{event.tool} returned {_size(event.text)} in {event.seconds:.1f} s"
         case ToolReturned():
@@ -101,6 +101,10 @@ def _message(event: Event, state: RunState) -> str:
             return f"{at}{event.tool} {how}: {event.text}"
         case PlanMade():
             return f"Plan of {counted(len(event.later_steps) + 1, 'step')}: {event.main_objective}"
+        case ResultAssessed():
+            return f"{at}{event.critique or event.assessment}"
+        case ContextCompressed():
+            return f"{at}what came up to iteration {event.up_to} is shown to the models in short"
         case StepStarted():
             more = f" (with {counted(len(event.offered), 'more tool')})" if event.offered else ""
             return f"{at}{event.objective}{more}"
@@ -124,20 +128,3 @@ def _size(result: str) -> str:
     if empty(result):
         return "nothing"
     return counted(len(readable(result).splitlines()), "line")
-
-
-def shown(arguments: dict[str, Any]) -> str:
-    """`create_task_group in src`: arguments as a person would say them."""
-    places = [str(arguments[key]) for key in PLACES if arguments.get(key) not in (None, "", ".")]
-    words = [
-        value
-        for value in arguments.values()
-        if isinstance(value, str) and value not in ("", ".", *places)
-    ]
-    numbers = [
-        f"{key} {value}"
-        for key, value in arguments.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    said = " in ".join(part for part in (" ".join(words), *places[:1]) if part)
-    return (said + (f" ({', '.join(numbers)})" if numbers else "")).strip() or "everything"

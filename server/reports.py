@@ -2,18 +2,19 @@
 
 import json
 import re
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from planner.actions import LONGEST_RESULT, Action, actions
 from planner.grounding import Evidence, evidence
-from planner.state import Iteration, RunState, Status, Step
-from planner.tools import Outcome, UpstreamStatus
+from planner.state import RunState, Status, Step
+from planner.tools import UpstreamStatus
 from server.toolresults import clean
 
-LONGEST_RESULT = 1000
-"""Characters of a tool result in the report (source: seeds/003); the model saw more."""
+LARGEST_REPORT = 400_000
+"""Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
+SHORTEST_RESULT = 100
 LONGEST_CLAIM = 80
 """Characters of a claim where it is cited."""
 MOST_CLAIMS = 6
@@ -28,27 +29,6 @@ class StepReport(BaseModel):
     status: Literal["completed", "current", "later"]
     success: bool | None = Field(default=None, description="Null until the step is completed.")
     notes: str = ""
-
-
-class ToolCallReport(BaseModel):
-    """One tool call (source: seeds/003, `tool_calls`)."""
-
-    name: str
-    upstream: str | None = Field(description="Null when the call was refused before it went out.")
-    args: dict[str, Any]
-    result: str = Field(description=f"At most {LONGEST_RESULT} characters.")
-    outcome: Outcome | None = Field(description="Null while the call is under way.")
-    execution_time: float = Field(description="Seconds.")
-
-
-class ActionReport(BaseModel):
-    """One iteration (source: seeds/003, `actions`)."""
-
-    iteration: int = Field(description="From 1.")
-    step: int = Field(description="The step it served; 0 is the gathering before the plan.")
-    timestamp: str = Field(description="ISO 8601, UTC.")
-    prompt: str = Field(description="What the tool was to find.")
-    tool_calls: list[ToolCallReport]
 
 
 class ModelCallReport(BaseModel):
@@ -93,16 +73,20 @@ class Report(BaseModel):
     unsupported: list[str] = Field(default=[], description="What it says and no result does.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
-    actions: list[ActionReport] = []
+    actions: list[Action] = []
     evidence: list[Evidence] = []
     guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
     usage: Usage
     upstreams: list[UpstreamStatus] = []
 
 
-def report(run_id: str, state: RunState, now: float) -> Report:
-    """Fold a run's state into its report; `now` is the time in seconds since the epoch."""
-    return Report(
+def report(run_id: str, state: RunState, now: float, iteration: int | None = None) -> Report:
+    """Fold a run's state into its report; `now` is the time in seconds since the epoch. With an
+    `iteration`, the report's only action is that one, with its whole tool result."""
+    chosen, longest = state.iterations, LONGEST_RESULT
+    if iteration is not None:
+        chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
+    found = Report(
         run_id=run_id,
         status=state.status,
         answer=state.answer,
@@ -111,12 +95,20 @@ def report(run_id: str, state: RunState, now: float) -> Report:
         unsupported=state.unsupported,
         objective=state.main_objective,
         steps=_steps(state),
-        actions=[_action(each) for each in state.iterations],
+        actions=actions(state, chosen, longest),
         evidence=evidence(state),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         usage=_usage(state, now),
         upstreams=state.started.upstreams if state.started else [],
     )
+    while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
+        longest //= 2
+        found = found.model_copy(update={"actions": actions(state, chosen, longest)})
+    return found
+
+
+def _size(found: Report) -> int:
+    return len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
 
 
 def _steps(state: RunState) -> list[StepReport]:
@@ -135,25 +127,6 @@ def _step(step: Step) -> StepReport:
         status="completed" if step.completed else "current",
         success=step.success if step.completed else None,
         notes=step.notes,
-    )
-
-
-def _action(iteration: Iteration) -> ActionReport:
-    return ActionReport(
-        iteration=iteration.number,
-        step=iteration.step,
-        timestamp=datetime.fromtimestamp(iteration.started, UTC).isoformat(timespec="milliseconds"),
-        prompt=iteration.prompt,
-        tool_calls=[
-            ToolCallReport(
-                name=iteration.tool,
-                upstream=iteration.upstream,
-                args=iteration.arguments,
-                result=_cut(iteration.result, LONGEST_RESULT),
-                outcome=iteration.outcome,
-                execution_time=round(iteration.seconds, 3),
-            )
-        ],
     )
 
 

@@ -14,6 +14,7 @@ from mcp_types import ProgressNotification, ProgressNotificationParams, TextCont
 from pydantic import BaseModel, Field
 
 from planner import guards, schemas
+from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
 from planner.events import Event
 from planner.protocol import Limits, RunRequest
@@ -21,7 +22,8 @@ from planner.state import RunState
 from planner.tools import Safety
 from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import LONGEST_RESULT, UP, Report, counted, indented, markdown, report
+from server.reports import UP, Report, counted, indented, markdown, report
+from server.toolresults import clean
 from server.upstreams import UpstreamPool
 
 WAIT_SECONDS = 45.0
@@ -192,14 +194,23 @@ def register(mcp: FastMCP) -> None:
         output_schema=REPORT_SCHEMA,
     )
     async def get_run(
-        run_id: RunId, ctx: Context, wait_s: WaitSeconds = WAIT_SECONDS
+        run_id: RunId,
+        ctx: Context,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        iteration: Annotated[
+            int | None,
+            Field(description="Of the report: show this one's whole tool result instead.", ge=0),
+        ] = None,
     ) -> ToolResult:
         """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
         Cancelling this call leaves the run alone.
         """
         run = _run(ctx, run_id)
         await _view(run, ctx, wait_s)
-        return _result(run)
+        if iteration is not None and iteration >= len(run.state.iterations):
+            count = counted(len(run.state.iterations), "iteration")
+            raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
+        return _result(run, iteration)
 
     @mcp.tool(
         title="Cancel a run",
@@ -351,10 +362,11 @@ async def _check_call(
         )
 
 
-def _result(run: Run) -> ToolResult:
-    found = report(run.id, run.state, time.time())
+def _result(run: Run, iteration: int | None = None) -> ToolResult:
+    found = report(run.id, run.state, time.time(), iteration)
+    text = markdown(found) if iteration is None else clean(found.actions[0].tool_calls[0].result)
     return ToolResult(
-        content=[TextContent(type="text", text=markdown(found))],
+        content=[TextContent(type="text", text=text)],
         structured_content=found.model_dump(mode="json"),
         is_error=found.status == "failed",
     )

@@ -153,6 +153,10 @@ class Request:
         turns = (f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in self.messages)
         return "".join(turns) + "<|im_start|>assistant\n"
 
+    @cached_property
+    def prompt_tokens(self) -> int:
+        return len(_tokens(self.prompt))
+
     @property
     def schema(self) -> dict[str, Any] | None:
         """The requested `format`."""
@@ -337,7 +341,7 @@ class ScriptedOllama:
             return HttpError(500, "the script of the test failed")
         if isinstance(reply, str | dict | list):
             reply = Answer(reply)
-        count, limit = len(_tokens(request.prompt)), request.options.get("num_ctx", 0)
+        count, limit = request.prompt_tokens, request.options.get("num_ctx", 0)
         if isinstance(reply, Answer):
             if count >= limit:
                 return HttpError(

@@ -109,7 +109,7 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
     assert normalised(done.stderr) == snapshot("""\
    0.0 s  Started with 6 read-only tools
    0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
-   0.0 s  search \\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\b
+   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY
    0.0 s  search returned 2 lines in 0.0 s
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
    0.0 s  Finished: answered

@@ -6,12 +6,14 @@ from inline_snapshot import snapshot
 
 from planner.events import (
     ArgumentsWritten,
+    ContextCompressed,
     Event,
     ModelCalled,
     PlanMade,
     Role,
     RunStarted,
     StepConcluded,
+    StepContinued,
     StepStarted,
     ToolCalled,
     ToolReturned,
@@ -381,6 +383,88 @@ Later steps: Compare them\
             {
                 "role": "user",
                 "content": 'Which of search, list_dir is the best for step 2: Look for its uses? Reply {"tool":"name"}.',
+            },
+        ]
+    )
+
+
+def test_decide_deep() -> None:
+    assert PROMPTS.decide(RunState.of(FIRST_STEP), "deep") == snapshot("""\
+That did not bring it. Step: Read the scheduler. Calls left: 8. Say what was wrong, and decide:
+stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":its name}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
+conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
+""")
+
+
+def test_what_was_cut_is_said() -> None:
+    rows = "\n".join(f"row {number} of the scheduler" for number in range(200))
+    events = [*STARTED, *called(READ, "Read all", rows, path="jobs/pool.py")]
+    shown = conversation(events, "QUESTION?")[-1]["content"]
+    assert shown.splitlines()[-4:] == snapshot(
+        [
+            "row 65 of the scheduler",
+            '(134 more lines: see_more {"from_line":67,"iteration":0})',
+            "</result>",
+            "QUESTION?",
+        ]
+    )
+    assert PROMPTS.see_more(RunState.of(LOOKED_UP)) is None
+    more = PROMPTS.see_more(RunState.of(events))
+    assert more
+    assert PROMPTS.arguments(more, "See the rest") == snapshot("""\
+Call see_more to: See the rest
+see_more(from_line, iteration)
+- from_line: The line to go on from, as the cut result says at its end.
+- iteration: Whose result it is, as it says there.
+Reply with its arguments as one line of JSON, with names from the request and the results.\
+""")
+
+
+def test_what_is_past_stands_in_short() -> None:
+    events: list[Event] = [
+        *SECOND_STEP,
+        *called(READ, "Read jobs/a.py", "a = 1\nb = 2", path="jobs/a.py"),
+        StepContinued(number=2, notes="a is 1 in jobs/a.py."),
+        *called(LIST, "List jobs", "[]", path="jobs"),
+        StepContinued(number=2, notes="Nothing."),
+        *called(READ, "Read jobs/b.py", "c = 3", path="jobs/b.py"),
+        ContextCompressed(up_to=3),
+    ]
+    assert conversation(events, "QUESTION?")[2:] == snapshot(
+        [
+            {
+                "role": "user",
+                "content": """\
+Completed steps, in short:
+1. It starts 4 workers. (Read the scheduler)\
+""",
+            },
+            {
+                "role": "user",
+                "content": """\
+Main objective: Find out the workers
+Current step 2: Look for its uses
+Later steps: Compare them\
+""",
+            },
+            {
+                "role": "user",
+                "content": """\
+Earlier calls of this step, in short; make one again to see its result again:
+a is 1 in jobs/a.py. (read_file(jobs/a.py))
+without result: list_dir(jobs)\
+""",
+            },
+            {
+                "role": "user",
+                "content": """\
+read_file({"path":"jobs/b.py"}) returned this:
+<result>
+c = 3
+</result>
+QUESTION?\
+""",
             },
         ]
     )

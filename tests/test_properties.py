@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
 from serving import LONG, SOURCE
 
 from planner import agent, context, schemas
+from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
 from planner.lookup import MOST_SEARCHES, Lookup
@@ -184,6 +186,26 @@ def test_a_state_is_the_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
+    _, events, _ = run(data)
+    events = events[: data.draw(st.integers(0, len(events)))]
+    state = RunState.of(events)
+    done = actions(state)
+    assert [each.iteration for each in done] == list(range(len(state.iterations)))
+    for each in done:
+        assert Action.model_validate_json(each.model_dump_json()) == each
+        assert datetime.fromisoformat(each.timestamp).tzinfo is UTC
+        assert each.mode == "deep" or not (each.planning or each.reflection)
+        assert all(len(call.result) <= LONGEST_RESULT for call in each.tool_calls)
+    assert actions(RunState.of(events)) == done
+    for least in get_args(Relevance):
+        lines = attempts(done, least)
+        assert all(line.splitlines() == [line] for line in lines)
+        assert len(lines) <= len(done)
+    assert not [field for field in vars(state) if field in ("actions", "attempts")]
+
+
+@given(st.data())
 def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
     _, events, asked = run(data)
     for (before, first), (after, second) in pairwise(asked):
@@ -192,6 +214,8 @@ def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
             continue
         if any(each.type == "guard_tripped" and each.guard == "context" for each in between):
             continue  # results are shown shorter from here on
+        if any(each.type == "context_compressed" for each in between):
+            continue
         assert second[: len(first) - 1] == first[:-1]
         (call,) = [each for each in between if isinstance(each, ModelCalled)]
         pending = first[-1]["content"].removesuffix(call.question).rstrip("\n")
@@ -335,7 +359,7 @@ def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
 def test_what_is_shown_of_a_result_is_within_its_bound(
     text: str, longest: int, wanted: set[str]
 ) -> None:
-    shown = context.shortened(text, longest, wanted)
+    shown = context.shortened(text, longest, wanted, 3)
     assert len(shown) <= longest
     if len(text) <= longest and max(map(len, text.splitlines()), default=0) <= 300:
         assert shown == "\n".join(text.splitlines())
@@ -344,7 +368,35 @@ def test_what_is_shown_of_a_result_is_within_its_bound(
 @given(st.integers(100, 2000), st.integers(1, 3000))
 def test_short_lines_apart_are_within_the_bound_too(longest: int, count: int) -> None:
     text = "\n".join("run" if number % 2 else "x" for number in range(count))
-    assert len(context.shortened(text, longest, {"run"})) <= longest
+    assert len(context.shortened(text, longest, {"run"}, 3)) <= longest
+
+
+@given(lines, st.integers(500, 2000))
+def test_every_line_of_a_result_can_be_seen(text: str, longest: int) -> None:
+    rows = context.lines(text)
+    seen: list[str] = []
+    while len(seen) < len(rows):
+        shown = context.part(text, len(seen) + 1, longest, 3)
+        assert len(shown) <= longest
+        fresh = shown.split("\n")
+        if context.left_out(shown):
+            assert f'"from_line":{len(seen) + len(fresh)},"iteration":3' in fresh.pop()
+        seen += fresh
+    assert seen == rows
+    assert context.part(text, len(rows) + 1, longest, 3) == ""
+
+
+@given(st.lists(st.text(max_size=300), max_size=60), st.integers(120, 3000))
+def test_rows_within_a_bound_lose_only_the_ends_of_the_longest(
+    rows: list[str], longest: int
+) -> None:
+    kept = context.within(rows, longest)
+    assert sum(len(row) + 1 for row in kept) <= longest
+    if sum(len(row) + 1 for row in rows) <= longest:
+        assert kept == rows
+    cut = [row for row, short in zip(rows, kept, strict=True) if row != short]
+    whole = [row for row, short in zip(rows, kept, strict=True) if row == short]
+    assert max(map(len, whole), default=0) <= min(map(len, cut), default=300)
 
 
 searched = st.lists(

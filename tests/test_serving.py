@@ -363,6 +363,11 @@ Cancelling this call leaves the run alone.\
                             "minimum": 0,
                             "type": "number",
                         },
+                        "iteration": {
+                            "anyOf": [{"minimum": 0, "type": "integer"}, {"type": "null"}],
+                            "default": None,
+                            "description": "Of the report: show this one's whole tool result instead.",
+                        },
                     },
                     "required": ["run_id"],
                 },
@@ -428,7 +433,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
         [
             "Started with 6 read-only tools",
             "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY",
-            "search \\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\b",
+            "search VeryUniqueClassName_Phoenix_2025_QW3RTY",
             "search returned 2 lines in 0.0 s",
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
@@ -443,6 +448,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Step 1 of 2: no result says 48614",
             "Step 1 of 2: qwen2.5-coder:1.5b mended the answer (N tokens in, N out, 0.0 s)",
             "Step 1 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
+            "Step 1 of 2: This step is done.",
             "Step 1 done: The file was read.",
             "Plan revised: no later steps",
             "Step 2 of 2: Look for its uses",
@@ -521,9 +527,14 @@ _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached
             ],
             "actions": [
                 {
-                    "iteration": 1,
+                    "iteration": 0,
                     "step": 0,
                     "timestamp": "20…",
+                    "mode": "fast",
+                    "thinking": "The first result shows where to look.",
+                    "planning": "",
+                    "reflection": "",
+                    "approach": "Find out the value",
                     "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY",
                     "tool_calls": [
                         {
@@ -536,13 +547,24 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
 """,
                             "outcome": "SUCCESS",
                             "execution_time": 0.0,
+                            "insights": "The first result shows where to look.",
+                            "learning": "2 new lines",
+                            "relevance": "medium",
                         }
                     ],
+                    "synthesis": "",
+                    "progress": "advancing",
+                    "hypothesis": {"belief": "", "test": ""},
                 },
                 {
-                    "iteration": 2,
+                    "iteration": 1,
                     "step": 1,
                     "timestamp": "20…",
+                    "mode": "fast",
+                    "thinking": "This step is done.",
+                    "planning": "",
+                    "reflection": "",
+                    "approach": "Find out the value: Read the file",
                     "prompt": "Read it",
                     "tool_calls": [
                         {
@@ -565,13 +587,24 @@ def standalone_unique_function_MNBVCX_777() -> int:
 ''',
                             "outcome": "SUCCESS",
                             "execution_time": 0.0,
+                            "insights": "The file was read.",
+                            "learning": "7 new lines",
+                            "relevance": "high",
                         }
                     ],
+                    "synthesis": "The file was read.",
+                    "progress": "advancing",
+                    "hypothesis": {"belief": "", "test": ""},
                 },
                 {
-                    "iteration": 3,
+                    "iteration": 2,
                     "step": 2,
                     "timestamp": "20…",
+                    "mode": "fast",
+                    "thinking": "",
+                    "planning": "",
+                    "reflection": "",
+                    "approach": "Find out the value: Look for its uses",
                     "prompt": "Look for its uses",
                     "tool_calls": [
                         {
@@ -584,13 +617,19 @@ def standalone_unique_function_MNBVCX_777() -> int:
                             "result": "jobs/secret.py:11: def standalone_unique_function_MNBVCX_777() -> int:",
                             "outcome": "SUCCESS",
                             "execution_time": 0.0,
+                            "insights": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
+                            "learning": "1 new line",
+                            "relevance": "low",
                         }
                     ],
+                    "synthesis": "",
+                    "progress": "advancing",
+                    "hypothesis": {"belief": "", "test": ""},
                 },
             ],
             "evidence": [
                 {
-                    "iteration": 2,
+                    "iteration": 1,
                     "step": 1,
                     "tool": "read_file",
                     "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],

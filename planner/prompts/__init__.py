@@ -2,7 +2,8 @@
 
 Everything is rendered from the state, and what is rendered only grows within a step: a model
 server keeps the longest common prefix of two prompts, so nothing that changes stands before
-something that stays. All roles share the messages up to their last one.
+something that stays. All roles share the messages up to their last one. Where it would outgrow the
+context, the past is put in short (`ContextCompressed`) and it grows on from there.
 """
 
 import json
@@ -14,11 +15,13 @@ from string import Template
 from typing import Any
 
 from planner import context
+from planner.actions import actions, attempts
 from planner.lookup import looked_up
 from planner.models import Message
+from planner.protocol import Mode
 from planner.ranking import shown_whole
 from planner.state import Iteration, RunState, Step
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Outcome, Safety, ToolSpec
 
 OUTCOMES = {
     Outcome.SUCCESS: "this",
@@ -26,6 +29,8 @@ OUTCOMES = {
     Outcome.ERROR: "an error",
     Outcome.TIMEOUT: "nothing in time",
 }
+PAST_RESULTS = 4
+"""What is past may take as many characters as so many results, when it stands in short."""
 
 
 @cache
@@ -96,18 +101,26 @@ class Prompts:
     def conversation(self, state: RunState, question: str) -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet."""
+        steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
+        if steps:
+            messages.append(user(fill("past_steps", steps="\n".join(steps))))
         for step in state.completed_steps:
-            messages += [*self._step_tools(step), user(self._completed(step))]
+            messages += self._step_tools(step)
+            if step.last_iteration > state.compressed_up_to:
+                messages.append(user(self._completed(step)))
         step_tools = self._step_tools(state.step) if state.step else []
         if state.completed_steps and state.step:
             messages += [*step_tools, user(self._current(state, state.step))]
             step_tools = []
         pending = ""
-        for iteration in state.open_iterations:
-            if iteration.step:  # the first step's tools stand after what led to it
-                messages += step_tools
-                step_tools = []
+        for iteration in state.shown_iterations:
+            if iteration.step and (step_tools or calls):
+                messages += [user(each) for each in [pending] if each]
+                messages += step_tools  # the first step's tools stand after what led to it
+                if calls:
+                    messages.append(user(fill("past_calls", calls="\n".join(calls))))
+                pending, step_tools, calls = "", [], []
             superseded = iteration in state.lookups[:-1]  # the last one shows all of them
             if iteration.outcome is None or superseded:
                 continue
@@ -118,6 +131,54 @@ class Prompts:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending = ""
         return [*messages, *step_tools, user(_joined(pending, question))]
+
+    def _past(self, state: RunState) -> tuple[list[str], list[str]]:
+        """What stands in short, a line each: completed steps, and calls of the current one."""
+        steps = [
+            f"{step.number}. {one_line(step.notes, 400)} ({one_line(step.objective, 60)}"
+            f"{'' if step.success else ', without success'})"
+            for step in state.completed_steps
+            if step.last_iteration <= state.compressed_up_to
+        ]
+        compressed = state.compressed_iterations
+        calls = attempts(actions(state, compressed)) if compressed else []
+        lines = context.within([*steps, *calls], PAST_RESULTS * self.result_characters)
+        lines = [fenced(line) for line in lines]
+        return lines[: len(steps)], lines[len(steps) :]
+
+    def see_more(self, state: RunState) -> ToolSpec | None:
+        """The planner's own tool for the rest of a result; None while all are shown whole."""
+        cut = {
+            number: None
+            for each in state.shown_iterations
+            for number in context.left_out(self.shown_result(state, each))
+            if number < len(state.iterations)
+        }
+        if not cut:
+            return None
+        return ToolSpec(
+            name=context.SEE_MORE,
+            upstream="",  # the planner's own
+            description="Shows more lines of a result that was cut.",
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "from_line": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "The line to go on from, as the cut result says at its end.",
+                    },
+                    "iteration": {
+                        "type": "integer",
+                        "enum": list(cut),
+                        "description": "Whose result it is, as it says there.",
+                    },
+                },
+                "required": ["from_line", "iteration"],
+                "additionalProperties": False,
+            },
+            safety=Safety.READ_ONLY,
+        )
 
     def select(self) -> str:
         return fill("select")
@@ -152,10 +213,10 @@ class Prompts:
             return fill("ask_plan")
         return fill("ask_full_plan", prompt=_question(state))
 
-    def decide(self, state: RunState) -> str:
+    def decide(self, state: RunState, mode: Mode = "fast") -> str:
         limit = state.started.request.limits.iterations if state.started else 0
         return fill(
-            "ask_decide",
+            "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=state.step.objective if state.step else "",
             left=max(0, limit - len(state.iterations)),
         )
@@ -220,7 +281,9 @@ class Prompts:
         wanted = context.words(
             f"{_prompt(state)} {iteration.prompt} {compact(iteration.arguments)}"
         )
-        return context.shortened(context.readable(iteration.result), self.result_characters, wanted)
+        return context.shortened(
+            context.readable(iteration.result), self.result_characters, wanted, iteration.number
+        )
 
 
 def user(text: str) -> Message:

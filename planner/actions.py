@@ -1,0 +1,245 @@
+"""What a run did, as records, and the short of it for prompts (source: seeds/003).
+
+Both are derived from the state, which is a fold of the journal; neither is stored. Who says what:
+
+    written by the model    thinking, insights, synthesis (its notes), and in deep mode
+                            reflection and hypothesis.belief
+    decided by the model    approach, planning, hypothesis.test: its objectives and its next call
+    known by code           the rest: outcome, learning, relevance, progress, mode
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from planner import guards
+from planner.context import readable
+from planner.grounding import claims, holds
+from planner.protocol import Mode
+from planner.reading import Reading
+from planner.state import Iteration, RunState
+from planner.tools import Outcome
+
+Relevance = Literal["high", "medium", "low"]
+Progress = Literal["advancing", "stuck", "regressing"]
+
+LONGEST_RESULT = 1000
+"""Characters of a tool result in a record; the model saw more."""
+LONGEST_ARGUMENTS = 80
+"""Characters of a call's arguments in an attempt."""
+LONGEST_GLIMPSE = 120
+"""Characters of a result in an attempt whose notes hold none of it."""
+PLACES = ("relative_path", "path", "directory", "folder", "file")
+"""Arguments that say where."""
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Hypothesis(Record):
+    """What a deep decision believed, and the call that tests it. Empty in fast mode."""
+
+    belief: str = ""
+    test: str = ""
+
+
+class ActionToolCall(Record):
+    """One tool call."""
+
+    name: str
+    upstream: str | None = Field(description="Null when no upstream was called.")
+    args: dict[str, Any]
+    result: str = Field(
+        description=f"At most {LONGEST_RESULT} characters; get_run with the iteration has all."
+    )
+    outcome: Outcome | None = Field(description="Null while the call is under way.")
+    execution_time: float = Field(description="Seconds.")
+    insights: str = Field(description="What the model noted of the result.")
+    learning: str = Field(description="What the call brought: new lines, nothing, a fault.")
+    relevance: Relevance = Field(
+        description="high: the notes or the answer say what stands in the result. medium: words "
+        "of the request stand in it or in the notes. low: neither, or it failed."
+    )
+
+
+class Action(Record):
+    """One iteration: a tool call, and the decision on its result."""
+
+    iteration: int = Field(description="From 0.")
+    step: int = Field(description="The step it served; 0 is the gathering before the plan.")
+    timestamp: str = Field(description="ISO 8601, UTC.")
+    mode: Mode = Field(description="deep: the decision was asked for with more reasoning.")
+    thinking: str
+    planning: str = Field(description="What was to be done next; deep mode only.")
+    reflection: str = Field(description="Why the calls so far missed it; deep mode only.")
+    approach: str = Field(description="The main objective and the step's own.")
+    prompt: str = Field(description="What the tool was to find.")
+    tool_calls: list[ActionToolCall]
+    synthesis: str = Field(description="The notes of the step that ended with this iteration.")
+    progress: Progress = Field(
+        description="advancing: the result has new lines. stuck: it has none. regressing: the step "
+        "was given up after it."
+    )
+    hypothesis: Hypothesis
+
+
+def actions(
+    state: RunState, of: Sequence[Iteration] | None = None, longest: int = LONGEST_RESULT
+) -> list[Action]:
+    """The records of a run, one for each iteration or for each of some; results in them are cut to
+    `longest` characters."""
+    fresh = new_lines(state.iterations)
+    chosen = state.iterations if of is None else of
+    return [_action(state, each, fresh[each.number], longest) for each in chosen]
+
+
+def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
+    """What was tried and what came of it, a line each: the model's words first, where it has some.
+
+    Calls less relevant than `least` share one line, so that they are not made again.
+    """
+    ranks: Sequence[Relevance] = ("low", "medium", "high")
+    lines: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for call in (call for action in done for call in action.tool_calls):
+        made = _flat(f"{call.name}({in_words(call.args)[:LONGEST_ARGUMENTS]})")
+        glimpse = _flat(call.result)[:LONGEST_GLIMPSE]
+        if ranks.index(call.relevance) < ranks.index(least):
+            others.setdefault(made)
+        elif not call.insights:
+            lines.setdefault(f"{made} → {call.learning}: {glimpse}")
+        elif call.relevance == "high":
+            lines.setdefault(f"{_flat(call.insights)} ({made})")
+        else:  # its words hold none of the result's
+            lines.setdefault(f"{_flat(call.insights)} ({made} → {glimpse})")
+    return [*lines, *([f"without result: {'; '.join(others)}"] if others else [])]
+
+
+def mode(state: RunState) -> Mode:
+    """How to ask for the decision on the newest result.
+
+    Fast as long as that carries. Deep from the first sign that it does not: the newest call brought
+    no new line (a fault, a refusal, a repeat, nothing found), or the last step ended without
+    success. Fast again when both have passed.
+    """
+    if not state.iterations:
+        return "fast"
+    given_up = bool(state.completed_steps) and not state.completed_steps[-1].success
+    return "deep" if given_up or not new_lines(state.iterations)[-1] else "fast"
+
+
+def new_lines(iterations: Sequence[Iteration]) -> list[int]:
+    """For each iteration, how many lines its result has that none before it had."""
+    seen: set[str] = set()
+    counts = []
+    for iteration in iterations:
+        lines: set[str] = set()
+        if iteration.outcome is Outcome.SUCCESS and not guards.empty(iteration.result):
+            lines = {line.strip() for line in readable(iteration.result).splitlines()} - {""}
+        counts.append(len(lines - seen))
+        seen |= lines
+    return counts
+
+
+def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> Action:
+    step = state.steps[iteration.step - 1] if iteration.step else None
+    ended = next((each for each in state.steps if each.last_iteration == iteration.number), None)
+    last = iteration is state.iterations[-1]
+    before = state.iterations[iteration.number - 1] if iteration.number else None
+    answered = last and state.status == "answered"
+    insights = iteration.notes or (state.answer if answered else "") or iteration.assessment
+    progress: Progress = "advancing" if fresh else "stuck"
+    if ended and not ended.success:
+        progress = "regressing"
+    planning = ""
+    if iteration.mode == "deep" and not last:
+        after = state.iterations[iteration.number + 1]
+        planning = f"{after.tool}: {after.prompt}"
+    test = f"{iteration.tool}: {iteration.prompt}"
+    return Action(
+        iteration=iteration.number,
+        step=iteration.step,
+        timestamp=datetime.fromtimestamp(iteration.started, UTC).isoformat(timespec="milliseconds"),
+        mode=iteration.mode,
+        thinking=iteration.assessment,
+        planning=planning,
+        reflection=iteration.critique,
+        approach=": ".join(filter(None, [state.main_objective, step.objective if step else ""])),
+        prompt=iteration.prompt,
+        tool_calls=[
+            ActionToolCall(
+                name=iteration.tool,
+                upstream=iteration.upstream,
+                args=iteration.arguments,
+                result=_cut(iteration.result, longest),
+                outcome=iteration.outcome,
+                execution_time=round(iteration.seconds, 3),
+                insights=insights,
+                learning=_learning(iteration, fresh),
+                relevance=_relevance(state, iteration, insights),
+            )
+        ],
+        synthesis=ended.notes if ended else "",
+        progress=progress,
+        hypothesis=Hypothesis(belief=before.belief, test=test)
+        if before and before.belief
+        else Hypothesis(),
+    )
+
+
+def _learning(iteration: Iteration, fresh: int) -> str:
+    match iteration.outcome:
+        case None:
+            return ""
+        case Outcome.SUCCESS if guards.empty(iteration.result):
+            return "found nothing"
+        case Outcome.SUCCESS if fresh:
+            return f"{fresh} new {'line' if fresh == 1 else 'lines'}"
+        case Outcome.SUCCESS:
+            return "nothing new"
+        case _:
+            return f"{iteration.outcome}: {iteration.result.strip().partition(chr(10))[0][:160]}"
+
+
+def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
+    """By what was said of the result, beyond what the user said himself."""
+    if iteration.outcome is not Outcome.SUCCESS or guards.empty(iteration.result):
+        return "low"
+    request = state.started.request.prompt if state.started else ""
+    text = readable(iteration.result)
+    answer = state.answer if state.status == "answered" else ""
+    said_of_it = claims(f"{said}\n{answer}")
+    if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
+        return "high"
+    low = f"{text}\n{said}".lower()
+    reading = Reading(request)
+    asked = [*reading.names, *reading.stems]
+    return "medium" if any(word.lower() in low for word in asked) else "low"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def in_words(arguments: dict[str, Any]) -> str:
+    """`create_task_group in src`: arguments as a person would say them."""
+    places = [str(arguments[key]) for key in PLACES if arguments.get(key) not in (None, "", ".")]
+    words = [
+        value.replace(r"\b", "")  # the edges of words in a pattern
+        for value in arguments.values()
+        if isinstance(value, str) and value not in ("", ".", *places)
+    ]
+    numbers = [
+        f"{key} {value}"
+        for key, value in arguments.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    said = " in ".join(part for part in (" ".join(words), *places[:1]) if part)
+    return (said + (f" ({', '.join(numbers)})" if numbers else "")).strip() or "everything"
