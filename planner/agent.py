@@ -34,6 +34,7 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
+from planner.findings import facts, misses
 from planner.formatting import Shaped, shaped
 from planner.grounding import unsupported, unsupported_data
 from planner.lookup import looked_up
@@ -180,9 +181,7 @@ class _Run:
             self.emit(GuardTripped(guard="beyond", message=message))
             return Conclude(final_answer=f"Could not be found out: {message}.", success=False)
         if lookup.absent:
-            reading = lookup.reading
-            names = reading.identifiers or lookup.names or list(reading.keywords.values())
-            message = f"nothing in the project mentions {', '.join(names)}"
+            message = f"no line of the project mentions {' or '.join(lookup.unmentioned)}"
             self.emit(GuardTripped(guard="absent", message=message))
             return Conclude(final_answer=f"No, there is none: {message}.")
         return None
@@ -190,7 +189,10 @@ class _Run:
     async def gather(self) -> bool:
         """The first facts; False when there are none and the model needs none."""
         if self.request.tool is None:
-            lookup = await self.caller.look_up(self.request.prompt)
+            lookup = await self.caller.look_up()
+            if lookup.vague and not (lookup.absent or lookup.beyond):
+                await self.asker.words()
+                lookup = await self.caller.look_up()
             if lookup.lines or (self.request.goal == "answer" and (lookup.absent or lookup.beyond)):
                 return True
         tool = self.request.tool or await self.asker.select_tool()
@@ -336,13 +338,13 @@ class _Run:
             if problem is None:
                 return Conclude(final_answer=said.final_answer)
             self.emit(GuardTripped(guard="grounding", message=problem))
-        facts = "\n".join(fact.text for fact in looked_up(self.state).facts)
-        return Conclude(final_answer=facts) if facts else None
+        known = "\n".join(fact.text for fact in facts(looked_up(self.state)))
+        return Conclude(final_answer=known) if known else None
 
     def doubt(self, answer: str) -> str | None:
         """What speaks against an answer; None when every fact in it stands in a result."""
         if missing := unsupported(self.state, answer):
             return f"no result says {', '.join(missing)}"
-        if fact := looked_up(self.state).misses(answer):
+        if fact := misses(looked_up(self.state), answer):
             return f"the results say: {fact}"
         return None

@@ -1,5 +1,6 @@
 """Questions to the two models of a run: under a schema, within the context, redone once."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from planner.events import (
     ModelCalled,
     ResultAssessed,
     Role,
+    WordsSuggested,
 )
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts
@@ -32,6 +34,8 @@ SMALLEST_RESULT_CHARACTERS = 200
 LOW_SHARE = 0.6
 """Of the tokens for a prompt: where it comes down to when it would exceed them."""
 REPLY_TOKENS = 700
+WORD_TOKENS = 100
+MOST_WORDS = 8
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
 
@@ -51,6 +55,15 @@ class Asker:
         self.state = state
         self.emit = emit
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
+
+    async def words(self) -> None:
+        """The full model's words to search for, as an event."""
+        question = self.prompts.words(self.state)
+        said = await self.ask(
+            "words", self.models.full, question, schemas.words(), protocol.WORDS, WORD_TOKENS
+        )
+        words = dict.fromkeys(word for each in said.words for word in re.findall(r"\w{3,}", each))
+        self.emit(WordsSuggested(words=list(words)[:MOST_WORDS]))
 
     async def select_tool(self) -> str | None:
         """The fast model's choice of a first tool; None when it needs none."""
@@ -181,7 +194,7 @@ class Asker:
         """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
         while True:
-            messages = self.prompts.conversation(self.state, question)
+            messages = self.prompts.conversation(self.state, question, results=role != "words")
             if estimate.of(messages) + max_tokens <= model.context_tokens:
                 try:
                     reply = await model.chat(messages, schema=schema, max_tokens=max_tokens)

@@ -13,7 +13,7 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.lookup import Lookup
+from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec
@@ -37,27 +37,28 @@ class Caller:
         self.state = state
         self.emit = emit
 
-    async def look_up(self, request: str) -> Lookup:
+    async def look_up(self) -> Lookup:
         """Where the names in the request stand in the project: what a person would search first.
 
-        It costs no model call, and gives the models real paths to write.
+        It costs no model call, and gives the models real paths to write. Goes on from the look-up
+        before, if there was one.
         """
-        listing = (self.state.started.listing if self.state.started else None) or ""
-        lookup = Lookup(request, listing)
-        text = next((tool for tool in self.read_only if tool.text_argument), None)
-        file = next((tool for tool in self.read_only if tool.file_argument), None)
-        while text and (search := lookup.next()):
-            tool, argument, value = text, text.text_argument, search.text
-            if search.file:
-                if file is None:
-                    lookup.add(search, "")
-                    continue
-                tool, argument, value = file, file.file_argument, search.file
+        lookup = looked_up(self.state, anew=True)
+        searching = {
+            "text": next((tool for tool in self.read_only if tool.text_argument), None),
+            "name": next((tool for tool in self.read_only if tool.name_argument), None),
+            "file": next((tool for tool in self.read_only if tool.file_argument), None),
+        }
+        while searching["text"] and (search := lookup.next()):
+            tool = searching[search.kind]
+            if tool is None:
+                lookup.add(search, "")
+                continue
             self.emit(ToolSelected(tool=tool.name, prompt=f"find {search.wanted}", by="lookup"))
-            await self.execute(tool, {str(argument): value})
+            await self.execute(tool, _arguments(tool, search.what))
             found = self.state.iterations[-1]
             lookup.add(search, found.result if found.outcome is Outcome.SUCCESS else "")
-            if found.outcome is not Outcome.SUCCESS and search.text:
+            if found.outcome is not Outcome.SUCCESS and search.kind == "text":
                 break
         return lookup
 
@@ -150,6 +151,13 @@ class Caller:
                 tool=name, arguments=arguments, outcome=outcome, text=text, seconds=seconds
             )
         )
+
+
+def _arguments(tool: ToolSpec, value: str) -> dict[str, Any]:
+    """A look-up's arguments: what is looked up, and everywhere where a place is required."""
+    argument = str(tool.text_argument or tool.name_argument or tool.file_argument)
+    required = tool.input_schema.get("required", [])
+    return {argument: value} | {name: "." for name in required if name != argument}
 
 
 def read_only(tools: Sequence[ToolSpec]) -> list[ToolSpec]:

@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from planner.protocol import Mode, RunRequest
 from planner.tools import Outcome, UpstreamStatus
 
-Role = Literal["select", "arguments", "answer", "repair", "plan", "decide", "conclude", "format"]
+Role = Literal[
+    "words", "select", "arguments", "answer", "repair", "plan", "decide", "conclude", "format"
+]
 """What a model was asked for."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "failed", "cancelled"]
@@ -62,6 +64,13 @@ class ToolSelected(BaseEvent):
     """What the tool shall find."""
     by: Literal["lookup", "choice"] = "choice"
     """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
+
+
+class WordsSuggested(BaseEvent):
+    """A model's words for what the request describes, to search for."""
+
+    type: Literal["words_suggested"] = "words_suggested"
+    words: list[str]
 
 
 class ArgumentsWritten(BaseEvent):
@@ -170,6 +179,7 @@ Event = Annotated[
     RunStarted
     | ModelCalled
     | ToolSelected
+    | WordsSuggested
     | ArgumentsWritten
     | ToolCalled
     | ToolReturned

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from planner import schemas
+from planner import schemas, telling
 from planner.context import readable
+from planner.findings import findings
 from planner.lookup import looked_up
 from planner.state import RunState
 from planner.tools import Outcome
@@ -60,13 +61,13 @@ def evidence(state: RunState) -> list[Evidence]:
     prompt = state.started.request.prompt if state.started else ""
     wanted = claims(f"{state.answer}\n{said(state, state.data)}")
     found: list[Evidence] = []
-    findings = [finding.text for finding in looked_up(state).findings]
+    seen = [finding.text for finding in findings(looked_up(state))]
     for iteration in state.iterations:
         if iteration.outcome is not Outcome.SUCCESS:
             continue
         result = readable(iteration.result)
         if state.lookups and iteration is state.lookups[-1]:
-            result = "\n".join([*findings, result])
+            result = "\n".join([*seen, result])
         text = f"{iteration.arguments}\n{result}"
         held = [claim for claim in wanted if holds(text, claim)]
         if not any(not holds(prompt, claim) for claim in held):
@@ -102,7 +103,7 @@ def unsupported(state: RunState, answer: str) -> list[str]:
     other number has to stand in what a model was shown: somewhere in a project stands every one."""
     seen = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
     looked = looked_up(state)
-    shown = [looked.shown(MOST_SHOWN)]
+    shown = [telling.shown(looked, MOST_SHOWN)]
     shown += [readable(each.result) for each in seen if each.by == "choice"]
     shown += [f"{step.objective}\n{step.notes}" for step in state.completed_steps]
     if state.started:

@@ -173,6 +173,9 @@ class Lines:
     def scope(self, line: Line) -> str | None:
         """The function or class that a line stands in, as `Class.method`, as far as is known."""
         names: list[str] = []
+        if line.text.lstrip().startswith("@"):
+            below = (self.by_place.get((line.path, line.number + step)) for step in range(1, 6))
+            names = [match[2] for each in below if each and (match := _SCOPE.match(each.text))][:1]
         indent, gap = line.indent, 0
         for number in range(line.number - 1, max(0, line.number - FARTHEST_SCOPE), -1):
             above = self.by_place.get((line.path, number))
@@ -273,6 +276,12 @@ class Lines:
                 values |= self.defaults(line)
         return values
 
+    def around(self, line: Line, lines: int) -> list[Line]:
+        """The known lines of its file at most so many lines away, itself included."""
+        numbers = range(line.number - lines, line.number + lines + 1)
+        found = (self.by_place.get((line.path, number)) for number in numbers)
+        return [each for each in found if each]
+
     def of(self, path: str) -> list[Line]:
         """The known lines of a file, in order."""
         found = [line for line in self.by_place.values() if line.path == path]
@@ -294,4 +303,4 @@ def _without_signature(head: Line, body: list[Line]) -> list[Line]:
 
 
 def in_tests(line: Line) -> bool:
-    return "test" in line.path
+    return re.search(r"(?:^|[/_])tests?(?:[/_.]|$)", line.path) is not None

@@ -60,6 +60,12 @@ class Selection(Wire):
     tool: str | None
 
 
+class Words(Wire):
+    """What to search for when the request names nothing of the code."""
+
+    words: list[str]
+
+
 class Answer(Wire):
     """A try at the answer, made on every result before anything else is decided."""
 
@@ -143,6 +149,7 @@ class MoveOn(Assessed):
 IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
 
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
+WORDS: TypeAdapter[Words] = TypeAdapter(Words)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)

@@ -27,6 +27,9 @@ WORLD_WORDS = _words("world_words")
 """Words for people, dates and events: what code seldom tells, whatever else stands in it."""
 
 
+PERSON_WORDS = ("author", "maintainer", "copyright", "written by", "created by")
+
+
 class Intent(StrEnum):
     """What is asked of a name."""
 
@@ -45,35 +48,48 @@ _EXTENSIONS = (
     "|ini|conf|env|sql|html|css|lock"
 )
 _NAME = re.compile(
-    r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80})'(?!\w)"  # a quotation
+    r"`([^`\s]{2,80})`|\"([^\"\s]{2,80})\"|(?<!\w)'([^'\s]{2,80})'(?!\w)"  # a quoted word
     rf"|(?<![\w/.])([\w./-]*\w\.(?:{_EXTENSIONS}))\b"  # a file
+    r"|(?<![\w-])(--[a-z][\w-]+)"  # an option of a command
     r"|\b([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\(\)"  # called()
+    r"|\b([A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+)\b"  # dotted
+    r"|\b((?:[A-Za-z]\w*)?_\w+)\b"  # snake_case
+    r"|\b([a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*)\b"  # camelCase
+)
+"""What can only be a name of the code."""
+_PERHAPS = re.compile(
+    r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80})'(?!\w)"  # a quotation
     r"|\b(?:function|method|class|constant|variable|parameter|field|module|option|called|named)"
     r"\s+([A-Za-z_]\w+)"
-    r"|\b((?:\w+\.)*(?:[A-Za-z]\w*)?_\w+(?:\.\w+)*)\b"  # snake_case
-    r"|\b((?:\w+\.)*(?:[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*)(?:\.\w+)*)\b"
-    r"|\b([A-Z][A-Z0-9]{2,})\b"  # CONSTANT
     r"|\b([A-Za-z]\w+)\s+(?:function|method|class|constant|enum|dataclass|decorator)\b"
+    r"|\b([A-Z][A-Z0-9]{2,})\b"
     r"|(?<=[a-z,] )([A-Z][a-z]{2,})\b"  # a capital within a sentence
+    r"|^(?:[Ww]ho|[Ww]hat) (?:calls|uses) ([a-z]\w+)\b|^[Ww]here(?:'s| is) ([a-z]\w+)\b"
 )
+"""What may be one, or just a word: it is where the project defines it."""
 _FILE = re.compile(rf"[\w./-]*\w\.(?:{_EXTENSIONS})|(?:README|CHANGELOG|Makefile|Dockerfile)")
 _USE_OF = (
     r"(?:calls?|calling|invokes?|invoking|uses?|using|references?|instantiates?|creates?|imports?|"
-    r"constructs?|triggers?|(?:relies|rely|depends?) on|(?:use|usages?|callers?|users?|call sites?)"
-    r" (?:of|for)|(?:calls?|references?) to)"
+    r"constructs?|triggers?|emits?|raises?|fires?|publishes|(?:relies|rely|depends?) on|"
+    r"(?:use|usages?|callers?|users?|call sites?) (?:of|for)|(?:calls?|references?) to)"
 )
 _USED = (
     r"(?:is|are|was|gets?|being|be)?\s*(?:\w+ly\s+)?(?:called|used|invoked|referenced|created|"
-    r"instantiated|constructed|triggered|imported)\b"
+    r"instantiated|constructed|triggered|imported|emitted|raised|fired|published)\b"
 )
 _ASKS_WHO = re.compile(
     r"\b(?:who|what|which|where|name|list|find|show|how (?:many|often)|number|count|anything|"
     r"anyone|anywhere|callers?)\b",
     re.IGNORECASE,
 )
-_SUPPOSES = re.compile(r"\b(?:if|when|once)\s+(?:I|we|you|one|some\w+|nobody)\b", re.IGNORECASE)
+_SUPPOSES = re.compile(
+    r"\b(?:if|when|once)\s+(?:I|we|you|one|some\w+|nobody)\b"
+    r"|(?<!do )(?<!does )\b(?:I|we|you)\s+(?:can\s+|just\s+)?"
+    r"(?:call|use|create|invoke|construct)\b",
+    re.IGNORECASE,
+)
 _HEIR_OF = (
-    r"(?:inherits?|inheriting|derives?|derived|deriving) from|extends?|extending|"
+    r"(?:inherits?|inheriting|derives?|derived|deriving)\s+(?:\W*\w+ly\W*\s)?from|extends?|extending|"
     r"(?:subclass|subclasses|children|heirs) of|subclass(?:es|ing)?"
 )
 _BASE = re.compile(
@@ -84,7 +100,8 @@ _DEFINED = re.compile(
     r"\b(?:where|file|line|module|locat\w+)\b.*\b(?:defin\w+|declar\w+|implement\w*|liv(?:e|es)|"
     r"located|resides?|sits?)\b|\b(?:definition|location|declaration) of\b"
     r"|\bwhere(?:'s| is| are| can I find| do I find)\s+(?:the\s+)?(?:\w+\s+)?[`'\"]?[\w.]+[`'\"]?"
-    r"\s*(?:[?,.;:]|$)",
+    r"\s*(?:[?,.;:]|$)"
+    r"|(?<!many )(?<!command )\bline\b(?! of code)|\bwhat (?:file|module) is\b",
     re.IGNORECASE,
 )
 _MORE = re.compile(
@@ -93,7 +110,7 @@ _MORE = re.compile(
 )
 _COUNTED = {
     "methods": r"methods?|functions?|member functions?",
-    "classes": r"classes",
+    "classes": r"classes(?= |$|\?)",
     "parameters": r"parameters?|arguments?|args|params?",
     "fields": r"fields?|attributes?|members?|values?|constants?|variants?|entries|options?|keys?",
     "places": r"places?|times|spots?|call sites?|occurrences?|calls",
@@ -104,25 +121,32 @@ _COUNTED = {
     "items": r"items?|bullets?|points?|parts?|steps?|lines?|things?|components?|features?",
 }
 _HOW_MANY = re.compile(
-    r"\b(?:how many|number of|count (?:of |up )?(?:the |all (?:the )?)?)\s*(.{0,60})", re.IGNORECASE
+    r"(?:\bhow many\b|\bnumber of\b|\bcount of\b|(?:^|[.?!,]\s*|please )count (?:the |all )*)"
+    r"\s*(.{0,60})",
+    re.IGNORECASE,
 )
 _HOW_OFTEN = re.compile(r"\bhow often\b", re.IGNORECASE)
 _WHETHER = re.compile(
-    r"^\W*(?:(?:please|hi|hello)\W+)?(?:(?:can|could) you )?(?:tell me |check |see )?"
-    r"(?:if |whether )?"
-    r"(?:(?:is|are) there\b|(?:does|do|has|have) (?:this|the|it|we|any)|(?:is|are) (?:an?|any|the) "
-    r".*\b(?:defined|present|here|anywhere|in this)\b|any\b|there (?:is|are)\b)",
+    r"^\W*(?:(?:please|hi|hello|so|and)\W+)?(?:(?:can|could|would) you )?"
+    r"(?:(?:tell me|check|see|know)\b )?(?:if |whether )?"
+    r"(?:is|are|was|were|does|do|did|has|have|can|could|will|any|there (?:is|are))\b"
+    r"(?! (?:you|me|idea|chance)\b)",
     re.IGNORECASE,
 )
-
-
+_PERSON = re.compile(
+    r"\bwho(?:m|se)?\b[^?.]*\b(?:came up|invent\w*|design\w*|buil[dt]\w*|made|makes|add(?:ed|s)|"
+    r"propos\w*|introduc\w*|chose|thought|owns?|request\w*|asked|wants?|signed|in charge|"
+    r"responsible|contact\w*)\b",
+    re.IGNORECASE,
+)
 _COMPOUND = re.compile(
-    r"\band\s+(?:also\s+)?(?:what|how|who|why|whom|which (?!file|line|module|path)|where)\b"
+    r"\band\s+(?:also\s+)?(?:how|who|why|whom|where|(?:what|which)\b(?! (?:file|line|module|path)))"
     r"|\?.+\?|\bexplain\b|\bwhy\b|\bdescribe\b|\bsummar",
     re.IGNORECASE | re.DOTALL,
 )
 _DEFAULT = re.compile(
-    r"\bdefaults?\b|\bwithout\b|\bomit\w*|\bleav\w+ (?:\w+ )?out\b|\bleft out\b|\bunless\b"
+    r"\bdefaults?\b|\bwithout\b|\bomit\w*|\b(?:leav\w+|left) (?:\w+ )?(?:out|off|away)\b|\bunless\b"
+    r"|\bexplicit\w*\b|\b(?:with|gets?) (?:just|only|nothing)\b"
     r"|(?:\b(?:not|none|nobody|nothing|never|no one)\b|n't\b).*"
     r"\b(?:give\w*|pass\w*|set|specif\w+|sa(?:y|ys|id)|provide\w*|suppl\w+|told|mention\w*)\b",
     re.IGNORECASE,
@@ -134,6 +158,8 @@ class Reading:
     """What a request's words tell. `request` is its text."""
 
     request: str
+    defined: frozenset[str] | None = None
+    """The names that the project defines, once it has been searched for those of the request."""
     _text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -145,17 +171,33 @@ class Reading:
         return list(dict.fromkeys(_FILE.findall(self._text)))
 
     @cached_property
+    def certain(self) -> frozenset[str]:
+        """The names that can only be names of the code."""
+        return frozenset(self._named(_NAME))
+
+    @cached_property
     def names(self) -> list[str]:
-        """What it names of the code: identifiers and quotations, in their order; of a dotted name
+        """What it names of the code, in its order, without files: identifiers, quotations, options;
+        and what may be just words, if the project is not known to define nothing of that name."""
+        found = self._named(_NAME) | {
+            name: place
+            for name, place in self._named(_PERHAPS).items()
+            if self.defined is None or name in self.defined
+        }
+        return sorted(found, key=lambda name: found[name])[:MOST_NAMES]
+
+    def _named(self, pattern: re.Pattern[str]) -> dict[str, int]:
+        """What a pattern finds, each with its place. Of a dotted name of a class or a constant,
         each part."""
-        found: dict[str, None] = {}
-        for match in _NAME.finditer(self._text):
+        found: dict[str, int] = {}
+        for match in pattern.finditer(self._text):
             name = next(group for group in match.groups() if group).removesuffix("()").strip()
-            parts = [name] if name in self.files or "." not in name else name.split(".")
+            parts = name.split(".") if re.match(r"[A-Z_]\w*\.\w|\w+\.\w*_", name) else [name]
             for part in parts:
-                if part and part.lower() not in PLAIN_WORDS and not part.startswith("__"):
-                    found.setdefault(part)
-        return list(found)[:MOST_NAMES]
+                plain = pattern is _PERHAPS and part.lower() in PLAIN_WORDS
+                if part and not (plain or part.startswith("__") or part in self.files):
+                    found.setdefault(part, match.start())
+        return found
 
     @cached_property
     def keywords(self) -> dict[str, str]:
@@ -173,17 +215,15 @@ class Reading:
         return list(self.keywords)
 
     @cached_property
-    def identifiers(self) -> list[str]:
-        """The names that can only be names of the code: `snake_case`, `camelCase`, quoted."""
-        return [name for name in self.names if re.fullmatch(r"\w*(?:_|[a-z][A-Z])\w*", name)]
-
-    @cached_property
     def world(self) -> list[str]:
-        """Its words for people, dates and events, which the code itself has to mention."""
-        words = re.findall(
-            r"[a-z]+", re.sub(r"[`'\"][^`'\"]*[`'\"]|\w*_\w*", "", self._text).lower()
-        )
-        return list(dict.fromkeys(word for word in words if word in WORLD_WORDS))
+        """Its words for people, dates and events, which the code itself has to mention; for a
+        person, words that stand beside people's names."""
+        plain = re.sub(r"[`'\"][^`'\"]*[`'\"]|\w*_\w*", "", self._text)
+        words = re.findall(r"[a-z]+", plain.lower())
+        found = [word for word in words if word in WORLD_WORDS]
+        if _PERSON.search(plain) and self.intent is None:
+            found += PERSON_WORDS
+        return list(dict.fromkeys(found))
 
     @cached_property
     def intent(self) -> Intent | None:
@@ -227,6 +267,11 @@ class Reading:
         return _DEFAULT.search(self._text) is not None
 
     @cached_property
+    def asks_for_number(self) -> bool:
+        """Whether it asks how many there are."""
+        return _HOW_MANY.search(self._text) is not None
+
+    @cached_property
     def words(self) -> frozenset[str]:
         return frozenset(re.findall(r"\w+", self._text))
 
@@ -237,10 +282,12 @@ class Reading:
 
     def _before(self, words: str) -> bool:
         either = "|".join(map(re.escape, self.names))
-        pattern = rf"\b(?:{words})\s+(?:the\s+)?(?:\w+\s+)?[`'\"]?(?:\w+\.)?(?:{either})\b"
+        if re.search(rf"(?<!\w)(?:{either})\S*\s+(?:{words})\s", self._text):
+            return False  # one of the names does it
+        pattern = rf"\b(?:{words})\s+(?:the\s+)?(?:\w+\s+)?[`'\"]?(?:\w+\.)?(?:{either})(?!\w)"
         return re.search(pattern, self._text, re.IGNORECASE) is not None
 
     def _after(self, words: str) -> bool:
         either = "|".join(map(re.escape, self.names))
-        pattern = rf"\b(?:{either})(?:\(\))?[`'\"]?\s+{words}"
+        pattern = rf"(?<!\w)(?:{either})(?:\(\))?[`'\"]?\s+{words}"
         return re.search(pattern, self._text, re.IGNORECASE) is not None

@@ -63,6 +63,10 @@ def step_selection(tools: Sequence[str]) -> Schema:
     return record(tool=one_of(tools))
 
 
+def words() -> Schema:
+    return record(words={"type": "array", "items": text(24), "minItems": 2, "maxItems": 8})
+
+
 def answer() -> Schema:
     return record(final_answer=text(800), found_in=one_of(["results", "nowhere"]))
 

@@ -23,6 +23,7 @@ from planner.events import (
     ToolCalled,
     ToolReturned,
     ToolSelected,
+    WordsSuggested,
 )
 from planner.protocol import Mode
 from planner.tools import Outcome
@@ -87,6 +88,8 @@ class RunState:
     steps: list[Step] = field(default_factory=list)
     later_steps: list[str] = field(default_factory=list)
     iterations: list[Iteration] = field(default_factory=list)
+    suggested: list[str] = field(default_factory=list)
+    """A model's words to search for."""
     ledger: list[ModelCalled] = field(default_factory=list)
     guards: list[GuardTripped] = field(default_factory=list)
     answer: str = ""
@@ -159,7 +162,7 @@ class RunState:
                 self.started = event
             case ModelCalled():
                 self.ledger.append(event)
-                if event.role not in ("select", "arguments") and self.iterations:
+                if event.role not in ("words", "select", "arguments") and self.iterations:
                     self.iterations[-1].exchange.append((event.question, event.reply))
             case ToolSelected(tool=str(tool)):
                 self.iterations.append(
@@ -172,6 +175,8 @@ class RunState:
                         started=event.at,
                     )
                 )
+            case WordsSuggested():
+                self.suggested = list(event.words)
             case ArgumentsWritten():
                 self.iterations[-1].arguments = event.arguments
             case ToolCalled():

@@ -53,6 +53,9 @@ class ToolSpec(BaseModel):
     text_argument: str | None = None
     """The argument that takes a regular expression, if this tool searches the project's text. The
     planner looks the request's names up with it, and widens empty results."""
+    name_argument: str | None = None
+    """The argument that takes a file's name, if this tool finds files by it; the planner finds the
+    files with it that a request names."""
     file_argument: str | None = None
     """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
     what one line does not tell."""

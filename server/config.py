@@ -158,6 +158,8 @@ class ToolSettings(_Frozen):
     text_argument: str | None = None
     """Set for the tool that searches the project's text: the argument that takes a regular
     expression. The planner looks up the request's names with it."""
+    name_argument: str | None = None
+    """Set for the tool that finds files by name: the argument that takes the name."""
     file_argument: str | None = None
     """Set for the tool that reads a whole file: the argument that takes its path."""
     verbatim: bool = False

@@ -22,6 +22,7 @@ from planner.events import (
     ToolCalled,
     ToolReturned,
     ToolSelected,
+    WordsSuggested,
 )
 from planner.guards import empty
 from planner.state import RunState
@@ -35,6 +36,7 @@ LONGEST = 200
 """Characters of a progress message; hosts cut longer ones."""
 
 DOING = {
+    "words": "said what to search for",
     "select": "chose a tool",
     "arguments": "wrote the arguments",
     "answer": "tried the answer",
@@ -90,6 +92,8 @@ def _message(event: Event, state: RunState) -> str:
             return (
                 f"{at}next is {event.tool}: {event.prompt}" if event.tool else "No tool is needed"
             )
+        case WordsSuggested():
+            return f"{at}searching for {', '.join(event.words)} too"
         case ArgumentsWritten():
             return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
         case ToolCalled():

@@ -134,6 +134,7 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
         priority=settings.priority if chosen.priority is None else chosen.priority,
         fast_arguments=chosen.fast_arguments,
         text_argument=chosen.text_argument if chosen.text_argument in properties else None,
+        name_argument=chosen.name_argument if chosen.name_argument in properties else None,
         file_argument=chosen.file_argument if chosen.file_argument in properties else None,
     )
 

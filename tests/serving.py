@@ -276,6 +276,11 @@ def found(answer: str) -> dict[str, Any]:
     return {"final_answer": answer, "found_in": "results"}
 
 
+def words(*each: str) -> dict[str, Any]:
+    """What to search for besides the request's own words."""
+    return {"words": list(each)}
+
+
 def nowhere() -> dict[str, Any]:
     """A try at the answer that says that no result holds it."""
     return {"final_answer": "No line says it.", "found_in": "nowhere"}

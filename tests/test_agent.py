@@ -34,6 +34,7 @@ from serving import (
     plan,
     stay,
     text,
+    words,
 )
 
 from planner.asking import REPLY_TOKENS
@@ -96,15 +97,17 @@ async def test_a_look_up_that_finds_nothing_leaves_the_choice_to_the_fast_model(
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
+        words("hello", "welcome"),
         Fast({"tool": "list_dir"}),
         Fast({"path": "jobs"}),
         found("There is notes/guide.md."),
         pool=pool,
         prompt=UNNAMED,
     )
-    assert pool.calls[0][0] == "search"
-    assert pool.calls[-1] == ("list_dir", {"path": "jobs"})
-    assert ran.roles == [("select", "fast"), ("arguments", "fast"), ("answer", "full")]
+    patterns = [arguments["pattern"] for _, arguments in pool.calls[:2]]
+    assert patterns == ["(?i)greet", "(?i)hello|welcome"]
+    assert pool.calls[2:] == [("list_dir", {"path": "jobs"})]
+    assert [role for role, _ in ran.roles] == ["words", "select", "arguments", "answer"]
     assert ran.state.answer == "There is notes/guide.md."
 
 

@@ -17,6 +17,8 @@ LEVELS = (
     {"ranking", "schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
     {"lines", "reading"},
     {"lookup"},
+    {"findings"},
+    {"telling"},
     {"guards", "grounding"},
     {"actions"},
     {"prompts"},

@@ -72,7 +72,7 @@ LOOKED_UP = [
         SEARCH,
         "find LIMIT_OF_WORKERS",
         "jobs/pool.py:3:LIMIT_OF_WORKERS = 4\njobs/pool.py:9:    return LIMIT_OF_WORKERS",
-        pattern="LIMIT_OF_WORKERS",
+        pattern=r"\bLIMIT_OF_WORKERS\b",
     ),
 ]
 TRIED = [*LOOKED_UP, asked("answer", "ANSWER?", "NOWHERE")]
@@ -145,7 +145,7 @@ The arguments before did not fit: 'path' is missing\
             {
                 "role": "user",
                 "content": """\
-search({"pattern":"LIMIT_OF_WORKERS"}) returned this:
+search({"pattern":"\\\\bLIMIT_OF_WORKERS\\\\b"}) returned this:
 <result>
 LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
 jobs/pool.py:3:LIMIT_OF_WORKERS = 4
@@ -168,6 +168,23 @@ Reply with its arguments as one line of JSON, with names from the request and th
     )
 
 
+def test_words() -> None:
+    state = RunState.of(LOOKED_UP)
+    asked = PROMPTS.conversation(state, PROMPTS.words(state), results=False)
+    assert asked[:2] == PROMPTS.conversation(state, "QUESTION?")[:2]
+    assert asked[2:] == snapshot(
+        [
+            {
+                "role": "user",
+                "content": """\
+Before the search: which single words may stand in the code that this asks for? Name its things and actions, and programmers' other words for them: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
+Reply {"words":[...]}.\
+""",
+            }
+        ]
+    )
+
+
 def test_answer() -> None:
     state = RunState.of(LOOKED_UP)
     assert conversation(LOOKED_UP, PROMPTS.answer(state))[2:] == snapshot(
@@ -175,7 +192,7 @@ def test_answer() -> None:
             {
                 "role": "user",
                 "content": """\
-search({"pattern":"LIMIT_OF_WORKERS"}) returned this:
+search({"pattern":"\\\\bLIMIT_OF_WORKERS\\\\b"}) returned this:
 <result>
 LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
 jobs/pool.py:3:LIMIT_OF_WORKERS = 4
@@ -212,7 +229,7 @@ def test_decide() -> None:
             {
                 "role": "user",
                 "content": """\
-search({"pattern":"LIMIT_OF_WORKERS"}) returned this:
+search({"pattern":"\\\\bLIMIT_OF_WORKERS\\\\b"}) returned this:
 <result>
 LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
 jobs/pool.py:3:LIMIT_OF_WORKERS = 4

@@ -24,6 +24,7 @@ from planner.models import Message, Reply
 from planner.prompts import fenced
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
+from planner.telling import shown
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
 hypothesis_settings.register_profile(
@@ -220,7 +221,10 @@ def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
         (call,) = [each for each in between if isinstance(each, ModelCalled)]
         pending = first[-1]["content"].removesuffix(call.question).rstrip("\n")
         assert second[len(first) - 1]["content"].startswith(pending)
-        if call.role not in ("select", "arguments") and RunState.of(events[:before]).iterations:
+        if (
+            call.role not in ("words", "select", "arguments")
+            and RunState.of(events[:before]).iterations
+        ):
             assert second[len(first) - 1] == first[-1]
             assert second[len(first)] == {"role": "assistant", "content": call.reply}
 
@@ -434,7 +438,7 @@ def test_what_is_shown_of_a_look_up_is_within_its_bound(
     for result in found:
         if search := lookup.next():
             lookup.add(search, result)
-    assert len(lookup.shown(longest)) <= longest + 100
+    assert len(shown(lookup, longest)) <= longest + 100
 
 
 @given(values.map(json.dumps) | lines | st.text())

@@ -14,7 +14,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from planner import context
+from planner import context, telling
 from planner.actions import actions, attempts
 from planner.lookup import looked_up
 from planner.models import Message
@@ -98,9 +98,13 @@ class Prompts:
         """The tools that the system prompt does not list."""
         self.result_characters = result_characters
 
-    def conversation(self, state: RunState, question: str) -> list[Message]:
+    def conversation(
+        self, state: RunState, question: str, *, results: bool = True
+    ) -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
-        about that yet."""
+        about that yet. Without `results`: the request alone, which later prompts begin with too."""
+        if not results:
+            return [self.system, user(self._request(state)), user(question)]
         steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
         if steps:
@@ -179,6 +183,10 @@ class Prompts:
             },
             safety=Safety.READ_ONLY,
         )
+
+    def words(self, state: RunState) -> str:
+        """What to search for, asked before any result is shown."""
+        return fill("ask_words", prompt=_question(state))
 
     def select(self) -> str:
         return fill("select")
@@ -276,8 +284,10 @@ class Prompts:
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
-        if iteration.by == "lookup" and (shown := looked_up(state).shown(self.result_characters)):
-            return shown
+        if iteration.by == "lookup" and (
+            lines := telling.shown(looked_up(state), self.result_characters)
+        ):
+            return lines
         wanted = context.words(
             f"{_prompt(state)} {iteration.prompt} {compact(iteration.arguments)}"
         )
