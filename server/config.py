@@ -149,7 +149,7 @@ class ToolSettings(_Frozen):
     priority: int | None = None
     """None: the upstream's priority."""
     fast_arguments: bool = False
-    """The fast model writes this tool's arguments."""
+    """The fast model writes this tool's arguments, in the argument route `by_tool`."""
     description: str | None = None
     """Replaces the upstream's text in prompts."""
     arguments: dict[str, Any] = Field(default_factory=dict)
