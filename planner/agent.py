@@ -40,7 +40,7 @@ from planner.grounding import unsupported, unsupported_data
 from planner.lookup import looked_up
 from planner.models import Models
 from planner.prompts import Prompts
-from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay
+from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
 from planner.ranking import Ranking
 from planner.state import RunState
 from planner.tools import Outcome, ToolPool
@@ -93,8 +93,9 @@ class _Run:
         self._record = record
         tools = list(pool.tools())
         self.ranking = Ranking(read_only(tools))
-        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS)
-        self.asker = Asker(models, self.prompts, self.state, self.emit)
+        fused = models.argument_route == "fused"
+        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS, fused)
+        self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
         self.caller = Caller(pool, tools, self.asker, self.state, self.emit)
 
     def emit(self, event: Event) -> None:
@@ -195,7 +196,8 @@ class _Run:
                 lookup = await self.caller.look_up()
             if lookup.lines or (self.request.goal == "answer" and (lookup.absent or lookup.beyond)):
                 return True
-        tool = self.request.tool or await self.asker.select_tool()
+        given = self.request.tool
+        tool = ToolChoice(given) if given else await self.asker.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
             return bool(self.state.iterations)
@@ -204,7 +206,7 @@ class _Run:
             self.hold_limits()
         return True
 
-    def follow(self, decision: MakePlan | Stay | MoveOn) -> tuple[str, str]:
+    def follow(self, decision: MakePlan | Stay | MoveOn) -> tuple[ToolChoice, str]:
         """Record what was decided; returns the next tool and what it shall find."""
         match decision:
             case MakePlan():

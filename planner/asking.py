@@ -1,7 +1,7 @@
 """Questions to the two models of a run: under a schema, within the context, redone once."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from planner.events import (
 )
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts
-from planner.protocol import Answer, Assessed, Conclude, MakePlan, Mode, MoveOn, Stay
+from planner.protocol import Answer, Assessed, Conclude, MakePlan, Mode, MoveOn, Stay, ToolChoice
 from planner.schemas import Schema
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
@@ -46,11 +46,13 @@ class Asker:
     def __init__(
         self,
         models: Models,
+        tools: Sequence[ToolSpec],
         prompts: Prompts,
         state: RunState,
         emit: Callable[[Event], None],
     ) -> None:
         self.models = models
+        self.tools = {tool.name: tool for tool in tools}
         self.prompts = prompts
         self.state = state
         self.emit = emit
@@ -65,7 +67,7 @@ class Asker:
         words = dict.fromkeys(word for each in said.words for word in re.findall(r"\w{3,}", each))
         self.emit(WordsSuggested(words=list(words)[:MOST_WORDS]))
 
-    async def select_tool(self) -> str | None:
+    async def select_tool(self) -> ToolChoice | None:
         """The fast model's choice of a first tool; None when it needs none."""
         if not self.state.offered:
             return None
@@ -73,25 +75,26 @@ class Asker:
             "select",
             self.models.fast,
             self.prompts.select(),
-            schemas.selection(self.state.offered),
+            schemas.selection(schemas.or_none(self.choice())),
             protocol.SELECTION,
-            max_tokens=SELECTION_TOKENS,
+            max_tokens=SELECTION_TOKENS + self.call_tokens,
         )
         return selection.tool
 
-    async def select_for_step(self, step: Step, chosen: str) -> str:
+    async def select_for_step(self, step: Step, chosen: ToolChoice) -> ToolChoice:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
-        tools = [chosen, *step.offered]
+        tools = [chosen.name, *step.offered]
         selection = await self.ask(
             "select",
             self.models.full,
             self.prompts.select_for_step(step, tools),
-            schemas.step_selection(tools),
+            schemas.selection(schemas.one_of(tools)),
             protocol.SELECTION,
             max_tokens=SELECTION_TOKENS,
         )
-        return selection.tool or chosen
+        better = selection.tool
+        return better if better and better.name != chosen.name else chosen
 
     async def arguments(
         self, model: ChatModel, tool: ToolSpec, prompt: str, problem: str | None
@@ -114,23 +117,39 @@ class Asker:
         )
         return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
 
-    @property
-    def choices(self) -> list[str]:
-        """The tools that the next call may be of: `see_more` only when a result was cut."""
+    def choice(self) -> Schema:
+        """The tools that the next call may be of, with their arguments where both are decided at
+        once: `see_more` only when a result was cut."""
         more = self.prompts.see_more(self.state)
-        return [*self.state.offered, more.name] if more else self.state.offered
+        tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
+        if self.models.argument_route == "fused":
+            return schemas.calls(tools)
+        return schemas.one_of([tool.name for tool in tools])
+
+    @property
+    def call_tokens(self) -> int:
+        """For the arguments that a choice of a tool carries."""
+        return ARGUMENT_TOKENS if self.models.argument_route == "fused" else 0
 
     async def plan(self) -> MakePlan:
-        question = self.prompts.plan(self.state)
-        schema = schemas.plan(self.choices)
-        return await self.ask("plan", self.models.full, question, schema, protocol.PLAN)
+        return await self.ask(
+            "plan",
+            self.models.full,
+            self.prompts.plan(self.state),
+            schemas.plan(self.choice()),
+            protocol.PLAN,
+            max_tokens=REPLY_TOKENS + self.call_tokens,
+        )
 
     async def decide(self) -> Conclude | Stay | MoveOn:
         how = mode(self.state)
-        question = self.prompts.decide(self.state, how)
-        schema = schemas.iteration_decision(self.choices, how)
         decision = await self.ask(
-            "decide", self.models.full, question, schema, protocol.ITERATION_DECISION
+            "decide",
+            self.models.full,
+            self.prompts.decide(self.state, how),
+            schemas.iteration_decision(self.choice(), how),
+            protocol.ITERATION_DECISION,
+            max_tokens=REPLY_TOKENS + self.call_tokens,
         )
         return self.assessed(decision, how)
 

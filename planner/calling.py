@@ -15,6 +15,7 @@ from planner.events import (
 )
 from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
+from planner.protocol import ToolChoice
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec
 
@@ -62,8 +63,12 @@ class Caller:
                 break
         return lookup
 
-    async def call(self, name: str, prompt: str, arguments: dict[str, Any] | None = None) -> None:
-        """One tool call, from its name to its result. What may not run comes back as a result."""
+    async def call(
+        self, chosen: ToolChoice, prompt: str, given: dict[str, Any] | None = None
+    ) -> None:
+        """One tool call, from its choice to its result. What may not run comes back as a result.
+        `given` are the caller's own arguments, taken as they are."""
+        name, arguments = chosen.name, given
         self.emit(ToolSelected(tool=name, prompt=prompt))
         more = self.asker.prompts.see_more(self.state)
         tool = find(name, [*self.tools, more] if more else self.tools)
@@ -72,7 +77,7 @@ class Caller:
         if refusal := guards.not_allowed(tool):
             return self.refuse("not_allowed", name, refusal)
         if arguments is None:
-            written = await self.write_arguments(tool, prompt)
+            written = await self.write_arguments(tool, prompt, chosen.arguments)
             if isinstance(written, str):
                 return self.refuse("arguments", name, f"The arguments do not fit: {written}")
             arguments = written
@@ -80,15 +85,19 @@ class Caller:
             self.emit(ArgumentsWritten(tool=name, arguments=arguments, model=None))
         return await self.execute(tool, arguments)
 
-    async def write_arguments(self, tool: ToolSpec, prompt: str) -> dict[str, Any] | str:
-        """The arguments that fit the tool's schema, or what is still wrong after two tries."""
+    async def write_arguments(
+        self, tool: ToolSpec, prompt: str, written: dict[str, Any] | None
+    ) -> dict[str, Any] | str:
+        """The arguments that fit the tool's schema, or what is still wrong after two tries; the
+        first of them is what was `written` with the decision, if anything was."""
         if not tool.input_schema.get("properties"):
             return {}
         models = self.asker.models
-        first = models.fast if tool.fast_arguments else models.full
         problem: str | None = None
-        for model in (first, models.full):
-            written = await self.asker.arguments(model, tool, prompt, problem)
+        for model in (models.writer(tool), models.full):
+            if written is None:
+                written = await self.asker.arguments(model, tool, prompt, problem)
+            writer = self.state.ledger[-1].model  # whoever said it; a reply may have been redone
             arguments = schemas.coerced(written, tool.input_schema)
             problem = schemas.problem(arguments, tool.input_schema)
             if problem is None:
@@ -97,9 +106,10 @@ class Caller:
                 )
                 for change in changes:
                     self.emit(GuardTripped(guard="path", message=change))
-                self.emit(ArgumentsWritten(tool=tool.name, arguments=arguments, model=model.name))
+                self.emit(ArgumentsWritten(tool=tool.name, arguments=arguments, model=writer))
                 return arguments
             self.emit(GuardTripped(guard="arguments", message=f"{tool.name}: {problem}"))
+            written = None
         return problem or ""
 
     async def execute(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:

@@ -2,13 +2,23 @@
 
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
 them: `assessment` (thinking) comes before `decision` (choice), and `decision` before what it
-entails. The models write them under the JSON Schemas of `planner.schemas`.
+entails. A tool is its name, or its name as the key of its arguments where both are decided at once:
+one key cannot be sorted, so the tool is chosen before its arguments are written. The models write
+all this under the JSON Schemas of `planner.schemas`.
 """
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    field_validator,
+)
 
 Goal = Literal["answer", "plan", "step"]
 Mode = Literal["fast", "deep"]
@@ -54,10 +64,35 @@ class Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+@dataclass(frozen=True)
+class ToolChoice:
+    """A tool to call: `"name"`, or `{"name": arguments}`, on the wire."""
+
+    name: str
+    arguments: dict[str, Any] | None = None
+    """None: they are still to be written."""
+
+
+def _tool_choice(said: Any) -> ToolChoice:
+    match said:
+        case ToolChoice():
+            return said
+        case str():
+            return ToolChoice(said)
+        case dict() if len(said) == 1:
+            ((name, arguments),) = said.items()
+            if arguments is None or isinstance(arguments, dict):
+                return ToolChoice(name, arguments)
+    raise ValueError("should be a tool's name, or its name with its arguments")
+
+
+Tool = Annotated[ToolChoice, PlainValidator(_tool_choice)]
+
+
 class Selection(Wire):
     """The fast model's choice of a first tool; None when no tool is needed."""
 
-    tool: str | None
+    tool: Tool | None
 
 
 class Words(Wire):
@@ -91,7 +126,7 @@ class NextStep(Wire):
 
     objective: str
     prompt: str
-    tool: str
+    tool: Tool
 
 
 class Assessed(Wire):
@@ -133,7 +168,7 @@ class Stay(Assessed):
     """New later steps; None keeps them."""
     notes_to_future_self: str
     prompt: str
-    tool: str
+    tool: Tool
 
 
 class MoveOn(Assessed):

@@ -15,6 +15,7 @@ from jsonschema_specifications import REGISTRY
 from referencing.exceptions import Unresolvable
 
 from planner.protocol import Mode
+from planner.tools import ToolSpec
 
 Schema = dict[str, Any]
 
@@ -24,6 +25,9 @@ MOST_ITEMS = 20
 DEEPEST_REFERENCE = 4
 MOST_PARTS = 1000
 """Of a schema once its references are inlined; they can multiply without end."""
+LARGEST_CALLS = 8000
+"""Characters of the schemas of all arguments that one choice may carry, as compact JSON; a decision
+has two choices in it, and each string in them is hundreds of grammar rules."""
 LONGEST_DATA_SCHEMA = 4000
 """Characters of a caller's schema as compact JSON; it stands in a prompt."""
 UNUSABLE = (
@@ -55,12 +59,33 @@ def one_of(names: Sequence[str]) -> Schema:
     return {"type": "string", "enum": list(names)}
 
 
-def selection(tools: Sequence[str]) -> Schema:
-    return record(tool={"enum": [*tools, None]})
+def calls(tools: Sequence[ToolSpec]) -> Schema:
+    """One of the tools with its arguments, as `{name: arguments}`.
+
+    Null stands for arguments where a tool takes none, where its schema is no plain list of
+    properties, and where the schemas before it take all of `LARGEST_CALLS`: they are then written
+    in a call of their own.
+    """
+    branches, room = [], LARGEST_CALLS
+    for tool in tools:
+        arguments = for_grammar(tool.input_schema)
+        size = len(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
+        if not arguments.get("properties") or size > room:
+            arguments, size = {"type": "null"}, 0
+        room -= size
+        branches.append(record(**{tool.name: arguments}))
+    return {"anyOf": branches}
 
 
-def step_selection(tools: Sequence[str]) -> Schema:
-    return record(tool=one_of(tools))
+def or_none(choice: Schema) -> Schema:
+    """A choice among names or among calls that may also be null."""
+    if "enum" in choice:
+        return {"enum": [*choice["enum"], None]}
+    return {"anyOf": [*choice["anyOf"], {"type": "null"}]}
+
+
+def selection(choice: Schema) -> Schema:
+    return record(tool=choice)
 
 
 def words() -> Schema:
@@ -80,27 +105,28 @@ def conclude() -> Schema:
     )
 
 
-def next_step(tools: Sequence[str]) -> Schema:
-    return record(objective=text(160), prompt=text(240), tool=one_of(tools))
+def next_step(choice: Schema) -> Schema:
+    return record(objective=text(160), prompt=text(240), tool=choice)
 
 
 def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(tools: Sequence[str]) -> Schema:
+def plan(choice: Schema) -> Schema:
+    """`choice` is that of the next tool: among names (`one_of`) or among `calls`."""
     return record(
         assessment=text(240),
         decision={"const": "plan"},
         later_steps=later_steps(),
         main_objective=text(200),
-        next_step=next_step(tools),
+        next_step=next_step(choice),
     )
 
 
-def iteration_decision(tools: Sequence[str], mode: Mode) -> Schema:
-    """In deep mode with two fields more, in every branch: they are written before the decision,
-    and a branch without them would be decided against by writing them."""
+def iteration_decision(choice: Schema, mode: Mode) -> Schema:
+    """`choice` as for `plan`. In deep mode with two fields more, in every branch: they are written
+    before the decision, and a branch without them would be decided against by writing them."""
     assessed = {"assessment": text(240)}
     if mode == "deep":
         assessed |= {"belief": text(160), "critique": text(160)}
@@ -110,13 +136,13 @@ def iteration_decision(tools: Sequence[str], mode: Mode) -> Schema:
         "later_steps": later_steps(),
         "notes_to_future_self": text(LONGEST_STRING),
         "prompt": text(240),
-        "tool": one_of(tools),
+        "tool": choice,
     }
     move_on = {
         **assessed,
         "decision": {"const": "move_on"},
         "later_steps": later_steps(),
-        "next_step": next_step(tools),
+        "next_step": next_step(choice),
         "notes_to_future_self": text(LONGEST_STRING),
         "success": {"type": "boolean"},
     }

@@ -77,7 +77,8 @@ def _ollama(settings: ModelSettings, server: OllamaServer) -> Models:
         OllamaModel(name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive)
         for name in (settings.fast, settings.full)
     )
-    return Models(fast, fast if settings.full == settings.fast else full)
+    full = fast if settings.full == settings.fast else full
+    return Models(fast, full, settings.argument_route)
 
 
 async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> Models:
@@ -92,4 +93,5 @@ async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> 
         return EmbeddedModel(name, weights, context_tokens=settings.num_ctx)
 
     fast = await model(settings.fast)
-    return Models(fast, fast if settings.full == settings.fast else await model(settings.full))
+    full = fast if settings.full == settings.fast else await model(settings.full)
+    return Models(fast, full, settings.argument_route)

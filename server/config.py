@@ -31,6 +31,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
+from planner.models import ArgumentRoute, Models
 from planner.tools import Safety
 
 HIDDEN = "***"
@@ -148,7 +149,7 @@ class ToolSettings(_Frozen):
     priority: int | None = None
     """None: the upstream's priority."""
     fast_arguments: bool = False
-    """The fast model writes this tool's arguments."""
+    """The fast model writes this tool's arguments, in the argument route `by_tool`."""
     description: str | None = None
     """Replaces the upstream's text in prompts."""
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -237,6 +238,8 @@ class ModelSettings(_Frozen):
     """The context window in tokens."""
     keep_alive: int | str = "30m"
     """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: for good."""
+    argument_route: ArgumentRoute = Models.argument_route
+    """Who writes the arguments of tool calls."""
 
 
 def _empty_if_none(value: object) -> object:
@@ -267,6 +270,7 @@ _MODEL_VARIABLES = {
     "full": "PLANLOOM_FULL_MODEL",
     "backend": "PLANLOOM_BACKEND",
     "host": "OLLAMA_HOST",
+    "argument_route": "PLANLOOM_ARGUMENT_ROUTE",
 }
 
 

@@ -12,7 +12,7 @@ from serving import LONG
 
 from planner import agent
 from planner.events import Event, Role
-from planner.models import Message, Models, Reply
+from planner.models import ArgumentRoute, Message, Models, Reply
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
@@ -111,10 +111,13 @@ class ScriptedModel:
         """Nothing is held."""
 
 
-def models(answer: Callable[[str, Sequence[Message], Any], Any], context_tokens: int) -> Models:
-    return Models(
-        ScriptedModel("fast", answer, context_tokens), ScriptedModel("full", answer, context_tokens)
-    )
+def models(
+    answer: Callable[[str, Sequence[Message], Any], Any],
+    context_tokens: int,
+    route: ArgumentRoute = Models.argument_route,
+) -> Models:
+    fast, full = (ScriptedModel(name, answer, context_tokens) for name in ("fast", "full"))
+    return Models(fast, full, route)
 
 
 def spec(name: str, *parameters: str, **options: Any) -> ToolSpec:
@@ -226,6 +229,7 @@ async def planned(
     pool: DictionaryPool,
     context_tokens: int = 8192,
     reply_fields: Mapping[str, Any] | None = None,
+    route: ArgumentRoute = Models.argument_route,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
@@ -233,7 +237,7 @@ async def planned(
     events: list[Event] = []
     with anyio.fail_after(LONG):
         state = await agent.run(
-            RunRequest(**request), models(script.reply, context_tokens), pool, events.append
+            RunRequest(**request), models(script.reply, context_tokens, route), pool, events.append
         )
     assert script.turns == [], "not everything of the script was said"
     types = [event.type for event in events]

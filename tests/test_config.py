@@ -9,6 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from planner.errors import ConfigError
+from planner.models import Models
 from server.config import Expanded, expand, load_settings, shipped_file
 
 SECRET = "s3cret-value-of-the-environment"
@@ -40,6 +41,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert settings.models.fast == "qwen2.5-coder:0.5b"
     assert settings.models.full == "qwen2.5-coder:1.5b"
     assert (settings.models.backend, settings.models.num_ctx) == ("auto", 8192)
+    assert settings.models.argument_route == Models.argument_route
     assert settings.project == tmp_path
     assert settings.upstreams == {}
 
@@ -50,6 +52,7 @@ def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -
         "PLANLOOM_FAST_MODEL": "env",
         "PLANLOOM_FULL_MODEL": "env",
         "PLANLOOM_BACKEND": "",
+        "PLANLOOM_ARGUMENT_ROUTE": "fused",
         "OLLAMA_HOST": "127.0.0.1:1",
         "PLANLOOM_PROJECT": str(tmp_path),
     }
@@ -57,6 +60,7 @@ def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -
     models = settings.models
     assert (models.full, models.fast, models.backend) == ("argument", "env", "embedded")
     assert (models.num_ctx, models.host) == (4096, "127.0.0.1:1")
+    assert models.argument_route == "fused"
     assert settings.project == tmp_path
     other = tmp_path / "other"
     other.mkdir()

@@ -267,6 +267,32 @@ conclude, when it was looked for well and is not there: {"assessment":...,"decis
     )
 
 
+def test_a_tool_with_its_arguments() -> None:
+    prompts = Prompts(TOOLS, 1800, fused=True)
+    assert prompts.select() == snapshot(
+        'Which tool gives the facts for this request? Reply {"tool":{its name:{its arguments}}}, with names from the request, or {"tool":null} if no tool is needed.'
+    )
+    assert prompts.plan(RunState.of(TRIED)) == snapshot(
+        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}'
+    )
+    assert prompts.plan(RunState.of(LOOKED_UP)) == snapshot("""\
+Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
+Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}.\
+""")
+    assert prompts.decide(RunState.of(FIRST_STEP)) == snapshot("""\
+So the answer is not there yet. Step: Read the scheduler. Calls left: 8. Decide:
+stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":{its name:{its arguments}}}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
+conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
+""")
+    assert prompts.decide(RunState.of(FIRST_STEP), "deep") == snapshot("""\
+That did not bring it. Step: Read the scheduler. Calls left: 8. Say what was wrong, and decide:
+stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":{its name:{its arguments}}}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
+conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
+""")
+
+
 def test_conclude() -> None:
     assert PROMPTS.conclude(RunState.of(FIRST_STEP)) == snapshot("""\
 No calls are left. Give the best answer to the request from the results and notes above: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?

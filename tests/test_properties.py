@@ -20,7 +20,7 @@ from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
 from planner.lookup import MOST_SEARCHES, Lookup
-from planner.models import Message, Reply
+from planner.models import ArgumentRoute, Message, Reply
 from planner.prompts import fenced
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
@@ -99,6 +99,8 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
             return st.lists(said(schema["items"]), max_size=3)
         case "boolean":
             return st.booleans()
+        case "null":
+            return st.none()
         case "string":
             return phrases
         case _:
@@ -148,9 +150,11 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
     if request.goal == "plan" and not any(tool.safety is Safety.READ_ONLY for tool in specs):
         request = request.model_copy(update={"goal": "answer"})
 
+    route = data.draw(st.sampled_from(get_args(ArgumentRoute)))
+
     async def main() -> RunState:
         pool = AnyPool(data, specs)
-        return await agent.run(request, models(answer, 4000), pool, events.append)
+        return await agent.run(request, models(answer, 4000, route), pool, events.append)
 
     state = anyio.run(main)
     event(f"{len(asked)} prompts, {len(state.steps)} steps")

@@ -21,7 +21,7 @@ from benchmarks.eval.codebases import PACKAGE, REPOSITORY, CodeBase, lay_out
 from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import SYSTEMS, Answer, Ask, Bench
 from planner.errors import PlanloomError
-from planner.models import Message
+from planner.models import ArgumentRoute, Message, Models
 from planner.ollama import probe
 from server.backends import open_models
 from server.config import ModelSettings, shipped_file
@@ -40,6 +40,9 @@ def evaluate(
     systems: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(SYSTEMS),
     fast: Annotated[str, typer.Option(help="The fast model.")] = ModelSettings().fast,
     full: Annotated[str, typer.Option(help="The full model.")] = ModelSettings().full,
+    argument_route: Annotated[
+        ArgumentRoute, typer.Option(help="Who writes arguments for planloom.")
+    ] = Models.argument_route,
     upstreams: Annotated[
         Path | None, typer.Option(help="An upstreams.yaml with a serena; default: the shipped one.")
     ] = None,
@@ -59,7 +62,12 @@ def evaluate(
         raise typer.BadParameter(f"no such system: {', '.join(unknown)}; there are {list(SYSTEMS)}")
     codebases = selected(_lay_out(split), only, limit)
     bench = Bench(
-        models=ModelSettings(fast=fast, full=full, host=os.environ.get("OLLAMA_HOST")),
+        models=ModelSettings(
+            fast=fast,
+            full=full,
+            host=os.environ.get("OLLAMA_HOST"),
+            argument_route=argument_route,
+        ),
         upstreams=upstreams or shipped_file(),
         environ=dict(os.environ),
         work=_cache() / "work",
@@ -143,7 +151,7 @@ async def _evaluate(
         _say("Ollama does not answer: native is left out, since the embedded models call no tools.")
         names = [name for name in names if name != "native"]
     results.about = results.about or _about(bench, ollama.version if ollama else None)
-    await _warm_up(bench.models)
+    await warm_up(bench.models)
     for name in names:
         for codebase in codebases:
             open_questions = [q for q in codebase.questions if not results.has(name, q)]
@@ -168,6 +176,7 @@ def _about(bench: Bench, ollama: str | None) -> dict[str, Any]:
         "commit": described or "unknown",
         "fast": bench.models.fast,
         "full": bench.models.full,
+        "arguments": bench.models.argument_route,
         "on": f"Ollama {ollama}" if ollama else "embedded",
         "num_ctx": bench.models.num_ctx,
         "cores": os.cpu_count(),
@@ -177,7 +186,7 @@ def _about(bench: Bench, ollama: str | None) -> dict[str, Any]:
     }
 
 
-async def _warm_up(settings: ModelSettings) -> None:
+async def warm_up(settings: ModelSettings) -> None:
     """Load both models before the clock runs, whoever is asked first."""
     models = await open_models(settings)
     try:

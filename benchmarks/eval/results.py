@@ -80,7 +80,7 @@ def table(results: Results) -> str:
         bases = list(dict.fromkeys(r.question.codebase for r in records))
         parts += [
             f"### {split}",
-            _table(COLUMNS, [_row(name, each) for name, each in systems.items()]),
+            markdown(COLUMNS, [_row(name, each) for name, each in systems.items()]),
             _right_by("kind", kinds, systems, lambda record: record.question.kind),
             _right_by("code base", bases, systems, lambda record: record.question.codebase),
         ]
@@ -134,9 +134,10 @@ def _right_by(
             mine = [record for record in records if group_of(record) == group]
             row.append(f"{sum(record.verdict == 'right' for record in mine)}/{len(mine)}")
         rows.append(row)
-    return _table((f"right, by {what}", *systems), rows)
+    return markdown((f"right, by {what}", *systems), rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table: the first column is text, the others are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -98,6 +98,7 @@ async def planloom(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
             "PLANLOOM_FAST_MODEL": bench.models.fast,
             "PLANLOOM_FULL_MODEL": bench.models.full,
             "PLANLOOM_BACKEND": bench.models.backend,
+            "PLANLOOM_ARGUMENT_ROUTE": bench.models.argument_route,
         },
         keep_alive=False,
         log_file=bench.work / "planloom-serve.log",

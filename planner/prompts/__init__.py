@@ -92,11 +92,20 @@ def fenced(text: str) -> str:
 class Prompts:
     """Renders the messages of one run."""
 
-    def __init__(self, tools: Sequence[ToolSpec], result_characters: int) -> None:
+    def __init__(
+        self, tools: Sequence[ToolSpec], result_characters: int, fused: bool = False
+    ) -> None:
         self.system = system(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
         self.result_characters = result_characters
+        self.fused = fused
+        """Whether a tool is decided on together with its arguments."""
+
+    @property
+    def tool(self) -> str:
+        """What stands for a tool where a question shows the shape of its reply."""
+        return fill("tool_call" if self.fused else "tool_name")
 
     def conversation(
         self, state: RunState, question: str, *, results: bool = True
@@ -189,7 +198,7 @@ class Prompts:
         return fill("ask_words", prompt=_question(state))
 
     def select(self) -> str:
-        return fill("select")
+        return fill("select_call" if self.fused else "select")
 
     def select_for_step(self, step: Step, tools: Sequence[str]) -> str:
         return fill(
@@ -218,8 +227,8 @@ class Prompts:
     def plan(self, state: RunState) -> str:
         """The plan, after a try at the answer, or straight away when only the plan is wanted."""
         if state.iterations and state.iterations[-1].exchange:
-            return fill("ask_plan")
-        return fill("ask_full_plan", prompt=_question(state))
+            return fill("ask_plan", tool=self.tool)
+        return fill("ask_full_plan", prompt=_question(state), tool=self.tool)
 
     def decide(self, state: RunState, mode: Mode = "fast") -> str:
         limit = state.started.request.limits.iterations if state.started else 0
@@ -227,6 +236,7 @@ class Prompts:
             "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=state.step.objective if state.step else "",
             left=max(0, limit - len(state.iterations)),
+            tool=self.tool,
         )
 
     def conclude(self, state: RunState) -> str:
