@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner import protocol, schemas
+from planner import guards, protocol, schemas
 from planner.actions import mode
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply
@@ -103,9 +103,12 @@ class Asker:
 
     @property
     def choices(self) -> list[str]:
-        """The tools that the next call may be of: `see_more` only when a result was cut."""
+        """The tools that the next call may be of: `see_more` only when a result was cut, and none
+        whose last calls brought nothing new."""
         more = self.prompts.see_more(self.state)
-        return [*self.state.offered, more.name] if more else self.state.offered
+        names = [*self.state.offered, more.name] if more else self.state.offered
+        fruitless = guards.left_out(self.state)
+        return [name for name in names if name not in fruitless]
 
     async def plan(self) -> MakePlan:
         question = self.prompts.plan(self.state)
