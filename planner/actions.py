@@ -91,7 +91,7 @@ def actions(
 ) -> list[Action]:
     """The records of a run, one for each iteration or for each of some; results in them are cut to
     `longest` characters."""
-    fresh = new_lines(state.iterations)
+    fresh = guards.new_lines(state.iterations)
     chosen = state.iterations if of is None else of
     return [_action(state, each, fresh[each.number], longest) for each in chosen]
 
@@ -128,20 +128,7 @@ def mode(state: RunState) -> Mode:
     if not state.iterations:
         return "fast"
     given_up = bool(state.completed_steps) and not state.completed_steps[-1].success
-    return "deep" if given_up or not new_lines(state.iterations)[-1] else "fast"
-
-
-def new_lines(iterations: Sequence[Iteration]) -> list[int]:
-    """For each iteration, how many lines its result has that none before it had."""
-    seen: set[str] = set()
-    counts = []
-    for iteration in iterations:
-        lines: set[str] = set()
-        if iteration.outcome is Outcome.SUCCESS and not guards.empty(iteration.result):
-            lines = {line.strip() for line in readable(iteration.result).splitlines()} - {""}
-        counts.append(len(lines - seen))
-        seen |= lines
-    return counts
+    return "deep" if given_up or not guards.new_lines(state.iterations)[-1] else "fast"
 
 
 def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> Action:

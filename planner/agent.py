@@ -166,12 +166,17 @@ class _Run:
         return decision
 
     def stuck(self) -> bool:
-        """Whether more of the same will not help, so that a conclusion is due."""
-        if not guards.no_progress(self.state):
+        """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
+        one call of another tool is made."""
+        fruitless = guards.fruitless(self.state)
+        if len(fruitless) < guards.FRUITLESS_CALLS:
             return False
-        message = f"the last {guards.FRUITLESS_CALLS} calls brought nothing; concluding"
+        message = f"the last {len(fruitless)} calls brought nothing new"
+        another = len(fruitless) == guards.FRUITLESS_CALLS and bool(self.asker.choices)
+        without = ", ".join(guards.left_out(self.state))
+        message += f"; going on without {without}" if another else "; concluding"
         self.emit(GuardTripped(guard="no_progress", message=message))
-        return True
+        return not another
 
     def nothing_there(self) -> Conclude | None:
         """What needs no model: the look-up shows that what is asked about is not in the project."""

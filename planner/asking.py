@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner import protocol, schemas
+from planner import guards, protocol, schemas
 from planner.actions import mode
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply
@@ -117,14 +117,20 @@ class Asker:
         )
         return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
 
-    def choice(self) -> Schema:
-        """The tools that the next call may be of, with their arguments where both are decided at
-        once: `see_more` only when a result was cut."""
+    @property
+    def choices(self) -> list[ToolSpec]:
+        """The tools that the next call may be of: `see_more` only when a result was cut, and none
+        whose last calls brought nothing new."""
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
+        fruitless = guards.left_out(self.state)
+        return [tool for tool in tools if tool.name not in fruitless]
+
+    def choice(self) -> Schema:
+        """One of these tools, with its arguments where both are decided at once."""
         if self.models.argument_route == "fused":
-            return schemas.calls(tools)
-        return schemas.one_of([tool.name for tool in tools])
+            return schemas.calls(self.choices)
+        return schemas.one_of([tool.name for tool in self.choices])
 
     @property
     def call_tokens(self) -> int:

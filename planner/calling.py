@@ -1,6 +1,6 @@
 """The tool calls of a run: looked up, argued, checked, made, and returned as events."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from planner import context, guards, schemas
@@ -101,43 +101,76 @@ class Caller:
             arguments = schemas.coerced(written, tool.input_schema)
             problem = schemas.problem(arguments, tool.input_schema)
             if problem is None:
-                arguments, changes = guards.mended_paths(
-                    arguments, tool, guards.seen_paths(self.state)
-                )
-                for change in changes:
-                    self.emit(GuardTripped(guard="path", message=change))
+                self.tripped("coercion", guards.coercions(written, arguments))
+                arguments = self.mended(tool, arguments)
                 self.emit(ArgumentsWritten(tool=tool.name, arguments=arguments, model=writer))
                 return arguments
-            self.emit(GuardTripped(guard="arguments", message=f"{tool.name}: {problem}"))
+            self.tripped("arguments", [f"{tool.name}: {problem}"])
             written = None
         return problem or ""
+
+    def mended(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with what the guards know better."""
+        arguments, changes = guards.mended_patterns(arguments, tool)
+        self.tripped("pattern", changes)
+        arguments, changes = guards.mended_paths(arguments, tool, guards.seen_paths(self.state))
+        self.tripped("path", changes)
+        return arguments
 
     async def execute(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
         """Run an allowed call, unless it was made before; widen it when it comes back empty."""
         if earlier := guards.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}; its result"
             if not any(each is earlier for each in self.state.shown_iterations):
-                self.emit(GuardTripped(guard="repeated", message=f"{before} is shown again."))
+                self.tripped("repeated", [f"{before} is shown again."])
                 return self.returned(tool.name, arguments, Outcome.SUCCESS, earlier.result, 0.0)
             message = f"{before} stands there. Another call is needed, or the conclusion."
-            self.emit(GuardTripped(guard="repeated", message=message))
+            self.tripped("repeated", [message])
             return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
         if not tool.upstream:
             return self.show_more(**arguments)
         self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
-        result = await self.pool.call(tool, arguments)
+        result = await self.sent(tool, arguments)
         chosen = self.state.iterations[-1].by == "choice"  # a look-up widens by itself
-        if result.outcome is Outcome.SUCCESS and guards.empty(result.text) and chosen:
-            for wider in guards.wider(tool, arguments):
-                message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
-                self.emit(GuardTripped(guard="empty", message=message))
-                again = await self.pool.call(tool, wider)
-                if again.outcome is Outcome.SUCCESS and not guards.empty(again.text):
-                    text = f"Nothing for the arguments above. For {compact(wider)}:\n{again.text}"
-                    seconds = result.seconds + again.seconds
-                    result = ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
-                    break
+        if chosen and nothing_in(result):
+            result = await self.widened(tool, arguments, result)
         return self.returned(tool.name, arguments, result.outcome, result.text, result.seconds)
+
+    async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """One call of an upstream; an error marked as success comes back as the failure it is."""
+        result = await self.pool.call(tool, arguments)
+        if result.outcome is Outcome.SUCCESS and guards.fault(tool, arguments, result.text):
+            first = result.text.strip().partition("\n")[0][:200]
+            self.tripped("error_text", [f"{tool.name} said as a success: {first}"])
+            return result.model_copy(update={"outcome": Outcome.FAILURE})
+        return result
+
+    async def widened(
+        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
+    ) -> ToolResult:
+        """The result of the first broader try that finds something, from the record where it was
+        made before; else the empty result, with what else was tried."""
+        tried, seconds = [], result.seconds
+        for wider in guards.wider(tool, arguments):
+            message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
+            self.tripped("empty", [message])
+            if earlier := guards.repeated(self.state, tool, wider):
+                again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
+            else:
+                again = await self.sent(tool, wider)
+            seconds += again.seconds
+            if again.outcome is not Outcome.SUCCESS:
+                continue
+            if not nothing_in(again):
+                text = f"{guards.NOTHING}; for {compact(wider)}:\n{again.text}"
+                return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+            tried.append(f", nor for {compact(wider)}")
+        text = f"{guards.NOTHING}{''.join(tried)}." if tried else result.text
+        return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+
+    def tripped(self, guard: str, messages: Iterable[str]) -> None:
+        for message in messages:
+            self.emit(GuardTripped(guard=guard, message=message))
 
     def show_more(self, from_line: int, iteration: int) -> None:
         """The next lines of a result that was cut, from the record."""
@@ -150,7 +183,7 @@ class Caller:
         self.returned(context.SEE_MORE, arguments, outcome, shown or none, 0.0)
 
     def refuse(self, guard: str, name: str, message: str) -> None:
-        self.emit(GuardTripped(guard=guard, message=message))
+        self.tripped(guard, [message])
         self.returned(name, {}, Outcome.ERROR, message, 0.0)
 
     def returned(
@@ -168,6 +201,10 @@ def _arguments(tool: ToolSpec, value: str) -> dict[str, Any]:
     argument = str(tool.text_argument or tool.name_argument or tool.file_argument)
     required = tool.input_schema.get("required", [])
     return {argument: value} | {name: "." for name in required if name != argument}
+
+
+def nothing_in(result: ToolResult) -> bool:
+    return result.outcome is Outcome.SUCCESS and guards.empty(result.text)
 
 
 def read_only(tools: Sequence[ToolSpec]) -> list[ToolSpec]:

@@ -228,7 +228,10 @@ async def test_near_misses_are_put_right_without_another_try(pool: DictionaryPoo
         prompt=UNNAMED,
     )
     assert pool.calls == [("show", {"line": 5})]
-    assert ran.guards == []
+    assert [each.message for each in ran.state.guards] == [
+        "line: '5' was taken as 5",
+        "limit: '' was left out",
+    ]
 
 
 async def test_a_tool_without_parameters_needs_no_model(pool: DictionaryPool) -> None:

@@ -282,7 +282,7 @@ async def test_near_misses_of_a_fused_call_are_put_right(pool: DictionaryPool) -
         prompt="Greet me",
         route="fused",
     )
-    assert (pool.calls, ran.guards) == ([("show", {"line": 5})], [])
+    assert (pool.calls, ran.guards) == ([("show", {"line": 5})], ["coercion"])
 
 
 async def test_an_invented_tool_does_not_exist_in_the_fused_route_either(

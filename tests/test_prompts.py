@@ -257,7 +257,7 @@ ANSWER?\
             {
                 "role": "user",
                 "content": """\
-So the answer is not there yet. Step: Read the scheduler. Calls left: 8. Decide:
+So the answer is not there yet. Step: Read the scheduler. Calls left: 9. Decide:
 stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":its name}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
@@ -280,13 +280,13 @@ Do not answer yet. Make a plan for the request: How many workers does the schedu
 Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}.\
 """)
     assert prompts.decide(RunState.of(FIRST_STEP)) == snapshot("""\
-So the answer is not there yet. Step: Read the scheduler. Calls left: 8. Decide:
+So the answer is not there yet. Step: Read the scheduler. Calls left: 9. Decide:
 stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":{its name:{its arguments}}}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
 """)
     assert prompts.decide(RunState.of(FIRST_STEP), "deep") == snapshot("""\
-That did not bring it. Step: Read the scheduler. Calls left: 8. Say what was wrong, and decide:
+That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide:
 stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":{its name:{its arguments}}}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
@@ -433,7 +433,7 @@ Later steps: Compare them\
 
 def test_decide_deep() -> None:
     assert PROMPTS.decide(RunState.of(FIRST_STEP), "deep") == snapshot("""\
-That did not bring it. Step: Read the scheduler. Calls left: 8. Say what was wrong, and decide:
+That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide:
 stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":its name}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\

@@ -14,7 +14,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from planner import context, telling
+from planner import context, guards, telling
 from planner.actions import actions, attempts
 from planner.lookup import looked_up
 from planner.models import Message
@@ -232,12 +232,15 @@ class Prompts:
 
     def decide(self, state: RunState, mode: Mode = "fast") -> str:
         limit = state.started.request.limits.iterations if state.started else 0
-        return fill(
+        question = fill(
             "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=state.step.objective if state.step else "",
-            left=max(0, limit - len(state.iterations)),
+            left=max(0, limit - len(state.iterations) + len(state.lookups)),
             tool=self.tool,
         )
+        fruitless = guards.left_out(state)
+        other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
+        return _joined(question, other)
 
     def conclude(self, state: RunState) -> str:
         """The last iteration's own prompt: a conclusion is due."""
