@@ -13,6 +13,7 @@ A decision is asked for in fast or in deep mode (`planner.actions.mode`).
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 
+import re
 from collections.abc import Callable
 
 import anyio
@@ -36,7 +37,7 @@ from planner.events import (
 )
 from planner.findings import facts, misses
 from planner.formatting import Shaped, shaped
-from planner.grounding import unsupported, unsupported_data
+from planner.grounding import agree, unsupported, unsupported_data
 from planner.lookup import looked_up
 from planner.models import Models
 from planner.prompts import Prompts
@@ -90,6 +91,10 @@ class _Run:
         self.request = request
         self.pool = pool
         self.state = RunState()
+        self.unsure: str | None = None
+        """Why the answer is not certain, though the results hold what it says."""
+        self.read_once: str | None = None
+        """The answer of a first reading, should there be no time for a second."""
         self._record = record
         tools = list(pool.tools())
         self.ranking = Ranking(read_only(tools))
@@ -128,14 +133,18 @@ class _Run:
             reason = str(reached)
         except ModelError as error:
             return self.finish_without_model(str(error))
+        if conclusion is None and self.read_once and self.unsure:
+            conclusion = Conclude(final_answer=self.read_once)
         if conclusion is None:
             try:
-                with anyio.fail_after(kept_back):
+                with anyio.move_on_after(kept_back):
                     conclusion = await self.asker.conclude()
-            except TimeoutError:
-                return self.finish_without_model(reason or "the conclusion took too long")
+                    if conclusion.success and self.request.goal == "answer":
+                        await self.read_again(conclusion.final_answer)
             except ModelError as error:
                 return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
+        if conclusion is None:
+            return self.finish_without_model(reason or "the conclusion took too long")
         return await self.finish(conclusion, reason, ends)
 
     async def work(self) -> Conclude | None:
@@ -286,7 +295,7 @@ class _Run:
         elif self.request.goal != "plan":
             missing = unsupported(self.state, answer)
             missing += unsupported_data(self.state, answer, formatted.data)
-            doubt = self.doubt(answer)
+            doubt = self.doubt(answer) or self.unsure
         if missing or doubt:
             status = "partial"
             reason = reason or doubt or f"no result says {', '.join(missing)}"
@@ -343,10 +352,39 @@ class _Run:
                 break
             problem = self.doubt(said.final_answer)
             if problem is None:
+                await self.read_again(said.final_answer)
                 return Conclude(final_answer=said.final_answer)
             self.emit(GuardTripped(guard="grounding", message=problem))
         known = "\n".join(fact.text for fact in facts(looked_up(self.state)))
         return Conclude(final_answer=known) if known else None
+
+    async def read_again(self, answer: str) -> None:
+        """Where no fact that code sees bears an answer out, the results are read a second time.
+
+        A small model's wrong answers seldom come twice (docs/evaluation.md); the second reading
+        re-uses the prompt of the first.
+        """
+        if facts(looked_up(self.state)):
+            return
+        lookup = looked_up(self.state)
+        if lookup.reading.whether and lookup.unmentioned and re.match(r"\W*yes\b", answer, re.I):
+            self.unsure = f"no line mentions {' or '.join(lookup.unmentioned)}"
+            self.emit(GuardTripped(guard="unmentioned", message=self.unsure))
+            return
+        if lookup.reading.asks_for_file and lookup.vague:
+            self.unsure = "no file speaks of all that the request describes; this one is a guess"
+            self.emit(GuardTripped(guard="vague", message=self.unsure))
+            return
+        self.unsure, self.read_once = "there was no time to read the results again", answer
+        try:
+            second = await self.asker.again()
+        except ModelError as error:
+            self.unsure = f"the results could not be read again: {error}"
+            return
+        self.unsure = None
+        if not agree(answer, second, self.request.prompt):
+            self.unsure = f"a second reading of the results says otherwise: {second}"
+            self.emit(GuardTripped(guard="second_reading", message=self.unsure))
 
     def doubt(self, answer: str) -> str | None:
         """What speaks against an answer; None when every fact in it stands in a result."""

@@ -117,6 +117,17 @@ class Asker:
         )
         return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
 
+    async def again(self) -> str:
+        """The answer by a second reading of the results, which knows nothing of the first."""
+        reading = await self.ask(
+            "again",
+            self.models.full,
+            self.prompts.again(self.state),
+            schemas.second_reading(),
+            protocol.SECOND_READING,
+        )
+        return reading.final_answer
+
     @property
     def choices(self) -> list[ToolSpec]:
         """The tools that the next call may be of: `see_more` only when a result was cut, and none
@@ -219,7 +230,7 @@ class Asker:
         """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
         while True:
-            messages = self.prompts.conversation(self.state, question, results=role != "words")
+            messages = self.prompts.conversation(self.state, question, role)
             if estimate.of(messages) + max_tokens <= model.context_tokens:
                 try:
                     reply = await model.chat(messages, schema=schema, max_tokens=max_tokens)

@@ -9,7 +9,16 @@ from planner.protocol import Mode, RunRequest
 from planner.tools import Outcome, UpstreamStatus
 
 Role = Literal[
-    "words", "select", "arguments", "answer", "repair", "plan", "decide", "conclude", "format"
+    "words",
+    "select",
+    "arguments",
+    "answer",
+    "again",
+    "repair",
+    "plan",
+    "decide",
+    "conclude",
+    "format",
 ]
 """What a model was asked for."""
 

@@ -160,6 +160,30 @@ def _said(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
             yield str(value)
 
 
+def agree(first: str, second: str, request: str) -> bool:
+    """Whether two answers say the same: what one of them claims beyond the request, the other says
+    too. One may say more."""
+    readings = [(first, second), (second, first)]
+    told = [(_beyond(one, request), _plain(other)) for one, other in readings]
+    if any(claimed for claimed, _ in told):
+        return any(
+            claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told
+        )
+    words = [set(re.findall(r"\w+", text.lower())) for text in (first, second)]
+    return words[0] <= words[1] or words[1] <= words[0]
+
+
+def _beyond(answer: str, request: str) -> list[str]:
+    """What an answer claims that the request does not, paths by their file's name."""
+    plain = [claim.rsplit("/", 1)[-1] for claim in claims(_plain(answer))]
+    return [claim for claim in plain if not holds(request, claim)]
+
+
+def _plain(text: str) -> str:
+    """Numbers without separators: `11,340` and `11_340` are 11340."""
+    return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text)
+
+
 def holds(text: str, claim: str) -> bool:
     """Whether the claim stands in the text as a whole word."""
     return re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text) is not None

@@ -282,6 +282,15 @@ class Lines:
         found = (self.by_place.get((line.path, number)) for number in numbers)
         return [each for each in found if each]
 
+    def purpose(self, path: str) -> str:
+        """What a file says of itself: the first line of its docstring, or of its first comment."""
+        for line in self.of(path)[:3]:
+            inside = line.number == 2 and (path, 1) in self.by_place
+            says = inside or line.text.startswith(('"', "'", "#", "/"))
+            if says and (text := line.text.strip(" \"'#/*")):
+                return text
+        return ""
+
     def of(self, path: str) -> list[Line]:
         """The known lines of a file, in order."""
         found = [line for line in self.by_place.values() if line.path == path]

@@ -32,6 +32,7 @@ PROSE = (".md", ".rst", ".txt")
 WELL_SPOKEN = 0.6
 """Of the request's words; a passage with so many of them is probably what is asked for."""
 
+_OUTLINE = r'^(?:class|def|async def|export|func|function|fn|pub) |^(?:"""|#+ )'
 _CALLED = re.compile(r"\b([A-Za-z_]\w{3,})\(")
 _IDENTIFIER = re.compile(r"\b(?:[a-z]+_\w+|[A-Z][a-z]+[A-Z]\w+)\b")
 _PATH = re.compile(r"[\w.@+-]*(?:/[\w.@+-]+)*\.?[\w-]+")
@@ -45,7 +46,7 @@ class Search(NamedTuple):
     """A regular expression in all files, the name of a file to find, or a file to read whole."""
     wanted: str = ""
     """What for, in words."""
-    purpose: Literal["names", "words", "world", "hop", ""] = ""
+    purpose: Literal["names", "words", "world", "outline", "hop", ""] = ""
 
 
 @dataclass
@@ -98,6 +99,8 @@ class Lookup:
         if self.suggested:
             wanted = ", ".join(self.suggested)
             yield Search(f"(?i){_either(self.suggested)}", wanted=wanted, purpose="words")
+        if reading.asks_for_file:
+            yield Search(_OUTLINE, wanted="what each file is for", purpose="outline")
         for name in reading.files:
             if not self._paths_of(name):
                 yield Search(name.rsplit("/", 1)[-1], "name", wanted=name)
@@ -244,7 +247,7 @@ class Lookup:
             return [name for name in certain if not _in_any(_loose(name), self._texts())]
         texts = self._texts()
         keywords = self.reading.keywords.items()
-        return [word for stem, word in keywords if not _in_any(re.escape(stem), texts)]
+        return [word for stem, word in keywords if not any(speaks(text, stem) for text in texts)]
 
     def _texts(self) -> list[str]:
         return [f"{line.path} {line.text}" for line in self.all]

@@ -121,6 +121,13 @@ class Formatted(Wire):
         return data
 
 
+class SecondReading(Wire):
+    """The answer once more, from the line that says it."""
+
+    a_line: str
+    final_answer: str
+
+
 class NextStep(Wire):
     """What to do next: an objective, the tool for it, and what the tool shall find."""
 
@@ -185,6 +192,7 @@ IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="dec
 
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 WORDS: TypeAdapter[Words] = TypeAdapter(Words)
+SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)

@@ -144,6 +144,11 @@ _COMPOUND = re.compile(
     r"|\?.+\?|\bexplain\b|\bwhy\b|\bdescribe\b|\bsummar",
     re.IGNORECASE | re.DOTALL,
 )
+_FILE_OF = re.compile(
+    r"\b(?:which|what|the|name of the)\s+(?:\w+\s+){0,2}(?:files?|modules?|scripts?)\b"
+    r"|^\W*where\b|\bwhere(?:abouts)? (?:in|is|are|do|does)\b",
+    re.IGNORECASE,
+)
 _DEFAULT = re.compile(
     r"\bdefaults?\b|\bwithout\b|\bomit\w*|\b(?:leav\w+|left) (?:\w+ )?(?:out|off|away)\b|\bunless\b"
     r"|\bexplicit\w*\b|\b(?:with|gets?) (?:just|only|nothing)\b"
@@ -255,6 +260,11 @@ class Reading:
             if (match := re.search(rf"\b(?:{words})\b", asked[1], re.IGNORECASE))
         }
         return min(found, key=lambda kind: found[kind], default=None)
+
+    @cached_property
+    def asks_for_file(self) -> bool:
+        """Whether it asks which file something is in that it only describes."""
+        return not self.names and not self.files and _FILE_OF.search(self._text) is not None
 
     @cached_property
     def compound(self) -> bool:

@@ -96,6 +96,10 @@ def answer() -> Schema:
     return record(final_answer=text(800), found_in=one_of(["results", "nowhere"]))
 
 
+def second_reading() -> Schema:
+    return record(a_line=text(300), final_answer=text(400))
+
+
 def conclude() -> Schema:
     return record(
         assessment=text(240),

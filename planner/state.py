@@ -162,7 +162,7 @@ class RunState:
                 self.started = event
             case ModelCalled():
                 self.ledger.append(event)
-                if event.role not in ("words", "select", "arguments") and self.iterations:
+                if event.role not in ("words", "select", "arguments", "again") and self.iterations:
                     self.iterations[-1].exchange.append((event.question, event.reply))
             case ToolSelected(tool=str(tool)):
                 self.iterations.append(

@@ -2,11 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
+from planner import ranking
 from planner.findings import facts, findings
 from planner.lines import BODY_LINES, Line, in_tests
-from planner.lookup import Lookup, speaks
+from planner.lookup import PROSE, Lookup, speaks
 
 LEAST_SHARE = 0.3
 """Of the best line's score; what tells less is left out."""
@@ -20,6 +22,9 @@ SHARE_OF_SUGGESTED = 0.5
 """Of what a model's word for a thing counts, against the request's own."""
 OPTION_LINES = 6
 """Lines in which an option of a command is declared."""
+SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json", ".env")
+MOST_CANDIDATES = 10
+"""Files to choose from, where the request describes one."""
 WHOLE_FILE_LINES = 60
 """A file that the request names is shown whole up to so many."""
 
@@ -32,6 +37,8 @@ def shown(lookup: Lookup, longest: int) -> str:
     said = [finding.text for finding in findings(lookup)]
     if facts(lookup):
         return "\n".join(said)[:longest]
+    if lookup.reading.asks_for_file:
+        return _files(lookup, longest)
     scores = _scores(lookup)
     share = LEAST_SHARE if lookup.names else LEAST_SHARE_OF_WORDS
     least = share * max(scores.values(), default=0.0)
@@ -52,6 +59,57 @@ def shown(lookup: Lookup, longest: int) -> str:
     if len(kept) < len(scores):
         rows.append(f"({len(scores) - len(kept)} more lines; ask more narrowly to see them)")
     return "\n".join(rows)
+
+
+def _files(lookup: Lookup, longest: int) -> str:
+    """The files that speak most of what the request describes: what each is for, what it defines,
+    and its most telling line."""
+    wanted = set(ranking.words(" ".join(lookup.reading.keywords.values())))
+    suggested = set(ranking.words(" ".join(lookup.suggested))) - wanted
+    paths = _candidates(lookup)
+    index = ranking.BM25([Counter(_spoken(lookup, path)) for path in paths])
+    scores = {
+        path: mine + SHARE_OF_SUGGESTED * other
+        for path, mine, other in zip(
+            paths, index.scores(wanted), index.scores(suggested), strict=True
+        )
+    }
+    rows: list[str] = []
+    for path in sorted(paths, key=lambda path: -scores[path])[:MOST_CANDIDATES]:
+        row = _file(lookup, path, wanted | suggested)
+        if scores[path] <= 0 or sum(map(len, rows)) + len(row) > longest:
+            break
+        rows.append(row)
+    return "\n".join(rows)
+
+
+def _candidates(lookup: Lookup) -> list[str]:
+    """The files that may be meant: tests only if they are asked for, settings and code as well."""
+    paths = sorted({line.path for line in lookup.all})
+    words = {word.lower() for word in lookup.reading.words}
+    tests = {line.path for line in lookup.all if in_tests(line)}
+    if of_kind := [path for path in paths if (path in tests) is bool({"test", "tests"} & words)]:
+        paths = of_kind
+    if any(word.startswith("config") or word == "settings" for word in words):
+        return [path for path in paths if path.endswith(SETTINGS)] or paths
+    return [path for path in paths if not path.endswith(PROSE)] or paths
+
+
+def _spoken(lookup: Lookup, path: str) -> Iterable[str]:
+    yield from ranking.words(path)
+    for line in lookup.lines.of(path):
+        if not line.imports:
+            yield from ranking.words(line.text)
+
+
+def _file(lookup: Lookup, path: str, words: set[str]) -> str:
+    lines = [line for line in lookup.lines.of(path) if not line.imports]
+    defined = [str(line.defines) for line in lines if line.is_class or line.is_function]
+    best = max(lines, key=lambda line: len(words & set(ranking.words(line.text))))
+    row = f"{path}: {lookup.lines.purpose(path)[:120]}"
+    if defined:
+        row += f" Defines {', '.join(dict.fromkeys(defined))[:120]}."
+    return f"{row} Line {best.number}: {best.text.strip()[:100]}"
 
 
 def _scores(lookup: Lookup) -> dict[Line, float]:

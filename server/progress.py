@@ -37,6 +37,7 @@ LONGEST = 200
 
 DOING = {
     "words": "said what to search for",
+    "again": "read the results again",
     "select": "chose a tool",
     "arguments": "wrote the arguments",
     "answer": "tried the answer",

@@ -65,12 +65,20 @@ class Script:
     asked: list[Asked] = field(default_factory=list)
     reply_fields: Mapping[str, Any] = field(default_factory=dict)
     cancelled: int = 0
+    second_readings: list[Asked] = field(default_factory=list)
+    """Of answers; they agree with the first unless the script has one of its own."""
+    last_answer: str = ""
 
     async def reply(self, model: str, messages: Sequence[Message], schema: Any) -> Reply:
         asked = Asked(model, list(messages), schema)
-        self.asked.append(asked)
-        assert self.turns, f"{model} was asked once more: {asked.last}"
-        said = self.turns.pop(0)
+        again = "a_line" in (schema or {}).get("properties", {})
+        own = self.turns and not isinstance(self.turns[0], Fast) and _is_second(self.turns[0])
+        (self.second_readings if again else self.asked).append(asked)
+        if again and not own:
+            said: Said = {"a_line": "", "final_answer": self.last_answer}
+        else:
+            assert self.turns, f"{model} was asked once more: {asked.last}"
+            said = self.turns.pop(0)
         assert model == ("fast" if isinstance(said, Fast) else "full"), asked.last
         if isinstance(said, Fast):
             said = said.content
@@ -86,8 +94,15 @@ class Script:
         else:
             Draft202012Validator(schema).validate(said)
             text = json.dumps(said)
+            if isinstance(said, dict):
+                self.last_answer = said.get("final_answer", self.last_answer)
         counts = {"prompt_tokens": len(asked.text) // 4, "generated_tokens": len(text) // 4}
         return Reply(text=text, **(counts | dict(self.reply_fields)))
+
+
+def _is_second(said: Said) -> bool:
+    """Whether it is what a second reading says, or how it fails."""
+    return (isinstance(said, dict) and "a_line" in said) or isinstance(said, Hangs | Unconstrained)
 
 
 @dataclass
@@ -208,8 +223,8 @@ class Ran:
 
     @property
     def roles(self) -> list[tuple[Role, str]]:
-        """Who was asked for what."""
-        return [(call.role, call.model) for call in self.state.ledger]
+        """Who was asked for what, second readings aside."""
+        return [(call.role, call.model) for call in self.state.ledger if call.role != "again"]
 
     @property
     def guards(self) -> list[str]:

@@ -190,6 +190,10 @@ class _Expectation:
         )
 
 
+def _is_second(reply: Reply) -> bool:
+    return isinstance(reply, dict) and "a_line" in reply
+
+
 class ScriptedOllama:
     """The server; `with` or `async with` starts and ends it.
 
@@ -217,12 +221,13 @@ class ScriptedOllama:
         self.models = tuple(models)
         self.version = version
         self.requests: list[Request] = []
-        """Every chat request so far, in the order of arrival."""
+        """Every chat request so far, in the order of arrival, second readings aside."""
         self._handler = handler
         self._tells_cached = tells_cached
         self._lock = threading.Condition()
         self._expected: list[_Expectation] = []
         self._problems: list[str] = []
+        self._last_answer = ""
         self._options: dict[str, dict[str, Any]] = {}
         self._slots: dict[str, list[str]] = {}
         self._released = threading.Event()
@@ -250,8 +255,9 @@ class ScriptedOllama:
     ) -> None:
         """Answer one request with `reply`.
 
-        A request takes the first expectation, in the order given, whose `model` is its model, whose
-        `contains` are all somewhere in its messages, and for which `when` is true.
+        A second reading of an answer (`a_line`) agrees with the first unless the script has one of
+        its own. Any other request takes the first expectation, in the order given, whose `model` is
+        its model, whose `contains` are all somewhere in its messages, and for which `when` is true.
         """
         assert not isinstance(contains, str), "contains is a list of strings"
         with self._lock:
@@ -315,10 +321,16 @@ class ScriptedOllama:
             self._problems.append(f"{what}\nThe request was {request}")
 
     def _take(self, request: Request) -> Reply:
+        again = "a_line" in request.properties
         with self._lock:
+            if again and not any(_is_second(each.reply) for each in self._expected):
+                return {"a_line": "", "final_answer": self._last_answer}  # it agrees
             for i, expectation in enumerate(self._expected):
                 if expectation.matches(request):
-                    return self._expected.pop(i).reply
+                    reply = self._expected.pop(i).reply
+                    if isinstance(reply, dict) and "final_answer" in reply:
+                        self._last_answer = str(reply["final_answer"])
+                    return reply
             waiting = "\n".join(map(str, self._expected)) or "nothing"
         if self._handler is not None:
             return self._handler(request)
@@ -328,7 +340,8 @@ class ScriptedOllama:
     def _answer(self, request: Request) -> Reply:
         """The reply to a request, once both are checked."""
         with self._lock:
-            self.requests.append(request)
+            if "a_line" not in request.properties:
+                self.requests.append(request)
             self._lock.notify_all()
         if request.model not in self.models:
             return HttpError(404, f"model '{request.model}' not found")

@@ -32,6 +32,7 @@ from serving import (
     move_on,
     nowhere,
     plan,
+    second,
     stay,
     text,
     words,
@@ -293,6 +294,76 @@ async def test_a_line_of_another_file_is_not_the_answer(pool: DictionaryPool) ->
     ran = await planned(found(wrong), found(ANSWER), pool=pool, prompt=QUESTION)
     assert ran.guards == ["grounding"]
     assert ran.state.answer == ANSWER
+
+
+async def test_an_answer_is_read_a_second_time_on_the_same_prompt(pool: DictionaryPool) -> None:
+    ran = await planned(found(ANSWER), second("jobs/secret.py"), pool=pool, prompt=QUESTION)
+    (first,), (again,) = ran.script.asked, ran.script.second_readings
+    assert first.messages[:-1] == again.messages[:-1]
+    results, _, _ = first.last.rpartition("</result>")
+    assert again.last.startswith(results)
+    assert (ran.state.status, ran.guards) == ("answered", [])
+
+
+async def test_two_readings_that_differ_leave_the_answer_partial(pool: DictionaryPool) -> None:
+    other = "It is in notes/guide.md."
+    ran = await planned(found(ANSWER), second(other), pool=pool, prompt=QUESTION)
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
+    assert ran.state.reason == f"a second reading of the results says otherwise: {other}"
+    assert ran.guards == ["second_reading"]
+
+
+async def test_a_fact_that_code_sees_needs_no_second_reading(pool: DictionaryPool) -> None:
+    ran = await planned(found(ANSWER), pool=pool, prompt=f"In which file is {CLASS} defined?")
+    assert (ran.script.second_readings, ran.state.status) == ([], "answered")
+
+
+async def test_an_answer_beside_the_facts_is_repaired_and_then_replaced_by_them(
+    pool: DictionaryPool,
+) -> None:
+    wrong = found("It is in jobs/ somewhere.")
+    ran = await planned(wrong, wrong, pool=pool, prompt=f"In which file is {CLASS} defined?")
+    assert ran.roles == [("answer", "full"), ("repair", "full")]
+    fact = f"{CLASS} is defined in jobs/secret.py on line 6: class {CLASS}:"
+    assert fact in ran.asked[1].last
+    assert (ran.state.status, ran.state.answer) == ("answered", fact)
+
+
+async def test_a_second_reading_that_fails_leaves_the_answer_partial(pool: DictionaryPool) -> None:
+    ran = await planned(
+        found(ANSWER), Unconstrained("?"), Unconstrained("?"), pool=pool, prompt=QUESTION
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
+    assert "could not be read again" in (ran.state.reason or "")
+
+
+async def test_an_answer_stays_when_there_is_no_time_for_a_second_reading(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(
+        found(ANSWER), Hangs(), pool=pool, prompt=QUESTION, limits=Limits(seconds=2)
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
+
+
+async def test_yes_to_what_no_line_mentions_is_not_certain(pool: DictionaryPool) -> None:
+    ran = await planned(
+        found("Yes, a model can guess them."),
+        pool=pool,
+        prompt="Does any model guess names of bulldozers?",
+    )
+    assert ran.state.status == "partial"
+    assert ran.guards == ["unmentioned"]
+    assert "bulldozers" in (ran.state.reason or "")
+
+
+async def test_what_is_nowhere_needs_no_model(pool: DictionaryPool) -> None:
+    ran = await planned(pool=pool, prompt="Is there a function called parse_csv_header?")
+    assert (ran.state.status, ran.guards) == ("answered", ["absent"])
+    assert "no line of the project mentions parse_csv_header" in ran.state.answer
+    ran = await planned(pool=pool, prompt=f"Who reviewed {CLASS} last month?")
+    assert (ran.state.status, ran.guards) == ("not_found", ["beyond"])
+    assert "nothing in the project mentions reviewed, month" in ran.state.answer
 
 
 async def test_an_answer_that_cannot_be_repaired_leads_to_a_plan(pool: DictionaryPool) -> None:

@@ -78,7 +78,7 @@ async def test_the_answer_comes_as_data_besides_the_text(
     report, markdown = await asked(place, PLACE)
     assert (report["status"], report["answer"], report["data"]) == ("answered", ANSWER, FOUND)
     assert report["unsupported"] == []
-    assert [call["role"] for call in report["usage"]["calls"]] == ["answer", "format"]
+    assert [call["role"] for call in report["usage"]["calls"]] == ["answer", "again", "format"]
     assert normalised(markdown) == snapshot("""\
 `VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.
 

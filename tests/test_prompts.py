@@ -170,7 +170,7 @@ Reply with its arguments as one line of JSON, with names from the request and th
 
 def test_words() -> None:
     state = RunState.of(LOOKED_UP)
-    asked = PROMPTS.conversation(state, PROMPTS.words(state), results=False)
+    asked = PROMPTS.conversation(state, PROMPTS.words(state), "words")
     assert asked[:2] == PROMPTS.conversation(state, "QUESTION?")[:2]
     assert asked[2:] == snapshot(
         [

@@ -16,6 +16,7 @@ from typing import Any
 
 from planner import context, guards, telling
 from planner.actions import actions, attempts
+from planner.events import Role
 from planner.lookup import looked_up
 from planner.models import Message
 from planner.protocol import Mode
@@ -107,12 +108,11 @@ class Prompts:
         """What stands for a tool where a question shows the shape of its reply."""
         return fill("tool_call" if self.fused else "tool_name")
 
-    def conversation(
-        self, state: RunState, question: str, *, results: bool = True
-    ) -> list[Message]:
+    def conversation(self, state: RunState, question: str, role: Role = "answer") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
-        about that yet. Without `results`: the request alone, which later prompts begin with too."""
-        if not results:
+        about that yet. `words` are asked for before all results, and a result is read `again` as if
+        nothing had been said of it."""
+        if role == "words":
             return [self.system, user(self._request(state)), user(question)]
         steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
@@ -140,7 +140,8 @@ class Prompts:
             if pending:
                 messages.append(user(pending))
             pending = self._result(state, iteration)
-            for asked, reply in iteration.exchange:
+            unread = role == "again" and iteration is state.shown_iterations[-1]
+            for asked, reply in [] if unread else iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending = ""
         return [*messages, *step_tools, user(_joined(pending, question))]
@@ -220,6 +221,10 @@ class Prompts:
 
     def answer(self, state: RunState) -> str:
         return fill("ask_answer", prompt=_question(state))
+
+    def again(self, state: RunState) -> str:
+        """A second reading of the same results, asked as if it were the first."""
+        return fill("ask_again", prompt=_question(state))
 
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))

@@ -1,0 +1,26 @@
+"""Whether two readings of the same results say the same."""
+
+import pytest
+
+from planner.grounding import agree
+
+
+@pytest.mark.parametrize(
+    ("first", "second_", "same"),
+    [
+        ("It is 11340 grams.", "11,340", True),
+        ("The string is 'px-71'", "px-71", True),
+        ("It is MAJOIST_MARGIN, 6010.", "MAJOIST_MARGIN = 6010", True),
+        ("src/depot/gate.py", "In depot/gate.py at line 4", True),
+        ("1607 seconds", "7662", False),
+        ("It is 0.085.", "It is 0.5.", False),
+        ("depot/gate.py", "README.md", False),
+        ("Yes", "yes, it does", True),
+        ("Blue", "Red", False),
+    ],
+)
+def test_two_answers_agree_if_one_claims_what_the_other_says(
+    first: str, second_: str, same: bool
+) -> None:
+    assert agree(first, second_, "What is it?") is same
+    assert agree(second_, first, "What is it?") is same
