@@ -355,8 +355,14 @@ class _Run:
                 await self.read_again(said.final_answer)
                 return Conclude(final_answer=said.final_answer)
             self.emit(GuardTripped(guard="grounding", message=problem))
-        known = "\n".join(fact.text for fact in facts(looked_up(self.state)))
-        return Conclude(final_answer=known) if known else None
+        lookup = looked_up(self.state)
+        if known := "\n".join(fact.text for fact in facts(lookup)):
+            return Conclude(final_answer=known)
+        if lookup.reading.whether and lookup.unmentioned:
+            missing = " or ".join(lookup.unmentioned)
+            answer = f"None was found: no line of the project mentions {missing}."
+            return Conclude(final_answer=answer, success=False)
+        return None
 
     async def read_again(self, answer: str) -> None:
         """Where no fact that code sees bears an answer out, the results are read a second time.
@@ -364,9 +370,9 @@ class _Run:
         A small model's wrong answers seldom come twice (docs/evaluation.md); the second reading
         re-uses the prompt of the first.
         """
-        if facts(looked_up(self.state)):
-            return
         lookup = looked_up(self.state)
+        if facts(lookup):
+            return
         if lookup.reading.whether and lookup.unmentioned and re.match(r"\W*yes\b", answer, re.I):
             self.unsure = f"no line mentions {' or '.join(lookup.unmentioned)}"
             self.emit(GuardTripped(guard="unmentioned", message=self.unsure))

@@ -5,7 +5,7 @@ language a little, and lines with gaps between them.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -98,9 +98,6 @@ class Lines:
 
     def __bool__(self) -> bool:
         return bool(self.by_place)
-
-    def __iter__(self) -> Iterator[Line]:
-        return iter(self.by_place.values())
 
     def add(self, result: str) -> list[Line]:
         """Take in a search's result, of rows `path:number:text`; returns its lines."""

@@ -208,7 +208,7 @@ class Reading:
     def keywords(self) -> dict[str, str]:
         """Its telling plain words by their stems, in their order."""
         found: dict[str, str] = {}
-        for word in re.findall(r"[A-Za-z]{4,}", self._text):
+        for word in re.findall(r"[A-Za-z]{4,}|\b[A-Z][A-Z0-9]{2,}\b", self._text):
             stem = re.sub(r"(?:ing|ers?|ed|es|s)$", "", word.lower())
             if word.lower() not in PLAIN_WORDS and len(stem) > 2:
                 found.setdefault(stem, word)
@@ -275,11 +275,6 @@ class Reading:
     def asks_for_default(self) -> bool:
         """Whether it asks for what holds if nobody says otherwise."""
         return _DEFAULT.search(self._text) is not None
-
-    @cached_property
-    def asks_for_number(self) -> bool:
-        """Whether it asks how many there are."""
-        return _HOW_MANY.search(self._text) is not None
 
     @cached_property
     def words(self) -> frozenset[str]:

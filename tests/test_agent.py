@@ -357,6 +357,13 @@ async def test_yes_to_what_no_line_mentions_is_not_certain(pool: DictionaryPool)
     assert "bulldozers" in (ran.state.reason or "")
 
 
+async def test_what_is_not_mentioned_and_not_found_is_not_planned_for(pool: DictionaryPool) -> None:
+    prompt = "Does any model guess names of bulldozers?"
+    ran = await planned(nowhere(), pool=pool, prompt=prompt)
+    assert (ran.state.status, ran.roles) == ("not_found", [("answer", "full")])
+    assert ran.state.answer == "None was found: no line of the project mentions bulldozers."
+
+
 async def test_what_is_nowhere_needs_no_model(pool: DictionaryPool) -> None:
     ran = await planned(pool=pool, prompt="Is there a function called parse_csv_header?")
     assert (ran.state.status, ran.guards) == ("answered", ["absent"])

@@ -230,6 +230,7 @@ def test_a_request_for_more_than_one_fact_is_answered_from_the_lines() -> None:
         ("Does this project talk to Prometheus?", ["Prometheus"]),
         ("Where is shred_crate defined?", ["shred_crate"]),
         ("Are there any bulldozers?", ["bulldozers"]),
+        ("Is there any code here that makes PDF files?", ["PDF"]),
     ],
 )
 def test_what_no_line_mentions_is_absent(request_: str, unmentioned: list[str]) -> None:
