@@ -38,7 +38,7 @@ from planner.events import (
 from planner.findings import facts, misses
 from planner.formatting import Shaped, shaped
 from planner.grounding import agree, unsupported, unsupported_data
-from planner.lookup import looked_up
+from planner.lookup import Lookup, looked_up
 from planner.models import Models
 from planner.prompts import Prompts
 from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
@@ -151,7 +151,7 @@ class _Run:
         """The protocol. None means that a conclusion is still due."""
         if not await self.gather():
             return None
-        if self.request.goal == "answer" and (conclusion := self.nothing_there()):
+        if conclusion := self.nothing_there():
             return conclusion
         if self.request.goal == "step":
             return None
@@ -190,25 +190,33 @@ class _Run:
     def nothing_there(self) -> Conclude | None:
         """What needs no model: the look-up shows that what is asked about is not in the project."""
         lookup = looked_up(self.state)
+        if not self.settles(lookup):
+            return None
         if lookup.beyond:
-            words = ", ".join(lookup.reading.world)
-            message = f"nothing in the project mentions {words}"
+            message = f"nothing in the project mentions {', '.join(lookup.reading.world)}"
             self.emit(GuardTripped(guard="beyond", message=message))
             return Conclude(final_answer=f"Could not be found out: {message}.", success=False)
-        if lookup.absent:
-            message = f"no line of the project mentions {' or '.join(lookup.unmentioned)}"
-            self.emit(GuardTripped(guard="absent", message=message))
-            return Conclude(final_answer=f"No, there is none: {message}.")
-        return None
+        message = f"no line of the project mentions {' or '.join(lookup.unmentioned)}"
+        self.emit(GuardTripped(guard="absent", message=message))
+        none = "No, there is none" if lookup.reading.whether else "It is nowhere"
+        return Conclude(final_answer=f"{none}: {message}.")
+
+    def settles(self, lookup: Lookup) -> bool:
+        """Whether it is the answer that the project does not mention something: not for a request
+        that may be about something else, which other upstreams know."""
+        if self.request.goal != "answer" or not (lookup.absent or lookup.beyond):
+            return False
+        upstreams = {tool.upstream for tool in self.ranking.tools}
+        return len(upstreams) == 1 or lookup.reading.about_project
 
     async def gather(self) -> bool:
         """The first facts; False when there are none and the model needs none."""
         if self.request.tool is None:
             lookup = await self.caller.look_up()
-            if lookup.vague and not (lookup.absent or lookup.beyond):
+            if lookup.vague and not self.settles(lookup):
                 await self.asker.words()
                 lookup = await self.caller.look_up()
-            if lookup.lines or (self.request.goal == "answer" and (lookup.absent or lookup.beyond)):
+            if lookup.lines or self.settles(lookup):
                 return True
         given = self.request.tool
         tool = ToolChoice(given) if given else await self.asker.select_tool()
@@ -329,7 +337,7 @@ class _Run:
         found += [
             f"- {each.tool} returned: {self.prompts.shown_result(self.state, each)[:600]}"
             for each in self.state.open_iterations
-            if each.outcome is Outcome.SUCCESS
+            if each.outcome is Outcome.SUCCESS and each not in self.state.lookups[:-1]
         ]
         answer = f"Could not find out: {reason.rstrip('.')}."
         if found:

@@ -149,6 +149,11 @@ _FILE_OF = re.compile(
     r"|^\W*where\b|\bwhere(?:abouts)? (?:in|is|are|do|does)\b",
     re.IGNORECASE,
 )
+_PROJECT = re.compile(
+    r"\b(?:this|the|our|my) (?:\w+ )?"
+    r"(?:project|code(?: ?base)?|repo(?:sitory)?|package|library|app)\b|\bhere\b|\bdo we\b",
+    re.IGNORECASE,
+)
 _DEFAULT = re.compile(
     r"\bdefaults?\b|\bwithout\b|\bomit\w*|\b(?:leav\w+|left) (?:\w+ )?(?:out|off|away)\b|\bunless\b"
     r"|\bexplicit\w*\b|\b(?:with|gets?) (?:just|only|nothing)\b"
@@ -265,6 +270,11 @@ class Reading:
     def asks_for_file(self) -> bool:
         """Whether it asks which file something is in that it only describes."""
         return not self.names and not self.files and _FILE_OF.search(self._text) is not None
+
+    @cached_property
+    def about_project(self) -> bool:
+        """Whether it says that it is about the project."""
+        return _PROJECT.search(self._text) is not None
 
     @cached_property
     def compound(self) -> bool:

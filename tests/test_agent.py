@@ -8,6 +8,7 @@ import pytest
 from in_memory import (
     LIST,
     READ,
+    SEARCH,
     WRITE,
     DictionaryPool,
     Fast,
@@ -368,9 +369,27 @@ async def test_what_is_nowhere_needs_no_model(pool: DictionaryPool) -> None:
     ran = await planned(pool=pool, prompt="Is there a function called parse_csv_header?")
     assert (ran.state.status, ran.guards) == ("answered", ["absent"])
     assert "no line of the project mentions parse_csv_header" in ran.state.answer
+    ran = await planned(pool=pool, prompt="Where is parse_csv_header defined?")
+    assert ran.state.answer.startswith("It is nowhere: no line of the project mentions")
     ran = await planned(pool=pool, prompt=f"Who reviewed {CLASS} last month?")
     assert (ran.state.status, ran.guards) == ("not_found", ["beyond"])
     assert "nothing in the project mentions reviewed, month" in ran.state.answer
+
+
+async def test_what_the_project_does_not_mention_may_be_known_to_another_upstream(
+    pool: DictionaryPool,
+) -> None:
+    pool.specs = [SEARCH, spec("query_docs", "topic", upstream="docs")]
+    pool.results = {"query_docs": ["FlaskApp supports websockets through an extension."]}
+    asked: list[Said] = [
+        Fast({"tool": "query_docs"}),
+        {"topic": "websockets"},
+        found("Yes, through an extension."),
+    ]
+    ran = await planned(*asked, pool=pool, prompt="Does FlaskApp support websockets?")
+    assert [name for name, _ in pool.calls][-1] == "query_docs"
+    ran = await planned(pool=pool, prompt="Does this project use FlaskApp?")
+    assert ran.guards == ["absent"]
 
 
 async def test_an_answer_that_cannot_be_repaired_leads_to_a_plan(pool: DictionaryPool) -> None:
