@@ -213,7 +213,7 @@ class _Run:
         """The first facts; False when there are none and the model needs none."""
         if self.request.tool is None:
             lookup = await self.caller.look_up()
-            if lookup.vague and not self.settles(lookup):
+            if lookup.vague and self.request.goal != "step" and not self.settles(lookup):
                 await self.asker.words()
                 lookup = await self.caller.look_up()
             if lookup.lines or self.settles(lookup):

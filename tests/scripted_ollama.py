@@ -190,6 +190,19 @@ class _Expectation:
         )
 
 
+def _final_answer(reply: Reply) -> str | None:
+    """The answer in a reply that has one."""
+    content: object = reply
+    if isinstance(reply, Answer):
+        content = reply.content
+    if isinstance(reply, Hang):
+        content = reply.after + reply.then
+    if isinstance(content, str):
+        with contextlib.suppress(ValueError):
+            content = json.loads(content)
+    return content.get("final_answer") if isinstance(content, dict) else None
+
+
 def _is_second(reply: Reply) -> bool:
     return isinstance(reply, dict) and "a_line" in reply
 
@@ -328,8 +341,7 @@ class ScriptedOllama:
             for i, expectation in enumerate(self._expected):
                 if expectation.matches(request):
                     reply = self._expected.pop(i).reply
-                    if isinstance(reply, dict) and "final_answer" in reply:
-                        self._last_answer = str(reply["final_answer"])
+                    self._last_answer = _final_answer(reply) or self._last_answer
                     return reply
             waiting = "\n".join(map(str, self._expected)) or "nothing"
         if self._handler is not None:

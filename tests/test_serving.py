@@ -458,6 +458,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Step 2 of 2: search standalone_unique_function_MNBVCX_777 in jobs",
             "Step 2 of 2: search returned 1 line in 0.0 s",
             "Step 2 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
+            "Step 2 of 2: qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)",
             "Step 2 done",
             "Finished: answered",
         ]
@@ -490,7 +491,7 @@ A plan has been created where the objective is: Find out the value
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
 
-_Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 3 tool calls (0.0 s), 9 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
     for action in report["actions"]:
         action["timestamp"] = action["timestamp"][:2] + "…"
@@ -639,7 +640,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
             "guards": ["grounding: no result says 48614"],
             "usage": {
                 "seconds": 0,
-                "model_calls": 8,
+                "model_calls": 9,
                 "prompt_tokens": 0,
                 "cached_tokens": 0,
                 "generated_tokens": 0,
@@ -705,6 +706,14 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     },
                     {
                         "role": "answer",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "seconds": 0,
+                    },
+                    {
+                        "role": "again",
                         "model": "qwen2.5-coder:1.5b",
                         "prompt_tokens": 0,
                         "cached_tokens": 0,
