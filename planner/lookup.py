@@ -242,7 +242,10 @@ class Lookup:
 
     @property
     def unmentioned(self) -> list[str]:
-        """What of the request no line mentions: its names, or else its telling words."""
+        """What of the request no line mentions: its names, or else its telling words. Nothing where
+        nothing was looked up."""
+        if not self.done:
+            return []
         if certain := [name for name in self.names if name in self.reading.certain]:
             return [name for name in certain if not _in_any(_loose(name), self._texts())]
         texts = self._texts()

@@ -23,6 +23,7 @@ from serving import (
     normalised,
     nowhere,
     plan,
+    second,
     text,
 )
 
@@ -97,7 +98,7 @@ async def test_the_answer_comes_as_data_besides_the_text(
    jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
    ```
 
-_Run RUN: 1 tool call (0.0 s), 2 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
 
 
@@ -194,6 +195,7 @@ async def test_a_number_that_json_cannot_hold_is_no_data(
 async def test_time_that_runs_out_leaves_the_text() -> None:
     ran = await planned(
         found(ANSWER),
+        second(ANSWER),
         Hangs(),
         pool=DictionaryPool({"jobs/secret.py": SOURCE}),
         prompt=QUESTION,
