@@ -446,6 +446,16 @@ def test_what_is_shown_of_a_look_up_is_within_its_bound(
     assert len(shown(lookup, longest)) <= longest + 100
 
 
+@given(st.text() | st.lists(phrases, max_size=6).map(" ".join) | st.text("aA_.`'\" ?", max_size=80))
+def test_any_request_is_read(request: str) -> None:
+    lookup = Lookup(request, listing="jobs/ README.md")
+    while search := lookup.next():
+        re.compile(search.what)
+        lookup.add(search, "")
+    assert shown(lookup, 1000) == ""
+    assert not lookup.vague or lookup.reading.stems
+
+
 @given(values.map(json.dumps) | lines | st.text())
 def test_any_result_is_readable(result: str) -> None:
     assert isinstance(context.readable(result), str)
