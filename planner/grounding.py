@@ -75,11 +75,11 @@ def evidence(state: RunState) -> list[Evidence]:
         rows = result.splitlines()
         scores = [sum(holds(row, claim) for claim in held) for row in rows]
         best = max(scores, default=0)
-        lines = [
-            row.strip()[:LONGEST_LINE]
-            for row, score in zip(rows, scores, strict=True)
-            if score and score > 0.6 * best
-        ][:MOST_LINES]
+        telling = [row for row, score in zip(rows, scores, strict=True) if score > 0.6 * best]
+        telling.sort(
+            key=lambda row: _PROSE.match(row) is not None
+        )  # code before what is said of it
+        lines = [row.strip()[:LONGEST_LINE] for row in telling[:MOST_LINES]] if best else []
         found.append(
             Evidence(
                 iteration=iteration.number,
@@ -92,6 +92,7 @@ def evidence(state: RunState) -> list[Evidence]:
     return found
 
 
+_PROSE = re.compile(r"[^\s:]+\.(?:md|rst|txt):\d+:")
 _LINE = re.compile(r"(?:\blines? |(?<=[\w]):)(\d+)\b")
 _PLACE = re.compile(r"^([^\s:]+:\d+):", re.MULTILINE)
 _PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5}")
