@@ -302,8 +302,8 @@ class _Run:
             status = "partial" if reason else "not_found"
         elif self.request.goal != "plan":
             missing = unsupported(self.state, answer)
+            doubt = self.doubt(answer, missing) or self.unsure
             missing += unsupported_data(self.state, answer, formatted.data)
-            doubt = self.doubt(answer) or self.unsure
         if missing or doubt:
             status = "partial"
             reason = reason or doubt or f"no result says {', '.join(missing)}"
@@ -358,10 +358,11 @@ class _Run:
             said = await self.asker.answer(problem)
             if said.found_in != "results" or not said.final_answer.strip():
                 break
-            problem = self.doubt(said.final_answer)
+            answer = said.final_answer
+            problem = self.doubt(answer, unsupported(self.state, answer))
             if problem is None:
-                await self.read_again(said.final_answer)
-                return Conclude(final_answer=said.final_answer)
+                await self.read_again(answer)
+                return Conclude(final_answer=answer)
             self.emit(GuardTripped(guard="grounding", message=problem))
         lookup = looked_up(self.state)
         if known := "\n".join(fact.text for fact in facts(lookup)):
@@ -400,9 +401,10 @@ class _Run:
             self.unsure = f"a second reading of the results says otherwise: {second}"
             self.emit(GuardTripped(guard="second_reading", message=self.unsure))
 
-    def doubt(self, answer: str) -> str | None:
-        """What speaks against an answer; None when every fact in it stands in a result."""
-        if missing := unsupported(self.state, answer):
+    def doubt(self, answer: str, missing: list[str]) -> str | None:
+        """What speaks against an answer of which no result says what is missing; None when every
+        fact in it stands in a result."""
+        if missing:
             return f"no result says {', '.join(missing)}"
         if fact := misses(looked_up(self.state), answer):
             return f"the results say: {fact}"

@@ -55,9 +55,12 @@ def findings(lookup: Lookup) -> list[Finding]:
 
 def facts(lookup: Lookup) -> list[Finding]:
     """The findings of which one is the answer, if the request asks for just that."""
-    if lookup.reading.compound:
-        return []
-    return [finding for finding in findings(lookup) if finding.says]
+    return facts_among(findings(lookup), lookup)
+
+
+def facts_among(found: list[Finding], lookup: Lookup) -> list[Finding]:
+    """The same, of findings at hand."""
+    return [] if lookup.reading.compound else [finding for finding in found if finding.says]
 
 
 def misses(lookup: Lookup, answer: str) -> str | None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from planner import schemas, telling
 from planner.context import readable
 from planner.findings import findings
-from planner.lookup import looked_up
+from planner.lookup import PROSE, looked_up
 from planner.state import RunState
 from planner.tools import Outcome
 
@@ -92,7 +92,7 @@ def evidence(state: RunState) -> list[Evidence]:
     return found
 
 
-_PROSE = re.compile(r"[^\s:]+\.(?:md|rst|txt):\d+:")
+_PROSE = re.compile(rf"[^\s:]+(?:{'|'.join(map(re.escape, PROSE))}):\d+:")
 _LINE = re.compile(r"(?:\blines? |(?<=[\w]):)(\d+)\b")
 _PLACE = re.compile(r"^([^\s:]+:\d+):", re.MULTILINE)
 _PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5}")

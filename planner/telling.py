@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from planner import ranking
-from planner.findings import facts, findings
+from planner.findings import facts_among, findings
 from planner.lines import BODY_LINES, Line, in_tests
 from planner.lookup import PROSE, Lookup, speaks
 
@@ -34,8 +34,9 @@ Give = Callable[[Line, float], None]
 def shown(lookup: Lookup, longest: int) -> str:
     """The findings and the telling lines, at most about `longest` characters; the best file
     first."""
-    said = [finding.text for finding in findings(lookup)]
-    if facts(lookup):
+    found = findings(lookup)
+    said = [finding.text for finding in found]
+    if facts_among(found, lookup):
         return "\n".join(said)[:longest]
     if lookup.reading.asks_for_file:
         return _files(lookup, longest)

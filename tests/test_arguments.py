@@ -41,7 +41,8 @@ from serving import (
 )
 
 from benchmarks.arguments.__main__ import ROUTES, measure, serena, table
-from benchmarks.arguments.situations import SITUATIONS, TOOLS, Call, Situation, reads
+from benchmarks.arguments.situations import SITUATIONS, Call, Situation, reads
+from benchmarks.eval.systems import LOOP_TOOLS
 from planner import agent, schemas
 from planner.events import ArgumentsWritten
 from planner.models import ArgumentRoute, Models
@@ -420,7 +421,10 @@ def test_what_a_fused_decision_is_constrained_to() -> None:
 
 
 async def test_a_whole_small_pool_fused_is_taken_by_the_server(pool: DictionaryPool) -> None:
-    pool.specs = [*serena(), *(spec(f"of_{n}", *"abcdef") for n in range(MOST_SHOWN - len(TOOLS)))]
+    pool.specs = [
+        *serena(),
+        *(spec(f"of_{n}", *"abcdef") for n in range(more)),
+    ]
     pool.results = {"read_file": [SOURCE]}
     call = {"read_file": {"relative_path": "jobs/secret.py"}}
     said = plan("read_file")
@@ -525,7 +529,7 @@ def test_a_choice_is_a_name_or_one_name_with_its_arguments(said: Any) -> None:
 
 def test_every_situation_has_a_right_call_that_fits_its_tool() -> None:
     specs = {tool.name: tool for tool in serena()}
-    assert sorted(specs) == sorted(TOOLS)
+    assert sorted(specs) == sorted(LOOP_TOOLS)
     assert len(SITUATIONS) == 24
     assert len({each.request for each in SITUATIONS}) == len(SITUATIONS)
     for situation in SITUATIONS:

@@ -13,10 +13,11 @@ import anyio
 import typer
 from mcp_types import Tool
 
-from benchmarks.arguments.situations import LISTING, SITUATIONS, TOOLS, Call, Situation
+from benchmarks.arguments.situations import LISTING, SITUATIONS, Call, Situation
 from benchmarks.eval.__main__ import warm_up
 from benchmarks.eval.codebases import REPOSITORY
 from benchmarks.eval.results import Ledger, markdown
+from benchmarks.eval.systems import LOOP_TOOLS
 from planner import agent, schemas
 from planner.events import GuardTripped
 from planner.models import ArgumentRoute, ChatModel, Message, Models, Reply
@@ -213,7 +214,7 @@ def serena() -> list[ToolSpec]:
     answers most requests before any argument has to be written."""
     settings = load_settings(shipped_file(), REPOSITORY, {}).upstreams["serena"]
     listed = [Tool.model_validate(each) for each in json.loads(LISTED.read_text("utf-8"))]
-    specs = [tool_spec(tool, "serena", settings) for tool in listed if tool.name in TOOLS]
+    specs = [tool_spec(tool, "serena", settings) for tool in listed if tool.name in LOOP_TOOLS]
     shown = [
         spec.model_copy(update={"text_argument": None, "file_argument": None})
         for spec in specs

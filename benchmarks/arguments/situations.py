@@ -10,15 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LISTING = "billing/ docs/ jobs/ media/ tests/ README.md settings.yaml"
-TOOLS = (
-    "list_dir",
-    "find_file",
-    "search_for_pattern",
-    "read_file",
-    "get_symbols_overview",
-    "find_symbol",
-    "find_referencing_symbols",
-)
 
 
 @dataclass(frozen=True)
