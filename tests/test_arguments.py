@@ -421,10 +421,8 @@ def test_what_a_fused_decision_is_constrained_to() -> None:
 
 
 async def test_a_whole_small_pool_fused_is_taken_by_the_server(pool: DictionaryPool) -> None:
-    pool.specs = [
-        *serena(),
-        *(spec(f"of_{n}", *"abcdef") for n in range(more)),
-    ]
+    more = MOST_SHOWN - len(LOOP_TOOLS)
+    pool.specs = [*serena(), *(spec(f"of_{n}", *"abcdef") for n in range(more))]
     pool.results = {"read_file": [SOURCE]}
     call = {"read_file": {"relative_path": "jobs/secret.py"}}
     said = plan("read_file")
