@@ -121,14 +121,16 @@ def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
 def mode(state: RunState) -> Mode:
     """How to ask for the decision on the newest result.
 
-    Fast as long as that carries. Deep from the first sign that it does not: the newest call brought
-    no new line (a fault, a refusal, a repeat, nothing found), or the last step ended without
-    success. Fast again when both have passed.
+    Fast as long as that carries. Deep from the first sign that it does not: the newest calls
+    brought no new line (a fault, a refusal, a repeat, nothing found), or the last step ended
+    without success. Fast again when both have passed.
     """
     if not state.iterations:
         return "fast"
     given_up = bool(state.completed_steps) and not state.completed_steps[-1].success
-    return "deep" if given_up or not guards.new_lines(state.iterations)[-1] else "fast"
+    fresh = guards.new_lines(state.iterations)
+    advancing = any(fresh[each.number] for each in state.newest)
+    return "fast" if advancing and not given_up else "deep"
 
 
 def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> Action:

@@ -41,7 +41,7 @@ from planner.grounding import agree, unsupported, unsupported_data
 from planner.lookup import Lookup, looked_up
 from planner.models import Models
 from planner.prompts import Prompts
-from planner.protocol import Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
+from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
 from planner.ranking import Ranking
 from planner.state import RunState
 from planner.tools import Outcome, ToolPool
@@ -163,11 +163,11 @@ class _Run:
         decision: Conclude | MakePlan | Stay | MoveOn
         decision = await self.answer() or await self.asker.plan()
         while not isinstance(decision, Conclude):
-            tool, prompt = self.follow(decision)
+            calls = self.follow(decision)[: self.calls_left]
             step = self.state.step
             if step and step.offered and not isinstance(decision, Stay):
-                tool = await self.asker.select_for_step(step, tool)
-            await self.caller.call(tool, prompt)
+                calls[0] = await self.asker.select_for_step(step, calls[0])
+            await self.caller.call(*calls)
             self.hold_limits()
             if self.stuck():
                 return None
@@ -178,10 +178,10 @@ class _Run:
         """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
         one call of another tool is made."""
         fruitless = guards.fruitless(self.state)
-        if len(fruitless) < guards.FRUITLESS_CALLS:
+        if len(fruitless) < guards.FRUITLESS_DECISIONS:
             return False
-        message = f"the last {len(fruitless)} calls brought nothing new"
-        another = len(fruitless) == guards.FRUITLESS_CALLS and bool(self.asker.choices)
+        message = f"the last {sum(map(len, fruitless))} calls brought nothing new"
+        another = len(fruitless) == guards.FRUITLESS_DECISIONS and bool(self.asker.choices)
         without = ", ".join(guards.left_out(self.state))
         message += f"; going on without {without}" if another else "; concluding"
         self.emit(GuardTripped(guard="no_progress", message=message))
@@ -223,23 +223,24 @@ class _Run:
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
             return bool(self.state.iterations)
-        await self.caller.call(tool, self.request.prompt, self.request.arguments)
+        call = Call(prompt=self.request.prompt, tool=tool)
+        await self.caller.call(call, given=self.request.arguments)
         if self.request.goal == "answer":
             self.hold_limits()
         return True
 
-    def follow(self, decision: MakePlan | Stay | MoveOn) -> tuple[ToolChoice, str]:
-        """Record what was decided; returns the next tool and what it shall find."""
+    def follow(self, decision: MakePlan | Stay | MoveOn) -> list[Call]:
+        """Record what was decided; returns the next tool calls."""
         match decision:
             case MakePlan():
                 self.make(decision)
-                return decision.next_step.tool, decision.next_step.prompt
+                return decision.next_step.calls
             case Stay():
                 self.emit(
                     StepContinued(number=len(self.state.steps), notes=decision.notes_to_future_self)
                 )
                 self.revise(decision.later_steps)
-                return decision.tool, decision.prompt
+                return decision.calls
             case MoveOn():
                 number = len(self.state.steps)
                 self.emit(
@@ -251,7 +252,7 @@ class _Run:
                 )
                 self.revise(decision.later_steps)
                 self.start_step(number + 1, decision.next_step.objective)
-                return decision.next_step.tool, decision.next_step.prompt
+                return decision.next_step.calls
 
     def make(self, plan: MakePlan) -> None:
         self.emit(
@@ -274,9 +275,14 @@ class _Run:
         if later_steps is not None and later_steps != self.state.later_steps:
             self.emit(PlanRevised(later_steps=later_steps))
 
+    @property
+    def calls_left(self) -> int:
+        made = len(self.state.iterations) - len(self.state.lookups)
+        return self.request.limits.iterations - made
+
     def hold_limits(self) -> None:
         limits = self.request.limits
-        if len(self.state.iterations) - len(self.state.lookups) >= limits.iterations:
+        if self.calls_left <= 0:
             raise LimitReached(f"the limit of {limits.iterations} iterations was reached")
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")

@@ -22,7 +22,17 @@ from planner.events import (
 )
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts
-from planner.protocol import Answer, Assessed, Conclude, MakePlan, Mode, MoveOn, Stay, ToolChoice
+from planner.protocol import (
+    Answer,
+    Assessed,
+    Call,
+    Conclude,
+    MakePlan,
+    Mode,
+    MoveOn,
+    Stay,
+    ToolChoice,
+)
 from planner.schemas import Schema
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
@@ -81,10 +91,10 @@ class Asker:
         )
         return selection.tool
 
-    async def select_for_step(self, step: Step, chosen: ToolChoice) -> ToolChoice:
+    async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
-        tools = [chosen.name, *step.offered]
+        tools = [chosen.tool.name, *step.offered]
         selection = await self.ask(
             "select",
             self.models.full,
@@ -94,7 +104,9 @@ class Asker:
             max_tokens=SELECTION_TOKENS,
         )
         better = selection.tool
-        return better if better and better.name != chosen.name else chosen
+        if better is None or better.name == chosen.tool.name:
+            return chosen
+        return Call(prompt=chosen.prompt, tool=better)
 
     async def arguments(
         self, model: ChatModel, tool: ToolSpec, prompt: str, problem: str | None

@@ -1,7 +1,9 @@
 """The tool calls of a run: looked up, argued, checked, made, and returned as events."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import anyio
 
 from planner import context, guards, schemas
 from planner.asking import Asker
@@ -15,9 +17,16 @@ from planner.events import (
 )
 from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
-from planner.protocol import ToolChoice
-from planner.state import RunState
+from planner.protocol import Call
+from planner.state import Iteration, RunState
 from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec
+
+
+class Refusal(NamedTuple):
+    """Why a call may not run, and the guard that says so."""
+
+    guard: str
+    message: str
 
 
 class Caller:
@@ -56,37 +65,56 @@ class Caller:
                 lookup.add(search, "")
                 continue
             self.emit(ToolSelected(tool=tool.name, prompt=f"find {search.wanted}", by="lookup"))
-            await self.execute(tool, _arguments(tool, search.what))
             found = self.state.iterations[-1]
+            await self.execute(found, tool, _arguments(tool, search.what))
             lookup.add(search, found.result if found.outcome is Outcome.SUCCESS else "")
             if found.outcome is not Outcome.SUCCESS and search.kind == "text":
                 break
         return lookup
 
-    async def call(
-        self, chosen: ToolChoice, prompt: str, given: dict[str, Any] | None = None
-    ) -> None:
-        """One tool call, from its choice to its result. What may not run comes back as a result.
-        `given` are the caller's own arguments, taken as they are."""
-        name, arguments = chosen.name, given
-        self.emit(ToolSelected(tool=name, prompt=prompt))
+    async def call(self, *calls: Call, given: dict[str, Any] | None = None) -> None:
+        """The tool calls of one decision, from their choice to their results: arguments are written
+        one after the other, on one prompt, and then the calls run side by side. What may not run
+        comes back as a result. `given` are the caller's own arguments, taken as they are."""
+        ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
+        for number, call in enumerate(calls):
+            self.emit(ToolSelected(tool=call.tool.name, prompt=call.prompt, beside=number > 0))
+            iteration = self.state.iterations[-1]
+            prepared = await self.prepared(iteration, call, given)
+            if isinstance(prepared, Refusal):
+                self.tripped(prepared.guard, [prepared.message])
+                self.returned(iteration, {}, Outcome.ERROR, prepared.message)
+            else:
+                ready.append((iteration, *prepared))
+        async with anyio.create_task_group() as tasks:
+            for each in ready:
+                tasks.start_soon(self.execute, *each)
+
+    async def prepared(
+        self, iteration: Iteration, call: Call, given: dict[str, Any] | None
+    ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
+        """The tool and the arguments of a call, or why it may not run."""
+        name, arguments = call.tool.name, given
         more = self.asker.prompts.see_more(self.state)
         tool = find(name, [*self.tools, more] if more else self.tools)
         if tool is None:
-            return self.refuse("unknown_tool", name, guards.unknown_tool(name, self.read_only))
-        if refusal := guards.not_allowed(tool):
-            return self.refuse("not_allowed", name, refusal)
+            return Refusal("unknown_tool", guards.unknown_tool(name, self.read_only))
+        if refused := guards.not_allowed(tool):
+            return Refusal("not_allowed", refused)
         if arguments is None:
-            written = await self.write_arguments(tool, prompt, chosen.arguments)
+            written = await self.write_arguments(iteration, tool, call.tool.arguments)
             if isinstance(written, str):
-                return self.refuse("arguments", name, f"The arguments do not fit: {written}")
+                return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
         else:
-            self.emit(ArgumentsWritten(tool=name, arguments=arguments, model=None))
-        return await self.execute(tool, arguments)
+            self.written(iteration, arguments, None)
+        under_way = [each for each in self.state.newest[:-1] if each.outcome is None]
+        if any(guards.made(each, tool, arguments) for each in under_way):
+            return Refusal("repeated", "This very call is made already, side by side with it.")
+        return tool, arguments
 
     async def write_arguments(
-        self, tool: ToolSpec, prompt: str, written: dict[str, Any] | None
+        self, iteration: Iteration, tool: ToolSpec, written: dict[str, Any] | None
     ) -> dict[str, Any] | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries; the
         first of them is what was `written` with the decision, if anything was."""
@@ -96,14 +124,14 @@ class Caller:
         problem: str | None = None
         for model in (models.writer(tool), models.full):
             if written is None:
-                written = await self.asker.arguments(model, tool, prompt, problem)
+                written = await self.asker.arguments(model, tool, iteration.prompt, problem)
             writer = self.state.ledger[-1].model  # whoever said it; a reply may have been redone
             arguments = schemas.coerced(written, tool.input_schema)
             problem = schemas.problem(arguments, tool.input_schema)
             if problem is None:
                 self.tripped("coercion", guards.coercions(written, arguments))
                 arguments = self.mended(tool, arguments)
-                self.emit(ArgumentsWritten(tool=tool.name, arguments=arguments, model=writer))
+                self.written(iteration, arguments, writer)
                 return arguments
             self.tripped("arguments", [f"{tool.name}: {problem}"])
             written = None
@@ -117,24 +145,32 @@ class Caller:
         self.tripped("path", changes)
         return arguments
 
-    async def execute(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
+    async def execute(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> None:
         """Run an allowed call, unless it was made before; widen it when it comes back empty."""
         if earlier := guards.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}; its result"
             if not any(each is earlier for each in self.state.shown_iterations):
                 self.tripped("repeated", [f"{before} is shown again."])
-                return self.returned(tool.name, arguments, Outcome.SUCCESS, earlier.result, 0.0)
+                return self.returned(iteration, arguments, Outcome.SUCCESS, earlier.result)
             message = f"{before} stands there. Another call is needed, or the conclusion."
             self.tripped("repeated", [message])
-            return self.returned(tool.name, arguments, Outcome.ERROR, message, 0.0)
+            return self.returned(iteration, arguments, Outcome.ERROR, message)
         if not tool.upstream:
-            return self.show_more(**arguments)
-        self.emit(ToolCalled(upstream=tool.upstream, tool=tool.name, arguments=arguments))
+            return self.show_more(iteration, arguments)
+        self.emit(
+            ToolCalled(
+                iteration=iteration.number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=arguments,
+            )
+        )
         result = await self.sent(tool, arguments)
-        chosen = self.state.iterations[-1].by == "choice"  # a look-up widens by itself
-        if chosen and nothing_in(result):
+        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
             result = await self.widened(tool, arguments, result)
-        return self.returned(tool.name, arguments, result.outcome, result.text, result.seconds)
+        return self.returned(iteration, arguments, result.outcome, result.text, result.seconds)
 
     async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """One call of an upstream; an error marked as success comes back as the failure it is."""
@@ -172,26 +208,39 @@ class Caller:
         for message in messages:
             self.emit(GuardTripped(guard=guard, message=message))
 
-    def show_more(self, from_line: int, iteration: int) -> None:
+    def show_more(self, iteration: Iteration, arguments: dict[str, Any]) -> None:
         """The next lines of a result that was cut, from the record."""
-        text = context.readable(self.state.iterations[iteration].result)
+        cut: int = arguments["iteration"]
+        text = context.readable(self.state.iterations[cut].result)
         longest = self.asker.prompts.result_characters
-        shown = context.part(text, from_line, longest, iteration)
+        shown = context.part(text, arguments["from_line"], longest, cut)
         outcome = Outcome.SUCCESS if shown else Outcome.FAILURE
-        arguments = {"from_line": from_line, "iteration": iteration}
-        none = f"The result of iteration {iteration} has {len(context.lines(text))} lines."
-        self.returned(context.SEE_MORE, arguments, outcome, shown or none, 0.0)
+        none = f"The result of iteration {cut} has {len(context.lines(text))} lines."
+        self.returned(iteration, arguments, outcome, shown or none)
 
-    def refuse(self, guard: str, name: str, message: str) -> None:
-        self.tripped(guard, [message])
-        self.returned(name, {}, Outcome.ERROR, message, 0.0)
+    def written(self, iteration: Iteration, arguments: dict[str, Any], by: str | None) -> None:
+        self.emit(
+            ArgumentsWritten(
+                iteration=iteration.number, tool=iteration.tool, arguments=arguments, model=by
+            )
+        )
 
     def returned(
-        self, name: str, arguments: dict[str, Any], outcome: Outcome, text: str, seconds: float
+        self,
+        iteration: Iteration,
+        arguments: dict[str, Any],
+        outcome: Outcome,
+        text: str,
+        seconds: float = 0.0,
     ) -> None:
         self.emit(
             ToolReturned(
-                tool=name, arguments=arguments, outcome=outcome, text=text, seconds=seconds
+                iteration=iteration.number,
+                tool=iteration.tool,
+                arguments=arguments,
+                outcome=outcome,
+                text=text,
+                seconds=seconds,
             )
         )
 

@@ -73,6 +73,8 @@ class ToolSelected(BaseEvent):
     """What the tool shall find."""
     by: Literal["lookup", "choice"] = "choice"
     """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
+    beside: bool = False
+    """Whether the decision on the tool before named this one too."""
 
 
 class WordsSuggested(BaseEvent):
@@ -84,6 +86,7 @@ class WordsSuggested(BaseEvent):
 
 class ArgumentsWritten(BaseEvent):
     type: Literal["arguments_written"] = "arguments_written"
+    iteration: int
     tool: str
     arguments: dict[str, Any]
     model: str | None
@@ -92,15 +95,18 @@ class ArgumentsWritten(BaseEvent):
 
 class ToolCalled(BaseEvent):
     type: Literal["tool_called"] = "tool_called"
+    iteration: int
     upstream: str
     tool: str
     arguments: dict[str, Any]
 
 
 class ToolReturned(BaseEvent):
-    """Every iteration ends in one of these, also when the call was refused or never went out."""
+    """Every iteration ends in one of these, also when the call was refused or never went out.
+    Calls that are made side by side return in any order."""
 
     type: Literal["tool_returned"] = "tool_returned"
+    iteration: int
     tool: str
     arguments: dict[str, Any]
     outcome: Outcome

@@ -6,7 +6,6 @@ Each is a pure function; who asks it emits the event.
 import json
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 from rapidfuzz import fuzz, process
@@ -18,9 +17,9 @@ from planner.tools import Outcome, Safety, ToolSpec
 
 LONGEST_PATH = 400
 """Characters; what is longer is no path, and each of its folders would be looked at."""
-FRUITLESS_CALLS = 2
-"""So many calls in a row that brought nothing new, and another tool has to be chosen; one more, and
-the run concludes."""
+FRUITLESS_DECISIONS = 2
+"""So many in a row whose calls brought nothing new, and another tool has to be chosen; one more,
+and the run concludes."""
 LONGEST_FAULT = 1000
 """Characters of a result that is an error and nothing else."""
 MOST_FAULT_LINES = 3
@@ -373,13 +372,14 @@ def _loosened(pattern: str) -> list[str]:
 def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
     """The last iteration that made this very call, or an equal one, and got its result."""
     for iteration in reversed(state.iterations):
-        if (
-            iteration.tool == tool.name
-            and iteration.outcome is Outcome.SUCCESS
-            and same(tool, iteration.arguments, arguments)
-        ):
+        if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
             return iteration
     return None
+
+
+def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+    """Whether an iteration is this very call, or an equal one."""
+    return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)
 
 
 def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -413,21 +413,28 @@ def new_lines(iterations: Sequence[Iteration]) -> list[int]:
     return counts
 
 
-def fruitless(state: RunState) -> list[str]:
-    """The tools of the newest calls, in a row, that brought no new line: faults, refusals, empty
-    results, and repeats, also those whose result was shown again. Looking up is not counted: it
-    ends by itself."""
+def fruitless(state: RunState) -> list[list[str]]:
+    """The tools of the newest decisions, in a row, whose calls brought no new line: faults,
+    refusals, empty results, and repeats, also those whose result was shown again. Looking up is not
+    counted: it ends by itself."""
     fresh = new_lines(state.iterations)
-    newest = takewhile(
-        lambda each: each.by == "choice" and not fresh[each.number], reversed(state.iterations)
-    )
-    return [each.tool for each in newest]
+    decisions: list[list[str]] = [[]]
+    for each in reversed(state.iterations):
+        if each.by == "lookup" or fresh[each.number]:
+            decisions[-1] = []  # one of its calls brought something
+            break
+        decisions[-1].append(each.tool)
+        if not each.beside:
+            decisions.append([])
+    return [tools for tools in decisions if tools]
 
 
 def left_out(state: RunState) -> list[str]:
     """The tools that may not be chosen next, since their last calls brought nothing new."""
-    tools = fruitless(state)
-    return list(dict.fromkeys(tools)) if len(tools) >= FRUITLESS_CALLS else []
+    decisions = fruitless(state)
+    if len(decisions) < FRUITLESS_DECISIONS:
+        return []
+    return list(dict.fromkeys(tool for tools in decisions for tool in tools))
 
 
 def gives_up(answer: str) -> bool:

@@ -89,6 +89,13 @@ def _tool_choice(said: Any) -> ToolChoice:
 Tool = Annotated[ToolChoice, PlainValidator(_tool_choice)]
 
 
+class Call(Wire):
+    """A tool call to be made, and what it shall find."""
+
+    prompt: str
+    tool: Tool
+
+
 class Selection(Wire):
     """The fast model's choice of a first tool; None when no tool is needed."""
 
@@ -128,12 +135,20 @@ class SecondReading(Wire):
     final_answer: str
 
 
-class NextStep(Wire):
-    """What to do next: an objective, the tool for it, and what the tool shall find."""
+class NextCalls(Call):
+    """The next tool call, and others that need not wait for its result."""
+
+    tools_beside: list[Call] = Field(default_factory=list)
+
+    @property
+    def calls(self) -> list[Call]:
+        return [Call(prompt=self.prompt, tool=self.tool), *self.tools_beside]
+
+
+class NextStep(NextCalls):
+    """What to do next: an objective, and the calls for it."""
 
     objective: str
-    prompt: str
-    tool: Tool
 
 
 class Assessed(Wire):
@@ -167,15 +182,13 @@ class MakePlan(Wire):
     next_step: NextStep
 
 
-class Stay(Assessed):
+class Stay(Assessed, NextCalls):
     """The current step needs another tool call."""
 
     decision: Literal["stay"] = "stay"
     later_steps: list[str] | None = None
     """New later steps; None keeps them."""
     notes_to_future_self: str
-    prompt: str
-    tool: Tool
 
 
 class MoveOn(Assessed):

@@ -22,6 +22,10 @@ Schema = dict[str, Any]
 LONGEST_STRING = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MOST_ITEMS = 20
+MOST_BESIDE = 2
+"""Tool calls that a decision may name besides the first."""
+OPTIONAL = ("later_steps", "tools_beside")
+"""Of a decision's keys."""
 DEEPEST_REFERENCE = 4
 MOST_PARTS = 1000
 """Of a schema once its references are inlined; they can multiply without end."""
@@ -110,7 +114,17 @@ def conclude() -> Schema:
 
 
 def next_step(choice: Schema) -> Schema:
-    return record(objective=text(160), prompt=text(240), tool=choice)
+    step = {"objective": text(160), "prompt": text(240), "tool": choice, **beside(choice)}
+    return _object(step, required=["objective", "prompt", "tool"])
+
+
+def beside(choice: Schema) -> Schema:
+    """The further calls of a decision, as the properties for them: none where arguments are decided
+    with the tool, since every choice is then thousands of grammar rules."""
+    if "enum" not in choice:
+        return {}
+    call = record(prompt=text(240), tool=choice)
+    return {"tools_beside": {"type": "array", "items": call, "maxItems": MOST_BESIDE}}
 
 
 def later_steps() -> Schema:
@@ -141,6 +155,7 @@ def iteration_decision(choice: Schema, mode: Mode) -> Schema:
         "notes_to_future_self": text(LONGEST_STRING),
         "prompt": text(240),
         "tool": choice,
+        **beside(choice),
     }
     move_on = {
         **assessed,
@@ -153,7 +168,7 @@ def iteration_decision(choice: Schema, mode: Mode) -> Schema:
     conclusion = {**conclude()["properties"], **assessed}
     return {
         "anyOf": [
-            _object(branch, required=[key for key in branch if key != "later_steps"])
+            _object(branch, required=[key for key in branch if key not in OPTIONAL])
             for branch in (conclusion, stay, move_on)
         ]
     }

@@ -42,6 +42,8 @@ class Iteration:
     tool: str
     prompt: str
     by: Literal["lookup", "choice"] = "choice"
+    beside: bool = False
+    """Decided on together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
     upstream: str | None = None
     started: float = 0.0
@@ -153,6 +155,14 @@ class RunState:
         return [each for each in self.iterations if each.by == "lookup"]
 
     @property
+    def newest(self) -> list[Iteration]:
+        """The iterations of the newest decision: one, or several side by side."""
+        first = len(self.iterations) - 1
+        while first > 0 and self.iterations[first].beside:
+            first -= 1
+        return self.iterations[max(first, 0) :]
+
+    @property
     def model_tokens(self) -> int:
         return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
 
@@ -172,18 +182,19 @@ class RunState:
                         tool=tool,
                         prompt=event.prompt,
                         by=event.by,
+                        beside=event.beside,
                         started=event.at,
                     )
                 )
             case WordsSuggested():
                 self.suggested = list(event.words)
             case ArgumentsWritten():
-                self.iterations[-1].arguments = event.arguments
+                self.iterations[event.iteration].arguments = event.arguments
             case ToolCalled():
-                self.iterations[-1].upstream = event.upstream
-                self.iterations[-1].arguments = event.arguments
+                iteration = self.iterations[event.iteration]
+                iteration.upstream, iteration.arguments = event.upstream, event.arguments
             case ToolReturned():
-                iteration = self.iterations[-1]
+                iteration = self.iterations[event.iteration]
                 iteration.arguments = event.arguments
                 iteration.outcome = event.outcome
                 iteration.result = event.text

@@ -60,8 +60,8 @@ def message(event: Event, state: RunState) -> str:
 def heartbeat(state: RunState, silent_seconds: float) -> str:
     """The line for when nothing happened for a while; it says what is being waited for."""
     waiting = "the model" if state.started else "the upstreams to start"
-    if state.iterations and state.iterations[-1].upstream and state.iterations[-1].outcome is None:
-        waiting = state.iterations[-1].tool
+    if called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
+        waiting = " and ".join(called)
     text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
     return text[0].upper() + text[1:]
 

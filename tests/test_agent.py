@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from in_memory import (
     LIST,
@@ -44,7 +45,7 @@ from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PlanRevised, StepConcluded
 from planner.lookup import MOST_SEARCHES
 from planner.protocol import Limits, RunRequest
-from planner.tools import Outcome, ToolResult
+from planner.tools import Outcome, ToolResult, ToolSpec
 from server.reports import report
 
 pytestmark = pytest.mark.anyio
@@ -936,3 +937,94 @@ async def test_a_long_result_takes_no_long_time(piece: str, pool: DictionaryPool
     )
     assert ran.state.status == "answered"
     assert report("run", ran.state, 0).evidence
+
+
+# Several calls of one decision
+
+
+def beside(decision: dict[str, Any], *calls: tuple[str, str]) -> dict[str, Any]:
+    """The decision with further calls, each a tool and its prompt."""
+    more = {"tools_beside": [{"prompt": prompt, "tool": tool} for tool, prompt in calls]}
+    if "next_step" in decision:
+        return decision | {"next_step": decision["next_step"] | more}
+    return decision | more
+
+
+class Meeting(DictionaryPool):
+    """Reads come back only when two are under way."""
+
+    waiting = 0
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        if tool is READ:
+            self.waiting += 1
+            while self.waiting < 2:
+                await anyio.lowlevel.checkpoint()
+        return await super().call(tool, arguments)
+
+
+async def test_calls_of_one_decision_run_side_by_side(pool: DictionaryPool) -> None:
+    pool = Meeting(pool.files)
+    again = {"path": "notes/guide.md"}
+    ran = await planned(
+        nowhere(),
+        beside(
+            plan("read_file"),
+            ("read_file", "Read the guide"),
+            ("read_file", "Read the guide again"),
+        ),
+        {"path": "jobs/secret.py"},
+        again,
+        again,
+        found(f"{CONSTANT} is {VALUE}."),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    read = [arguments["path"] for name, arguments in pool.calls if name == "read_file"]
+    assert sorted(read) == ["jobs/secret.py", "notes/guide.md"]
+    assert [(each.beside, each.outcome) for each in ran.state.iterations[-3:]] == [
+        (False, Outcome.SUCCESS),
+        (True, Outcome.SUCCESS),
+        (True, Outcome.ERROR),
+    ]
+    assert ran.guards == ["repeated"]
+    assert ran.roles[1:] == [
+        ("plan", "full"),
+        *[("arguments", "full")] * 3,
+        ("answer", "full"),
+    ]
+    last = ran.asked[-1].text
+    assert last.index(f"{CONSTANT} = {VALUE}") < last.index("# Guide") < last.index("made already")
+
+
+async def test_of_several_calls_only_those_within_the_limit_are_made(pool: DictionaryPool) -> None:
+    ran = await planned(
+        nowhere(),
+        beside(plan("read_file"), ("list_dir", "List the notes")),
+        {"path": "jobs/secret.py"},
+        conclusion(f"{CONSTANT} is {VALUE}."),
+        pool=pool,
+        prompt=QUESTION,
+        limits=Limits(iterations=1),
+    )
+    assert [each.tool for each in ran.state.iterations if each.by == "choice"] == ["read_file"]
+
+
+async def test_calls_of_one_decision_that_find_nothing_count_once(pool: DictionaryPool) -> None:
+    pool.specs = [*pool.specs, spec("find_symbol", "name")]
+    pool.results = {"find_symbol": ["[]"] * 6}
+    ran = await planned(
+        nowhere(),
+        beside(plan("find_symbol"), ("find_symbol", "Find the other")),
+        {"name": "alpha"},
+        {"name": "beta"},
+        nowhere(),
+        deep(stay("find_symbol", "Find a third")),
+        {"name": "gamma"},
+        nowhere(),
+        deep(conclusion("It could not be found out.", success=False)),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    (message,) = [each.message for each in ran.state.guards if each.guard == "no_progress"]
+    assert message == "the last 3 calls brought nothing new; going on without find_symbol"

@@ -3,6 +3,7 @@
 
 from in_memory import LIST, READ, SEARCH, spec
 from inline_snapshot import snapshot
+from recorded import state_of
 
 from planner.events import (
     ArgumentsWritten,
@@ -23,7 +24,6 @@ from planner.models import Message
 from planner.prompts import Prompts
 from planner.protocol import RunRequest
 from planner.ranking import MOST_SHOWN
-from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
 
 REQUEST = "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
@@ -49,10 +49,15 @@ def asked(role: Role, question: str, reply: str) -> Event:
 def called(tool: ToolSpec, prompt: str, result: str, **arguments: str) -> list[Event]:
     return [
         ToolSelected(tool=tool.name, prompt=prompt, by="lookup" if tool is SEARCH else "choice"),
-        ArgumentsWritten(tool=tool.name, arguments=arguments, model="full"),
-        ToolCalled(upstream="files", tool=tool.name, arguments=arguments),
+        ArgumentsWritten(iteration=0, tool=tool.name, arguments=arguments, model="full"),
+        ToolCalled(iteration=0, upstream="files", tool=tool.name, arguments=arguments),
         ToolReturned(
-            tool=tool.name, arguments=arguments, outcome=Outcome.SUCCESS, text=result, seconds=0
+            iteration=0,
+            tool=tool.name,
+            arguments=arguments,
+            outcome=Outcome.SUCCESS,
+            text=result,
+            seconds=0,
         ),
     ]
 
@@ -98,7 +103,7 @@ SECOND_STEP: list[Event] = [
 
 
 def conversation(events: list[Event], question: str) -> list[Message]:
-    return PROMPTS.conversation(RunState.of(events), question)
+    return PROMPTS.conversation(state_of(events), question)
 
 
 def test_system_and_request() -> None:
@@ -169,7 +174,7 @@ Reply with its arguments as one line of JSON, with names from the request and th
 
 
 def test_words() -> None:
-    state = RunState.of(LOOKED_UP)
+    state = state_of(LOOKED_UP)
     asked = PROMPTS.conversation(state, PROMPTS.words(state), "words")
     assert asked[:2] == PROMPTS.conversation(state, "QUESTION?")[:2]
     assert asked[2:] == snapshot(
@@ -186,7 +191,7 @@ Reply {"words":[...]}.\
 
 
 def test_answer() -> None:
-    state = RunState.of(LOOKED_UP)
+    state = state_of(LOOKED_UP)
     assert conversation(LOOKED_UP, PROMPTS.answer(state))[2:] == snapshot(
         [
             {
@@ -207,23 +212,23 @@ Answer it in one sentence with the facts from the lines above: {"final_answer":"
 
 
 def test_repair() -> None:
-    assert PROMPTS.repair(RunState.of(TRIED), "no result says jobs/x.py, 7") == snapshot(
+    assert PROMPTS.repair(state_of(TRIED), "no result says jobs/x.py, 7") == snapshot(
         "That is not right: no result says jobs/x.py, 7. Answer again, with what the lines say: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
     )
 
 
 def test_plan() -> None:
-    assert PROMPTS.plan(RunState.of(TRIED)) == snapshot(
-        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"prompt":what the tool shall find, with full names and paths,"tool":its name}}'
+    assert PROMPTS.plan(state_of(TRIED)) == snapshot(
+        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"prompt":what the tool shall find, with full names and paths,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}}'
     )
-    assert PROMPTS.plan(RunState.of(LOOKED_UP)) == snapshot("""\
+    assert PROMPTS.plan(state_of(LOOKED_UP)) == snapshot("""\
 Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":its name}}.\
+Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}}.\
 """)
 
 
 def test_decide() -> None:
-    state = RunState.of(FIRST_STEP)
+    state = state_of(FIRST_STEP)
     assert conversation(FIRST_STEP, PROMPTS.decide(state))[2:] == snapshot(
         [
             {
@@ -258,7 +263,7 @@ ANSWER?\
                 "role": "user",
                 "content": """\
 So the answer is not there yet. Step: Read the scheduler. Calls left: 9. Decide:
-stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":its name}
+stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
 """,
@@ -272,20 +277,20 @@ def test_a_tool_with_its_arguments() -> None:
     assert prompts.select() == snapshot(
         'Which tool gives the facts for this request? Reply {"tool":{its name:{its arguments}}}, with names from the request, or {"tool":null} if no tool is needed.'
     )
-    assert prompts.plan(RunState.of(TRIED)) == snapshot(
+    assert prompts.plan(state_of(TRIED)) == snapshot(
         'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}'
     )
-    assert prompts.plan(RunState.of(LOOKED_UP)) == snapshot("""\
+    assert prompts.plan(state_of(LOOKED_UP)) == snapshot("""\
 Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}.\
 """)
-    assert prompts.decide(RunState.of(FIRST_STEP)) == snapshot("""\
+    assert prompts.decide(state_of(FIRST_STEP)) == snapshot("""\
 So the answer is not there yet. Step: Read the scheduler. Calls left: 9. Decide:
 stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":{its name:{its arguments}}}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
 """)
-    assert prompts.decide(RunState.of(FIRST_STEP), "deep") == snapshot("""\
+    assert prompts.decide(state_of(FIRST_STEP), "deep") == snapshot("""\
 That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide:
 stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":{its name:{its arguments}}}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
@@ -294,7 +299,7 @@ conclude, when it was looked for well and is not there: {"assessment":...,"belie
 
 
 def test_conclude() -> None:
-    assert PROMPTS.conclude(RunState.of(FIRST_STEP)) == snapshot("""\
+    assert PROMPTS.conclude(state_of(FIRST_STEP)) == snapshot("""\
 No calls are left. Give the best answer to the request from the results and notes above: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"assessment":what they show,"decision":"conclude","final_answer":...,"success":true, or false if it could not be found out}.\
 """)
@@ -348,7 +353,7 @@ def test_tools_of_a_large_pool() -> None:
         each.model_copy(update={"offered": ["tool_5"]}) if isinstance(each, StepStarted) else each
         for each in [started, *FIRST_STEP[1:]]
     ]
-    state = RunState.of(first_step)
+    state = state_of(first_step)
     system, request, *_, step_tools, _, _, question = prompts.conversation(state, "QUESTION?")
     assert [system, request, step_tools, question] == snapshot(
         [
@@ -388,7 +393,7 @@ Tools for step 1:
         StepConcluded(number=1, success=True, notes="It starts 4 workers."),
         StepStarted(number=2, objective="Look for its uses", offered=["list_dir"]),
     ]
-    state = RunState.of(second_step)
+    state = state_of(second_step)
     assert state.step
     which = prompts.select_for_step(state.step, ["search", "list_dir"])
     assert prompts.conversation(state, which)[2:] == snapshot(
@@ -432,9 +437,9 @@ Later steps: Compare them\
 
 
 def test_decide_deep() -> None:
-    assert PROMPTS.decide(RunState.of(FIRST_STEP), "deep") == snapshot("""\
+    assert PROMPTS.decide(state_of(FIRST_STEP), "deep") == snapshot("""\
 That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide:
-stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":its name}
+stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}
 move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
 conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
 """)
@@ -452,8 +457,8 @@ def test_what_was_cut_is_said() -> None:
             "QUESTION?",
         ]
     )
-    assert PROMPTS.see_more(RunState.of(LOOKED_UP)) is None
-    more = PROMPTS.see_more(RunState.of(events))
+    assert PROMPTS.see_more(state_of(LOOKED_UP)) is None
+    more = PROMPTS.see_more(state_of(events))
     assert more
     assert PROMPTS.arguments(more, "See the rest") == snapshot("""\
 Call see_more to: See the rest

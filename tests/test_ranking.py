@@ -206,8 +206,9 @@ def tool_enums(schema: Any) -> Iterator[list[str | None]]:
     elif isinstance(schema, dict):
         if isinstance(schema.get("tool"), dict):
             yield schema["tool"]["enum"]
-        for part in schema.values():
-            yield from tool_enums(part)
+        for key, part in schema.items():
+            if key != "tools_beside":  # they are of the same names
+                yield from tool_enums(part)
 
 
 # Through the server

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from recorded import state_of
 
 from planner.actions import LONGEST_RESULT, in_words
 from planner.events import (
@@ -93,10 +94,11 @@ def calls(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = [
         ToolSelected(tool=tool, prompt=draw(text)),
         draw(models),
-        ArgumentsWritten(tool=tool, arguments=given_arguments, model="m"),
+        ArgumentsWritten(iteration=0, tool=tool, arguments=given_arguments, model="m"),
         draw(guards),
-        ToolCalled(upstream="files", tool=tool, arguments=given_arguments),
+        ToolCalled(iteration=0, upstream="files", tool=tool, arguments=given_arguments),
         ToolReturned(
+            iteration=0,
             tool=tool,
             arguments=given_arguments,
             outcome=draw(st.sampled_from(Outcome)),
@@ -161,9 +163,9 @@ def test_progress_is_one_short_line_for_every_event(events: list[Event]) -> None
 
 @given(runs(), seconds)
 def test_every_run_has_a_report(events: list[Event], now: float) -> None:
-    found = report("run", RunState.of(events), now)
+    found = report("run", state_of(events), now)
     assert Report.model_validate_json(found.model_dump_json()) == found
-    assert RunState.of(EVENT.validate_json(EVENT.dump_json(event)) for event in events) is not None
+    assert state_of(EVENT.validate_json(EVENT.dump_json(event)) for event in events) is not None
     assert all(
         len(call.result) <= LONGEST_RESULT for each in found.actions for call in each.tool_calls
     )
@@ -182,10 +184,15 @@ def test_a_report_is_within_what_hosts_take(iteration: int | None) -> None:
         events += [
             ToolSelected(tool="say", prompt="p" * 240),
             ToolReturned(
-                tool="say", arguments=given, outcome=Outcome.SUCCESS, text=said, seconds=0
+                iteration=0,
+                tool="say",
+                arguments=given,
+                outcome=Outcome.SUCCESS,
+                text=said,
+                seconds=0,
             ),
         ]
-    found = report("run", RunState.of(events), 0, iteration)
+    found = report("run", state_of(events), 0, iteration)
     assert 0 < len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False)) <= LARGEST_REPORT
     results = [call.result for action in found.actions for call in action.tool_calls]
     assert len(results) == (100 if iteration is None else 1)
@@ -201,11 +208,13 @@ def test_evidence_cannot_leave_its_fence(lines: list[str]) -> None:
             request=RunRequest(prompt="?"), listing=None, upstreams=[], tools=[], offered=[]
         ),
         ToolSelected(tool="search", prompt=""),
-        ToolCalled(upstream="files", tool="search", arguments={}),
-        ToolReturned(tool="search", arguments={}, outcome=Outcome.SUCCESS, text=said, seconds=0),
+        ToolCalled(iteration=0, upstream="files", tool="search", arguments={}),
+        ToolReturned(
+            iteration=0, tool="search", arguments={}, outcome=Outcome.SUCCESS, text=said, seconds=0
+        ),
         RunFinished(status="answered", answer="It is fact_0."),
     ]
-    found = report("run", RunState.of(events), 0)
+    found = report("run", state_of(events), 0)
     (evidence,) = found.evidence
     (fence,) = [each for each in MarkdownIt().parse(markdown(found)) if each.type == "fence"]
     assert fence.content.split() == clean("\n".join(evidence.lines)).split()

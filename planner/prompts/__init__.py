@@ -108,6 +108,11 @@ class Prompts:
         """What stands for a tool where a question shows the shape of its reply."""
         return fill("tool_call" if self.fused else "tool_name")
 
+    @property
+    def beside(self) -> str:
+        """How further calls are named, where they can be."""
+        return "" if self.fused else fill("tools_beside")
+
     def conversation(self, state: RunState, question: str, role: Role = "answer") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet. `words` are asked for before all results, and a result is read `again` as if
@@ -232,8 +237,8 @@ class Prompts:
     def plan(self, state: RunState) -> str:
         """The plan, after a try at the answer, or straight away when only the plan is wanted."""
         if state.iterations and state.iterations[-1].exchange:
-            return fill("ask_plan", tool=self.tool)
-        return fill("ask_full_plan", prompt=_question(state), tool=self.tool)
+            return fill("ask_plan", tool=self.tool, beside=self.beside)
+        return fill("ask_full_plan", prompt=_question(state), tool=self.tool, beside=self.beside)
 
     def decide(self, state: RunState, mode: Mode = "fast") -> str:
         limit = state.started.request.limits.iterations if state.started else 0
@@ -242,6 +247,7 @@ class Prompts:
             objective=state.step.objective if state.step else "",
             left=max(0, limit - len(state.iterations) + len(state.lookups)),
             tool=self.tool,
+            beside=self.beside,
         )
         fruitless = guards.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""

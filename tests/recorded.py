@@ -1,0 +1,24 @@
+"""Events as a test writes them down."""
+
+from collections.abc import Iterable
+
+from planner.events import ArgumentsWritten, Event, ToolCalled, ToolReturned, ToolSelected
+from planner.state import RunState
+
+
+def numbered(events: Iterable[Event]) -> list[Event]:
+    """The events of calls made one after the other, each with the number of its iteration."""
+    number = -1
+    done: list[Event] = []
+    for event in events:
+        match event:
+            case ToolSelected(tool=str()):
+                number += 1
+            case ArgumentsWritten() | ToolCalled() | ToolReturned():
+                event = event.model_copy(update={"iteration": number})
+        done.append(event)
+    return done
+
+
+def state_of(events: Iterable[Event]) -> RunState:
+    return RunState.of(numbered(events))
