@@ -344,6 +344,7 @@ class EmbeddedModel:
             finish="length" if last.stop_type == "limit" else "stop",
             prompt_tokens=last.timings.cache_n + last.timings.prompt_n,
             cached_tokens=last.timings.cache_n,
+            cached_told=True,
             generated_tokens=last.timings.predicted_n,
             prefill_seconds=last.timings.prompt_ms / 1000,
             decode_seconds=last.timings.predicted_ms / 1000,

@@ -58,12 +58,18 @@ class ModelCalled(BaseEvent):
     """What was asked last; the messages before it follow from the events before this one."""
     reply: str
     prompt_tokens: int
-    cached_tokens: int | None
-    """Prompt tokens served from the prefix cache; None where the server does not tell."""
+    cached_tokens: int
+    """Prompt tokens served from the prefix cache."""
+    cached_told: bool
+    """Whether the server told that; else it is worked out from the prompts."""
     generated_tokens: int
     load_seconds: float
     prefill_seconds: float
     decode_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        return self.load_seconds + self.prefill_seconds + self.decode_seconds
 
 
 class ToolSelected(BaseEvent):

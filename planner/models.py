@@ -6,6 +6,7 @@ the list given here (source: seeds/004).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel, ConfigDict
@@ -32,12 +33,38 @@ class Reply(BaseModel):
     finish: Literal["stop", "length"] = "stop"
     prompt_tokens: int
     """The whole prompt, the part served from the prefix cache included."""
-    cached_tokens: int | None = None
-    """The part of the prompt that was not computed again; None where the server does not tell."""
+    cached_tokens: int = 0
+    """The part of the prompt that was not computed again."""
+    cached_told: bool = False
+    """Whether the server told that; else it is what the prompt before covers (`PromptBefore`)."""
     generated_tokens: int
     load_seconds: float = 0.0
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
+
+
+class PromptBefore:
+    """The prompt that a model read last, and what it replied: as much of the next prompt as begins
+    with the same is not computed again."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+
+    def covers(self, messages: Sequence[Message]) -> float:
+        """The share of a prompt's characters that stand in the one before, from its beginning."""
+        covered = 0
+        for mine, before in zip(messages, self._messages, strict=False):
+            if mine["role"] != before["role"]:
+                break
+            same = commonprefix([mine["content"], before["content"]])  # noqa: RUF071  characters
+            covered += len(same)
+            if mine["content"] != before["content"]:
+                break
+        return covered / max(1, sum(len(message["content"]) for message in messages))
+
+    def read(self, messages: Sequence[Message], reply: str) -> None:
+        """Remember a prompt and its reply."""
+        self._messages = [*messages, {"role": "assistant", "content": reply}]
 
 
 class ChatModel(Protocol):

@@ -21,7 +21,7 @@ import ollama
 from ollama._client import _parse_host
 
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.models import Message, Reply
+from planner.models import Message, PromptBefore, Reply
 
 DEFAULT_CONTEXT_TOKENS = 8192
 """`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
@@ -131,6 +131,7 @@ class OllamaModel:
         self._keep_alive = keep_alive
         self._client = client
         self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
+        self._before = PromptBefore()
 
     @property
     def name(self) -> str:
@@ -187,7 +188,9 @@ class OllamaModel:
                 "or use another model."
             )
         self._check_whole(messages, last)
-        return _reply("".join(pieces), last, messages)
+        reply = _reply("".join(pieces), last, messages, self._before.covers(messages))
+        self._before.read(messages, reply.text)
+        return reply
 
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
@@ -276,13 +279,15 @@ def _is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def _reply(text: str, last: ChatReply, messages: Sequence[Message]) -> Reply:
-    count = last.prompt_eval_count
+def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
+    count, cached = last.prompt_eval_count, last.prompt_eval_cached_count
+    tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
     return Reply(
         text=text,
         finish="length" if last.done_reason == "length" else "stop",
-        prompt_tokens=sum(len(m["content"]) for m in messages) // 4 if count is None else count,
-        cached_tokens=last.prompt_eval_cached_count,
+        prompt_tokens=tokens,
+        cached_tokens=round(covered * tokens) if cached is None else cached,
+        cached_told=cached is not None,
         generated_tokens=last.eval_count or 0,
         load_seconds=(last.load_duration or 0) / _NANOSECONDS,
         prefill_seconds=(last.prompt_eval_duration or 0) / _NANOSECONDS,

@@ -84,10 +84,9 @@ def _message(event: Event, state: RunState) -> str:
             handful = f", {len(event.offered)} of them shown" if few else ""
             return f"Started with {counted(len(event.tools), 'read-only tool')}{handful}{without}"
         case ModelCalled():
-            seconds = event.load_seconds + event.prefill_seconds + event.decode_seconds
             return (
                 f"{at}{event.model} {DOING[event.role]} ({event.prompt_tokens} tokens in, "
-                f"{event.generated_tokens} out, {seconds:.1f} s)"
+                f"{event.generated_tokens} out, {event.seconds:.1f} s)"
             )
         case ToolSelected():
             return (

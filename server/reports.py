@@ -37,9 +37,11 @@ class ModelCallReport(BaseModel):
     role: str
     model: str
     prompt_tokens: int
-    cached_tokens: int | None = Field(description="Of the prompt, from the prefix cache, if told.")
+    cached_tokens: int = Field(description="Of the prompt, from the model server's prefix cache.")
     generated_tokens: int
-    seconds: float
+    load_seconds: float
+    prefill_seconds: float = Field(description="For the prompt without its cached part.")
+    decode_seconds: float
 
 
 class Usage(BaseModel):
@@ -48,7 +50,11 @@ class Usage(BaseModel):
     seconds: float
     model_calls: int
     prompt_tokens: int
-    cached_tokens: int | None = Field(description="Null where the model server does not tell.")
+    cached_tokens: int
+    cached_told: bool = Field(
+        description="Whether the model server told what was cached; else it is what the prompts "
+        "before cover."
+    )
     generated_tokens: int
     model_seconds: float
     tool_calls: int
@@ -138,11 +144,12 @@ def _usage(state: RunState, now: float) -> Usage:
             prompt_tokens=call.prompt_tokens,
             cached_tokens=call.cached_tokens,
             generated_tokens=call.generated_tokens,
-            seconds=round(call.load_seconds + call.prefill_seconds + call.decode_seconds, 3),
+            load_seconds=round(call.load_seconds, 3),
+            prefill_seconds=round(call.prefill_seconds, 3),
+            decode_seconds=round(call.decode_seconds, 3),
         )
         for call in state.ledger
     ]
-    cached = [call.cached_tokens for call in calls if call.cached_tokens is not None]
     ended = state.finished_at or now
     began = state.started.at if state.started else ended
     sent = [each for each in state.iterations if each.upstream is not None]
@@ -150,9 +157,10 @@ def _usage(state: RunState, now: float) -> Usage:
         seconds=round(ended - began, 3),
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
-        cached_tokens=sum(cached) if cached else None,
+        cached_tokens=sum(call.cached_tokens for call in calls),
+        cached_told=all(call.cached_told for call in state.ledger),
         generated_tokens=sum(call.generated_tokens for call in calls),
-        model_seconds=round(sum(call.seconds for call in calls), 3),
+        model_seconds=round(sum(call.seconds for call in state.ledger), 3),
         tool_calls=len(sent),
         tool_seconds=round(sum(each.seconds for each in sent), 3),
         calls=calls,
@@ -232,7 +240,8 @@ def _cited(number: int, each: Evidence, objective: str) -> str:
 
 def _foot(found: Report) -> str:
     usage = found.usage
-    cached = f", {usage.cached_tokens} of them cached" if usage.cached_tokens is not None else ""
+    about = "" if usage.cached_told else "about "
+    cached = f", {about}{usage.cached_tokens} of them cached" if usage.model_calls else ""
     return (
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
         f"({usage.tool_seconds:.1f} s), {counted(usage.model_calls, 'model call')} "

@@ -9,6 +9,7 @@ import anyio
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
 from rich.text import Text
 
 from planner.events import AnswerDelta, RunFinished, StepStarted
@@ -20,7 +21,7 @@ from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import UP, markdown, report
+from server.reports import UP, Usage, markdown, report
 from server.tools import listing_markdown, pool_listing
 
 console = Console(stderr=True, highlight=False)
@@ -42,6 +43,7 @@ async def ask_on_terminal(
             downloads.done()
             await show(run)
     found = report(run.id, run.state, time.time())
+    show_ledger(found.usage)
     if as_json:
         sys.stdout.write(found.model_dump_json(indent=2) + "\n")
     else:
@@ -70,6 +72,31 @@ async def show(run: Run) -> None:
             status.update(Text(heartbeat(seen, quiet)))
             with anyio.move_on_after(1.0 if console.is_terminal else HEARTBEAT_SECONDS):
                 await run.wait_beyond(told)
+
+
+def show_ledger(usage: Usage) -> None:
+    """What each kind of model call cost in sum."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("role", no_wrap=True)
+    table.add_column("model", no_wrap=True)
+    about = "cached" if usage.cached_told else "~cached"
+    for name in ("calls", "prompt", about, "generated", "prefill s", "decode s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for model, role in dict.fromkeys((call.model, call.role) for call in usage.calls):
+        calls = [each for each in usage.calls if (each.model, each.role) == (model, role)]
+        tokens = (
+            sum(call.prompt_tokens for call in calls),
+            sum(call.cached_tokens for call in calls),
+            sum(call.generated_tokens for call in calls),
+        )
+        seconds = (
+            sum(call.prefill_seconds for call in calls),
+            sum(call.decode_seconds for call in calls),
+        )
+        cells = [str(len(calls)), *map(str, tokens), *(f"{each:.1f}" for each in seconds)]
+        table.add_row(role, Text(model), *cells)
+    if usage.calls:
+        console.print(table)
 
 
 def show_markdown(text: str) -> None:

@@ -362,7 +362,6 @@ async def test_live_schema_prefix_and_limits() -> None:
         first = await model.chat([system, *user("Read a.py")], max_tokens=40, schema=schema)
         assert list(json.loads(first.text)) == ["tool", "done"]
         second = await model.chat([system, *user("Write b.py")], max_tokens=40, schema=schema)
-        assert second.cached_tokens is not None
         assert second.cached_tokens > 0.9 * first.prompt_tokens
         with pytest.raises(ContextExceeded):
             await ask(model, "word " * 9000)

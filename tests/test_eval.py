@@ -263,7 +263,7 @@ def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:
     question = ask("value", number(37))
     ledger = Ledger()
     ledger.add(prompt=100, cached=40, generated=7)
-    ledger.add(prompt=100, cached=None, generated=3)
+    ledger.add(prompt=100, cached=0, generated=3)
     results = Results(about={"full": "model"})
     for system, outcome in (("planloom", "right"), ("native", "wrong")):
         results.records.append(

@@ -28,7 +28,7 @@ from scripted_ollama import (
 
 import planner.ollama
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.models import Message
+from planner.models import Message, PromptBefore
 from planner.ollama import DEFAULT_GAP_SECONDS, OllamaClient, OllamaModel, host_url, probe
 
 pytestmark = pytest.mark.anyio
@@ -165,15 +165,44 @@ async def test_known_prefix_is_told_as_cached(ollama: ScriptedOllama, model: Oll
         [first, {"role": "assistant", "content": "Yes."}, user("And?")], max_tokens=9
     )
     assert cold.cached_tokens == 0
-    assert warm.cached_tokens is not None
+    assert (cold.cached_told, warm.cached_told) == (True, True)
     assert cold.prompt_tokens <= warm.cached_tokens < warm.prompt_tokens
 
 
-async def test_server_that_does_not_tell_what_was_cached() -> None:
-    async with ScriptedOllama(tells_cached=False) as ollama:
-        ollama.expect("Yes.")
-        async with model_at(ollama.url) as model:
-            assert (await model.chat([user("x")], max_tokens=9)).cached_tokens is None
+async def test_what_a_server_does_not_tell_is_worked_out_from_the_prompts() -> None:
+    async with ScriptedOllama(tells_cached=False) as ollama, model_at(ollama.url) as model:
+        first = user("This is a long beginning that stays. " * 20)
+        for _ in range(2):
+            ollama.expect("Yes.")
+        cold = await model.chat([first], max_tokens=9)
+        warm = await model.chat(
+            [first, {"role": "assistant", "content": "Yes."}, user("And?")], max_tokens=9
+        )
+    assert (cold.cached_tokens, cold.cached_told, warm.cached_told) == (0, False, False)
+    assert 0.9 * cold.prompt_tokens < warm.cached_tokens < warm.prompt_tokens
+
+
+texts = st.text("ab", max_size=6)
+conversations = st.lists(
+    st.builds(
+        lambda role, content: {"role": role, "content": content},
+        st.sampled_from(["user", "assistant"]),
+        texts,
+    ),
+    max_size=4,
+)
+
+
+@given(conversations, conversations, texts)
+def test_a_prompt_covers_what_begins_with_it(first: Any, then: Any, reply: str) -> None:
+    before = PromptBefore()
+    assert before.covers(first) == 0
+    before.read(first, reply)
+    assert before.covers(first) == (1 if any(m["content"] for m in first) else 0)
+    assert 0 <= before.covers(then) <= 1
+    grown = [*first, {"role": "assistant", "content": reply}, {"role": "user", "content": "abab"}]
+    told = sum(len(message["content"]) for message in grown)
+    assert before.covers(grown) == (told - 4) / told
 
 
 async def test_missing_prompt_count_is_estimated(
@@ -623,8 +652,7 @@ async def test_live_counts_the_whole_prompt_when_it_was_cached(real: OllamaModel
     cold = await real.chat(messages, max_tokens=2)
     warm = await real.chat(messages, max_tokens=3)
     assert warm.prompt_tokens == cold.prompt_tokens
-    if warm.cached_tokens is not None:
-        assert warm.cached_tokens > warm.prompt_tokens // 2
+    assert warm.cached_tokens > warm.prompt_tokens // 2
     assert warm.generated_tokens <= 3
 
 

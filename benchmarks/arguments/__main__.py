@@ -241,8 +241,6 @@ def table(measured: Sequence[Measured]) -> str:
 
 def _row(route: str, some: Sequence[Measured]) -> list[str]:
     ledgers = [each.ledger for each in some]
-    told = [each for each in ledgers if each.cached_tokens is not None]
-    computed = [each.prompt_tokens - (each.cached_tokens or 0) for each in told]
     return [
         route,
         str(len(some)),
@@ -252,7 +250,7 @@ def _row(route: str, some: Sequence[Measured]) -> list[str]:
         str(sum(each.escalations for each in some)),
         f"{fmean(each.model_calls for each in ledgers):.1f}",
         f"{fmean(each.prompt_tokens for each in ledgers):.0f}",
-        f"{fmean(computed):.0f}" if computed else "not told",
+        f"{fmean(each.prompt_tokens - each.cached_tokens for each in ledgers):.0f}",
         f"{fmean(each.generated_tokens for each in ledgers):.0f}",
         f"{fmean(each.seconds for each in some):.1f}",
     ]

@@ -13,20 +13,19 @@ from benchmarks.eval.check import KINDS, Question, Verdict
 
 
 class Ledger(BaseModel):
-    """What an answer cost. `cached_tokens` is None where the model server does not tell."""
+    """What an answer cost."""
 
     model_calls: int = 0
     prompt_tokens: int = 0
-    cached_tokens: int | None = None
+    cached_tokens: int = 0
     generated_tokens: int = 0
     tool_calls: int = 0
 
-    def add(self, prompt: int, cached: int | None, generated: int) -> None:
+    def add(self, prompt: int, cached: int, generated: int) -> None:
         self.model_calls += 1
         self.prompt_tokens += prompt
         self.generated_tokens += generated
-        if cached is not None:
-            self.cached_tokens = (self.cached_tokens or 0) + cached
+        self.cached_tokens += cached
 
 
 class Record(BaseModel):
@@ -101,8 +100,6 @@ COLUMNS = (
 def _row(system: str, records: Sequence[Record]) -> list[str]:
     seconds = sorted(record.seconds for record in records)
     ledgers = [record.ledger for record in records]
-    told = [each for each in ledgers if each.cached_tokens is not None]
-    computed = [each.prompt_tokens - (each.cached_tokens or 0) for each in told]
     return [
         system,
         str(len(records)),
@@ -111,7 +108,7 @@ def _row(system: str, records: Sequence[Record]) -> list[str]:
         f"{seconds[math.ceil(0.9 * len(seconds)) - 1]:.1f}",
         f"{fmean(each.model_calls for each in ledgers):.1f}",
         f"{fmean(each.prompt_tokens for each in ledgers):.0f}",
-        f"{fmean(computed):.0f}" if computed else "not told",
+        f"{fmean(each.prompt_tokens - each.cached_tokens for each in ledgers):.0f}",
         f"{fmean(each.generated_tokens for each in ledgers):.0f}",
     ]
 

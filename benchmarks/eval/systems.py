@@ -26,7 +26,7 @@ from fastmcp.client.transports import StdioTransport
 from benchmarks.eval.codebases import CodeBase
 from benchmarks.eval.results import Ledger
 from planner.errors import PlanloomError
-from planner.models import Message, Models
+from planner.models import Message, Models, PromptBefore
 from planner.ollama import ChatReply, OllamaClient
 from planner.tools import Outcome, ToolSpec
 from server.backends import open_models
@@ -171,6 +171,7 @@ async def native(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
     """Chat, run the tool calls, append their results, chat again: until a reply calls no tool."""
     async with _pool(bench, codebase) as pool, OllamaClient(bench.models.host) as client:
         specs = {spec.name: spec for spec in pool.tools() if spec.name in LOOP_TOOLS}
+        before = PromptBefore()
 
         async def ask(question: str, ledger: Ledger) -> Answer:
             messages: list[dict[str, Any]] = [
@@ -178,7 +179,7 @@ async def native(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
                 {"role": "user", "content": question},
             ]
             for _ in range(ROUNDS):
-                reply = await _native_chat(client, bench.models, messages, specs, ledger)
+                reply = await _native_chat(client, bench.models, messages, specs, ledger, before)
                 calls = reply["tool_calls"] or _written_calls(reply["content"])
                 messages.append({"role": "assistant"} | reply)
                 if not calls:
@@ -198,6 +199,7 @@ async def _native_chat(
     messages: list[dict[str, Any]],
     specs: dict[str, ToolSpec],
     ledger: Ledger,
+    before: PromptBefore,
 ) -> dict[str, Any]:
     functions = [
         {"name": spec.name, "description": spec.description, "parameters": spec.input_schema}
@@ -216,8 +218,17 @@ async def _native_chat(
         text += last.message.content or ""
         calls += [call.model_dump() for call in last.message.tool_calls or ()]
     prompt, generated = last.prompt_eval_count or 0, last.eval_count or 0
-    ledger.add(prompt, last.prompt_eval_cached_count, generated)
+    read = [_as_read(message) for message in messages]
+    cached = last.prompt_eval_cached_count
+    ledger.add(prompt, round(before.covers(read) * prompt) if cached is None else cached, generated)
+    before.read(read, text)
     return {"content": text, "tool_calls": calls}
+
+
+def _as_read(message: dict[str, Any]) -> Message:
+    """A message of the loop as far as prefixes go: a tool's result stands in a user's place."""
+    by_model = message["role"] == "assistant"
+    return {"role": "assistant" if by_model else "user", "content": message["content"]}
 
 
 def _written_calls(text: str) -> list[dict[str, Any]]:
