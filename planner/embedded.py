@@ -144,6 +144,10 @@ class EmbeddedModel:
         return self._name
 
     @property
+    def provider(self) -> str:
+        return "llama.cpp"
+
+    @property
     def context_tokens(self) -> int:
         return self._context_tokens
 

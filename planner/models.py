@@ -76,6 +76,11 @@ class ChatModel(Protocol):
         ...
 
     @property
+    def provider(self) -> str:
+        """What serves the model, such as `ollama`."""
+        ...
+
+    @property
     def context_tokens(self) -> int:
         """The context window in tokens (`num_ctx`), prompt and reply together."""
         ...

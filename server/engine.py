@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -16,6 +16,7 @@ from planner.events import Event, RunFinished
 from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState
+from server.telemetry import Spans
 from server.upstreams import UpstreamPool
 
 log = logging.getLogger(__name__)
@@ -31,12 +32,13 @@ CANCEL_SECONDS = 5.0
 class Run:
     """One run: its events so far, and their fold."""
 
-    def __init__(self, request: RunRequest) -> None:
+    def __init__(self, request: RunRequest, providers: Mapping[str, str]) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.request = request
         self.created = time.time()
         self.events: list[Event] = []
         self.state = RunState()
+        self._spans = Spans(self.id, providers)
         self._changed = anyio.Event()
         self._scope = anyio.CancelScope()
 
@@ -48,6 +50,7 @@ class Run:
         """Append an event. Never waits, so no follower can hold the run up."""
         self.events.append(event)
         self.state.apply(event)
+        self._spans.record(event)
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -98,7 +101,7 @@ class Engine:
         there is no model to run it with."""
         agent.check(request)
         models = await self._models()
-        run = Run(request)
+        run = Run(request, {each.name: each.provider for each in (models.fast, models.full)})
         self._runs[run.id] = run
         self._forget_oldest()
         self._tasks.start_soon(self._drive, run, models)

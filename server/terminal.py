@@ -80,7 +80,7 @@ def show_ledger(usage: Usage) -> None:
     table.add_column("role", no_wrap=True)
     table.add_column("model", no_wrap=True)
     about = "cached" if usage.cached_told else "~cached"
-    for name in ("calls", "prompt", about, "generated", "prefill s", "decode s"):
+    for name in ("calls", "prompt", about, "generated", "prefill", "decode"):
         table.add_column(name, justify="right", no_wrap=True)
     for model, role in dict.fromkeys((call.model, call.role) for call in usage.calls):
         calls = [each for each in usage.calls if (each.model, each.role) == (model, role)]
@@ -93,7 +93,7 @@ def show_ledger(usage: Usage) -> None:
             sum(call.prefill_seconds for call in calls),
             sum(call.decode_seconds for call in calls),
         )
-        cells = [str(len(calls)), *map(str, tokens), *(f"{each:.1f}" for each in seconds)]
+        cells = [str(len(calls)), *map(str, tokens), *(f"{each:.1f} s" for each in seconds)]
         table.add_row(role, Text(model), *cells)
     if usage.calls:
         console.print(table)

@@ -345,7 +345,7 @@ def normalised(text: str) -> str:
     text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
     text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
     text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)
-    return re.sub(r"^(\w+ +qwen\S+) +[\d. ]+$", r"\1 N", text, flags=re.MULTILINE)
+    return re.sub(r"^(\w+ +qwen\S+) +[\d. s]+$", r"\1 N", text, flags=re.MULTILINE)
 
 
 def free_port() -> int:

@@ -114,7 +114,7 @@ _Run RUN: 1 tool call (0.0 s), 2 model calls (N prompt tokens, N of them cached,
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
    0.0 s  qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)
    0.0 s  Finished: answered
-role    model               calls  prompt  cached  generated  prefill s  decode…
+role    model               calls  prompt  cached  generated  prefill  decode
 answer  qwen2.5-coder:1.5b N
 again   qwen2.5-coder:1.5b N
 """)

@@ -160,6 +160,10 @@ class DecidesOnly:
         return self.model.name
 
     @property
+    def provider(self) -> str:
+        return self.model.provider
+
+    @property
     def context_tokens(self) -> int:
         return self.model.context_tokens
 
