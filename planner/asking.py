@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from planner import guards, protocol, schemas
 from planner.actions import mode
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
+    AnswerDelta,
     ContextCompressed,
     Event,
     GuardTripped,
@@ -43,11 +45,37 @@ A = TypeVar("A", bound=Assessed)
 SMALLEST_RESULT_CHARACTERS = 200
 LOW_SHARE = 0.6
 """Of the tokens for a prompt: where it comes down to when it would exceed them."""
+ANSWERS: Sequence[Role] = ("answer", "repair", "conclude")
+"""Replies that hold an answer for the user; it is told while it is written."""
+DELTA_CHARACTERS = 24
+"""Of an answer, told at once: some words."""
 REPLY_TOKENS = 700
 WORD_TOKENS = 100
 MOST_WORDS = 8
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
+
+
+class Draft:
+    """Tells an answer piece by piece while the reply that holds it is written."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
+        self._reply = ""
+        self._told = 0
+
+    def __call__(self, text: str) -> None:
+        self._reply += text
+        try:
+            reply = from_json(self._reply, allow_partial="trailing-strings")
+        except ValueError:  # the model's server does not hold the schema; it is asked once more
+            return
+        answer = reply.get("final_answer", "") if isinstance(reply, dict) else ""
+        ended = self._reply.rstrip().endswith("}")
+        end = len(answer) if ended else answer.rfind(" ") + 1  # whole words
+        if end - self._told >= (1 if ended else DELTA_CHARACTERS):
+            self.emit(AnswerDelta(text=answer[self._told : end], begins=self._told == 0))
+            self._told = end
 
 
 class Asker:
@@ -245,7 +273,10 @@ class Asker:
             messages = self.prompts.conversation(self.state, question, role)
             if estimate.of(messages) + max_tokens <= model.context_tokens:
                 try:
-                    reply = await model.chat(messages, schema=schema, max_tokens=max_tokens)
+                    draft = Draft(self.emit) if role in ANSWERS else None
+                    reply = await model.chat(
+                        messages, schema=schema, max_tokens=max_tokens, on_text=draft
+                    )
                     break
                 except ContextExceeded:
                     if not self.make_room(question, estimate, estimate.of(messages)):

@@ -180,8 +180,12 @@ class ContextCompressed(BaseEvent):
 
 
 class AnswerDelta(BaseEvent):
+    """The next piece of an answer while a model writes it, before it is checked."""
+
     type: Literal["answer_delta"] = "answer_delta"
     text: str
+    begins: bool
+    """Whether it is the first piece: a try at an answer replaces the one before."""
 
 
 class RunFinished(BaseEvent):

@@ -94,6 +94,8 @@ class RunState:
     """A model's words to search for."""
     ledger: list[ModelCalled] = field(default_factory=list)
     guards: list[GuardTripped] = field(default_factory=list)
+    draft: str = ""
+    """What a model has written of an answer so far, unchecked; empty once the run has ended."""
     answer: str = ""
     reason: str | None = None
     unsupported: list[str] = field(default_factory=list)
@@ -233,8 +235,9 @@ class RunState:
             case ContextCompressed():
                 self.compressed_up_to = event.up_to
             case AnswerDelta():
-                self.answer += event.text
+                self.draft = event.text if event.begins else self.draft + event.text
             case RunFinished():
+                self.draft = ""
                 self.status, self.answer, self.reason = event.status, event.answer, event.reason
                 self.unsupported = list(event.unsupported)
                 self.data = event.data

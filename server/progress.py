@@ -34,6 +34,8 @@ HEARTBEAT_SECONDS = 5.0
 """After so long without an event, a line says what is being waited for."""
 LONGEST = 200
 """Characters of a progress message; hosts cut longer ones."""
+LONGEST_DRAFT = 160
+"""Characters of an answer that is being written: the newest."""
 
 DOING = {
     "words": "said what to search for",
@@ -122,7 +124,8 @@ def _message(event: Event, state: RunState) -> str:
         case GuardTripped():
             return f"{at}{event.message}"
         case AnswerDelta():
-            return f"Answer: {state.answer}"
+            newest = state.draft[-LONGEST_DRAFT:]
+            return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"
         case RunFinished():
             ended = event.status.replace("_", " ")
             return f"Finished: {ended}" + (f" ({event.reason})" if event.reason else "")

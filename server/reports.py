@@ -74,6 +74,9 @@ class Report(BaseModel):
         "honestly not found. failed. cancelled."
     )
     answer: str = Field(description="Empty while the run is running.")
+    draft: str = Field(
+        default="", description="While it runs: what a model has written of an answer, unchecked."
+    )
     data: Any = Field(default=None, description="The answer as data_schema asks; null without one.")
     reason: str | None = Field(default=None, description="Why it ended without a full answer.")
     unsupported: list[str] = Field(default=[], description="What it says and no result does.")
@@ -96,6 +99,7 @@ def report(run_id: str, state: RunState, now: float, iteration: int | None = Non
         run_id=run_id,
         status=state.status,
         answer=state.answer,
+        draft=state.draft,
         data=state.data,
         reason=state.reason,
         unsupported=state.unsupported,

@@ -68,8 +68,11 @@ async def show(run: Run) -> None:
                     console.print(Text(line, style=style), soft_wrap=True)
             if run.finished:
                 return
-            quiet = time.time() - (run.events[-1].at if run.events else began)
-            status.update(Text(heartbeat(seen, quiet)))
+            last = run.events[-1] if run.events else None
+            if isinstance(last, AnswerDelta):
+                status.update(Text(message(last, seen)))
+            else:
+                status.update(Text(heartbeat(seen, time.time() - (last.at if last else began))))
             with anyio.move_on_after(1.0 if console.is_terminal else HEARTBEAT_SECONDS):
                 await run.wait_beyond(told)
 

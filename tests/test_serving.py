@@ -14,6 +14,7 @@ import anyio.to_thread
 import httpx
 import pytest
 from fastmcp import Client
+from fastmcp.client.client import CallToolResult
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama
@@ -34,6 +35,7 @@ from serving import (
     normalised,
     nowhere,
     plan,
+    second,
     text,
     until,
     upstream,
@@ -435,6 +437,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY",
             "search VeryUniqueClassName_Phoenix_2025_QW3RTY",
             "search returned 2 lines in 0.0 s",
+            "Answer so far: No line says it.",
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
             "Plan of 2 steps: Find out the value",
@@ -444,8 +447,11 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             'Step 1 of 2: arguments {"path": "jobs/secret.py", "start_line": 1}',
             "Step 1 of 2: read_file jobs/secret.py (start_line 1)",
             "Step 1 of 2: read_file returned 12 lines in 0.0 s",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9`",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48614.",
             "Step 1 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "Step 1 of 2: no result says 48614",
+            "Answer so far: No line says it.",
             "Step 1 of 2: qwen2.5-coder:1.5b mended the answer (N tokens in, N out, 0.0 s)",
             "Step 1 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
             "Step 1 of 2: This step is done.",
@@ -457,6 +463,8 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             'Step 2 of 2: arguments {"path": "jobs", "pattern": "standalone_unique_function_MNBVCX_777"}',
             "Step 2 of 2: search standalone_unique_function_MNBVCX_777 in jobs",
             "Step 2 of 2: search returned 1 line in 0.0 s",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9`",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
             "Step 2 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "Step 2 of 2: qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)",
             "Step 2 done",
@@ -506,6 +514,7 @@ _Run RUN: 3 tool calls (0.0 s), 9 model calls (N prompt tokens, N of them cached
             "run_id": "RUN",
             "status": "answered",
             "answer": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
+            "draft": "",
             "data": None,
             "reason": None,
             "unsupported": [],
@@ -1202,3 +1211,35 @@ async def test_http_ends_its_runs_and_answers_before_it_ends(
     assert process.returncode == -signal.SIGTERM
     assert b"Traceback" not in errors, errors.decode()
     assert await hung_up(ollama.requests[0])
+
+
+# The answer while it is written
+
+
+def report_of(result: CallToolResult) -> dict[str, Any]:
+    report: dict[str, Any] | None = result.structured_content
+    assert report
+    return report
+
+
+async def test_an_answer_is_told_while_it_is_written(place: Place, ollama: ScriptedOllama) -> None:
+    begun = f'{{"final_answer": "The constant {CONSTANT} is '
+    ollama.expect(Hang(after=begun, then=f'{VALUE}.", "found_in": "results"}}'))
+    ollama.expect(second(f"{CONSTANT} is {VALUE}."))
+    async with place.client() as client:
+        started = await client.call("plan_and_answer", prompt=f"What is {CONSTANT}?", wait_s=0)
+        run_id = report_of(started)["run_id"]
+        draft = ""
+        while not draft:
+            report = report_of(await client.call("get_run", run_id=run_id, wait_s=0))
+            draft = report["draft"]
+            assert (report["status"], report["answer"]) == ("running", "")
+            await anyio.sleep(0.02)
+        ollama.release()
+        client.progress.meta.clear()  # each view tells the run from its beginning
+        report = report_of(await client.call("get_run", run_id=run_id))
+    assert (report["draft"], report["answer"]) == ("", f"The constant {CONSTANT} is {VALUE}.")
+    deltas = [each for each in client.progress.events if each["type"] == "answer_delta"]
+    assert "".join(each["text"] for each in deltas) == report["answer"]
+    assert [each["begins"] for each in deltas] == [True] + [False] * (len(deltas) - 1)
+    assert len(deltas) > 1
