@@ -124,6 +124,7 @@ def _counts(served: Served, machine: Machine) -> dict[str, Any]:
 
 def _stream(model: str, said: Said, counts: dict[str, Any]) -> Iterator[bytes]:
     """The reply token by token, tool calls as one record, and the counts."""
+    messages: list[dict[str, Any]]
     if isinstance(said, str):
         messages = [{"role": "assistant", "content": each} for each in tokens.tokens(said)]
     else:

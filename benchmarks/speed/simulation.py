@@ -1,4 +1,4 @@
-"""What a model server computes: prefix caches in slots, loaded models, and time by a machine's rates.
+"""What a model server computes: prefix caches in slots, loaded models, time by a machine's rates.
 
 The rules are those of Ollama and the llama.cpp below it (source: research on Ollama 0.5 to 0.40):
 
