@@ -22,7 +22,9 @@ def chart(lines: Mapping[str, Sequence[tuple[int, int]]], title: str, across: st
     """`lines`: the points of each line by its name; `across` and `up`: what the axes show."""
     xs = sorted({x for points in lines.values() for x, _ in points})
     ys = [y for points in lines.values() for _, y in points]
-    low, high = math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys)))
+    ticks = [step * 10**power for power in range(8) for step in (1, 2, 5)]
+    low = max(tick for tick in ticks if tick <= min(ys))
+    high = min(tick for tick in ticks if tick >= max(ys))
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def at_x(x: float) -> float:
@@ -30,7 +32,8 @@ def chart(lines: Mapping[str, Sequence[tuple[int, int]]], title: str, across: st
         return LEFT + (right - LEFT) * (math.log(x) - math.log(xs[0])) / span
 
     def at_y(y: float) -> float:
-        return bottom - (bottom - TOP) * (math.log10(y) - low) / (high - low)
+        span = math.log(high) - math.log(low)
+        return bottom - (bottom - TOP) * (math.log(y) - math.log(low)) / span
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -38,11 +41,10 @@ def chart(lines: Mapping[str, Sequence[tuple[int, int]]], title: str, across: st
         f"<title>{escape(title)}</title>",
         f"<style>\n{STYLE}\n</style>",
     ]
-    for power in range(low, high + 1):
-        for step in (1, 2, 5) if power < high else (1,):
-            y = at_y(step * 10**power)
-            parts.append(_line(LEFT, y, right, y, "grid"))
-            parts.append(_text(LEFT - 8, y + 4, f"{step * 10**power:,}", "end"))
+    for tick in ticks:
+        if low <= tick <= high:
+            parts.append(_line(LEFT, at_y(tick), right, at_y(tick), "grid"))
+            parts.append(_text(LEFT - 8, at_y(tick) + 4, f"{tick:,}", "end"))
     for x in xs:
         parts.append(_line(at_x(x), bottom, at_x(x), bottom + 5, "axis"))
         parts.append(_text(at_x(x), bottom + 20, str(x), "middle"))
