@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
-.PHONY: demo test live check eval lock clean
+.PHONY: demo test live check eval bench lock clean
 
 demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
@@ -23,6 +23,9 @@ live: $(VENV)/dev ## Run the tests that need real models and a real Serena
 
 eval: $(VENV)/dev ## Ask the evaluation's questions of Planloom and the two baselines
 	$(BIN)/python -m benchmarks.eval
+
+bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, without a model
+	$(BIN)/python -m benchmarks.speed
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \

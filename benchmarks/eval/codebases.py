@@ -33,7 +33,7 @@ def lay_out(folder: Path, splits: Sequence[Split]) -> list[CodeBase]:
     return [
         *(_generated(folder, split) for split in splits),
         _copied(folder, "repository", splits, _copy_repository, REPOSITORY_PLAN),
-        _copied(folder, "package", splits, _copy_package, PACKAGE_PLAN),
+        _copied(folder, "package", splits, copy_package, PACKAGE_PLAN),
     ]
 
 
@@ -79,7 +79,7 @@ def _copy_repository(root: Path) -> None:
         _copy(REPOSITORY / part, root / part)
 
 
-def _copy_package(root: Path) -> None:
+def copy_package(root: Path) -> None:
     spec = importlib.util.find_spec(PACKAGE)
     assert spec is not None
     assert spec.origin is not None

@@ -1,0 +1,120 @@
+"""A recorded run as a model's replies to the planner: each question is told by its schema."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.speed.runs import Call, Run, tools
+from benchmarks.speed.server import Said
+from planner import schemas
+from planner.schemas import Schema
+
+NOWHERE = {"final_answer": "No line says it.", "found_in": "nowhere"}
+"""To every try at the answer before the last call."""
+
+
+class PlannerScript:
+    """Says what the run's decisions are, in whatever fields the planner asks for them."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._decided: list[Call] = []
+        self._unwritten: list[Call] = []
+        """Decided on, with arguments still to be written."""
+        self._arguments = {tool.name: schemas.for_grammar(tool.input_schema) for tool in tools()}
+
+    def __call__(self, body: dict[str, Any]) -> Said:
+        schema = body["format"]
+        for call in self._unwritten:
+            if schema == self._arguments[call.tool]:
+                self._unwritten.remove(call)
+                return compact(call.arguments)
+        return compact(filled(schema, self._values(schema)))
+
+    def _values(self, schema: Schema) -> dict[str, Any]:
+        """What there is to say at this point of the run, by the names of the planner's fields."""
+        asked = set(schema.get("properties", ()))
+        answer = {"final_answer": self.run.answer, "a_line": self.run.a_line}
+        if "final_answer" in asked:
+            done = len(self._decided) == len(self.run.calls)
+            if "found_in" in asked and not done:
+                return NOWHERE
+            concluded = {"decision": "conclude", "success": True, "found_in": "results"}
+            return answer | concluded | {"assessment": self._decided[-1].assessment}
+        if asked == {"tool"}:
+            (call,) = self._next(1)
+            return {"tool": call}
+        if not self.run.steps or len(self._decided) == len(self.run.calls):
+            raise AssertionError(f"the run has no decision left for {sorted(asked)}")
+        last = self._decided[-1]
+        most_beside = _most_beside(schema)
+        calls = self._next(1 + most_beside)
+        step = next(step for step in self.run.steps if calls[0] in step.calls)
+        next_calls: dict[str, Any] = {"prompt": calls[0].prompt, "tool": calls[0]}
+        if len(calls) > 1:
+            next_calls["tools_beside"] = [{"prompt": c.prompt, "tool": c} for c in calls[1:]]
+        said: dict[str, Any] = {"assessment": last.assessment, "notes_to_future_self": last.notes}
+        if last in step.calls:
+            return said | next_calls | {"decision": "stay"}
+        said["next_step"] = next_calls | {"objective": step.objective}
+        if "main_objective" in asked:
+            later = [each.objective for each in self.run.steps[1:4]]
+            plan = {"main_objective": self.run.main_objective, "later_steps": later}
+            return said | plan | {"decision": "plan"}
+        before = next(each for each in self.run.steps if last in each.calls)
+        return said | {"decision": "move_on", "success": before.success}
+
+    def _next(self, most: int) -> list[Call]:
+        """The next call, and those of its step that can be made at once with it."""
+        calls = self.run.calls[len(self._decided) :]
+        together = 1
+        while together < min(most, len(calls)) and calls[together].alongside:
+            together += 1
+        self._decided += calls[:together]
+        self._unwritten += calls[:together]
+        return calls[:together]
+
+
+def _most_beside(schema: Schema) -> int:
+    """How many calls a decision may name besides the first."""
+    match schema:
+        case {"anyOf": [*branches]}:
+            return max(_most_beside(branch) for branch in branches)
+        case {"properties": {"tools_beside": {"maxItems": most}}}:
+            return int(most)
+        case {"properties": {"next_step": step}}:
+            return _most_beside(step)
+    return 0
+
+
+def filled(schema: Schema, values: Mapping[str, Any]) -> Any:
+    """The values in the shape of a schema: its keys in its order, as far as there is a value."""
+    branches = schema.get("anyOf", [schema])
+    decision = values.get("decision")
+    for branch in branches:
+        if branch["properties"].get("decision", {}).get("const", decision) == decision:
+            return {
+                key: _value(part, values[key])
+                for key, part in branch["properties"].items()
+                if key in values
+            }
+    raise AssertionError(f"no branch of the schema is a {decision}: {schema}")
+
+
+def _value(schema: Schema, value: Any) -> Any:
+    match value:
+        case Call() if any("properties" in branch for branch in schema.get("anyOf", ())):
+            return {value.tool: value.arguments}  # decided on in one
+        case Call():
+            return value.tool
+        case dict():
+            return filled(schema, value)
+        case list() if schema.get("items", {}).get("properties"):
+            return [filled(schema["items"], each) for each in value]
+        case str() if len(value) > schema.get("maxLength", len(value)):
+            return value[: schema["maxLength"]].rpartition(". ")[0] + "."
+    return value
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
