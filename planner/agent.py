@@ -171,7 +171,12 @@ class _Run:
             self.hold_limits()
             if self.stuck():
                 return None
-            decision = await self.answer() or await self.asker.decide()
+            last_step = not self.state.later_steps
+            if last_step and (conclusion := await self.answer()):
+                return conclusion
+            decision = await self.asker.decide()
+            if isinstance(decision, Conclude) and decision.success and not last_step:
+                return await self.answer() or decision
         return decision
 
     def stuck(self) -> bool:
@@ -234,13 +239,13 @@ class _Run:
         match decision:
             case MakePlan():
                 self.make(decision)
-                return decision.next_step.calls
+                return decision.next_step.tool_calls
             case Stay():
                 self.emit(
                     StepContinued(number=len(self.state.steps), notes=decision.notes_to_future_self)
                 )
                 self.revise(decision.later_steps)
-                return decision.calls
+                return decision.tool_calls
             case MoveOn():
                 number = len(self.state.steps)
                 self.emit(
@@ -252,7 +257,7 @@ class _Run:
                 )
                 self.revise(decision.later_steps)
                 self.start_step(number + 1, decision.next_step.objective)
-                return decision.next_step.calls
+                return decision.next_step.tool_calls
 
     def make(self, plan: MakePlan) -> None:
         self.emit(

@@ -30,7 +30,6 @@ from planner.protocol import (
     Call,
     Conclude,
     MakePlan,
-    Mode,
     MoveOn,
     Stay,
     ToolChoice,
@@ -208,26 +207,21 @@ class Asker:
             protocol.ITERATION_DECISION,
             max_tokens=REPLY_TOKENS + self.call_tokens,
         )
-        return self.assessed(decision, how)
+        if how == "deep":
+            self.emit(
+                ResultAssessed(
+                    assessment=decision.assessment,
+                    belief=decision.belief,
+                    critique=decision.critique,
+                )
+            )
+        return decision
 
     async def conclude(self) -> Conclude:
         question = self.prompts.conclude(self.state)
-        conclusion = await self.ask(
+        return await self.ask(
             "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
         )
-        return self.assessed(conclusion, "fast")
-
-    def assessed(self, decision: A, how: Mode) -> A:
-        """The decision, with what it says of the newest result on record."""
-        self.emit(
-            ResultAssessed(
-                mode=how,
-                assessment=decision.assessment,
-                belief=decision.belief,
-                critique=decision.critique,
-            )
-        )
-        return decision
 
     async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""

@@ -77,15 +77,22 @@ class Caller:
         one after the other, on one prompt, and then the calls run side by side. What may not run
         comes back as a result. `given` are the caller's own arguments, taken as they are."""
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
+        refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
-            self.emit(ToolSelected(tool=call.tool.name, prompt=call.prompt, beside=number > 0))
+            prompt = call.prompt or (self.state.step.objective if self.state.step else "")
+            self.emit(ToolSelected(tool=call.tool.name, prompt=prompt, beside=number > 0))
             iteration = self.state.iterations[-1]
             prepared = await self.prepared(iteration, call, given)
             if isinstance(prepared, Refusal):
-                self.tripped(prepared.guard, [prepared.message])
-                self.returned(iteration, {}, Outcome.ERROR, prepared.message)
+                refused.append((iteration, prepared))
+            elif any(guards.made(each, *prepared) for each, _, _ in ready):
+                twice = "This very call is made already, side by side with it."
+                refused.append((iteration, Refusal("repeated", twice)))
             else:
                 ready.append((iteration, *prepared))
+        for iteration, (guard, message) in refused:
+            self.tripped(guard, [message])
+            self.returned(iteration, {}, Outcome.ERROR, message)
         async with anyio.create_task_group() as tasks:
             for each in ready:
                 tasks.start_soon(self.execute, *each)
@@ -108,9 +115,6 @@ class Caller:
             arguments = written
         else:
             self.written(iteration, arguments, None)
-        under_way = [each for each in self.state.newest[:-1] if each.outcome is None]
-        if any(guards.made(each, tool, arguments) for each in under_way):
-            return Refusal("repeated", "This very call is made already, side by side with it.")
         return tool, arguments
 
     async def write_arguments(

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from planner.protocol import Mode, RunRequest
+from planner.protocol import RunRequest
 from planner.tools import Outcome, UpstreamStatus
 
 Role = Literal[
@@ -128,10 +128,9 @@ class PlanMade(BaseEvent):
 
 
 class ResultAssessed(BaseEvent):
-    """What the full model made of the newest result when it decided how to go on."""
+    """What the full model made of the newest result when it decided how to go on, in deep mode."""
 
     type: Literal["result_assessed"] = "result_assessed"
-    mode: Mode
     assessment: str
     belief: str
     critique: str

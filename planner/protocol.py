@@ -18,6 +18,7 @@ from pydantic import (
     PlainValidator,
     TypeAdapter,
     field_validator,
+    model_validator,
 )
 
 Goal = Literal["answer", "plan", "step"]
@@ -90,10 +91,16 @@ Tool = Annotated[ToolChoice, PlainValidator(_tool_choice)]
 
 
 class Call(Wire):
-    """A tool call to be made, and what it shall find."""
+    """A tool call to be made: `{"prompt": …, "tool": name}` on the wire, or `{name: arguments}`."""
 
-    prompt: str
+    prompt: str = ""
+    """What the tool shall find; empty where the arguments say it."""
     tool: Tool
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fused(cls, said: Any) -> Any:
+        return said if isinstance(said, dict) and "tool" in said else {"tool": said}
 
 
 class Selection(Wire):
@@ -135,31 +142,22 @@ class SecondReading(Wire):
     final_answer: str
 
 
-class NextCalls(Call):
-    """The next tool call, and others that need not wait for its result."""
-
-    tools_beside: list[Call] = Field(default_factory=list)
-
-    @property
-    def calls(self) -> list[Call]:
-        return [Call(prompt=self.prompt, tool=self.tool), *self.tools_beside]
-
-
-class NextStep(NextCalls):
-    """What to do next: an objective, and the calls for it."""
+class NextStep(Wire):
+    """What to do next: an objective, and the calls for it, which need nothing of each other."""
 
     objective: str
+    tool_calls: list[Call] = Field(min_length=1)
 
 
 class Assessed(Wire):
-    """What the model makes of the newest result before it decides."""
+    """What the model makes of the newest result before it decides, in deep mode only."""
 
     assessment: str = ""
     """What the result shows."""
     belief: str = ""
-    """Where the facts may be; the next call tests it. In deep mode only."""
+    """Where the facts may be; the next call tests it."""
     critique: str = ""
-    """Why the calls so far missed them. In deep mode only."""
+    """Why the calls so far missed them."""
 
 
 class Conclude(Assessed):
@@ -182,13 +180,14 @@ class MakePlan(Wire):
     next_step: NextStep
 
 
-class Stay(Assessed, NextCalls):
-    """The current step needs another tool call."""
+class Stay(Assessed):
+    """The current step needs other tool calls."""
 
     decision: Literal["stay"] = "stay"
     later_steps: list[str] | None = None
     """New later steps; None keeps them."""
     notes_to_future_self: str
+    tool_calls: list[Call] = Field(min_length=1)
 
 
 class MoveOn(Assessed):

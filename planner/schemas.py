@@ -22,10 +22,8 @@ Schema = dict[str, Any]
 LONGEST_STRING = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MOST_ITEMS = 20
-MOST_BESIDE = 2
-"""Tool calls that a decision may name besides the first."""
-OPTIONAL = ("later_steps", "tools_beside")
-"""Of a decision's keys."""
+MOST_CALLS = 3
+"""Tool calls that one decision may name."""
 DEEPEST_REFERENCE = 4
 MOST_PARTS = 1000
 """Of a schema once its references are inlined; they can multiply without end."""
@@ -106,25 +104,21 @@ def second_reading() -> Schema:
 
 def conclude() -> Schema:
     return record(
-        assessment=text(240),
         decision={"const": "conclude"},
         final_answer=text(1200),
         success={"type": "boolean"},
     )
 
 
+def tool_calls(choice: Schema) -> Schema:
+    """The calls of one decision. Where a choice carries no arguments, a prompt says what the tool
+    shall find, for whoever writes them."""
+    call = record(prompt=text(240), tool=choice) if "enum" in choice else choice
+    return {"type": "array", "items": call, "minItems": 1, "maxItems": MOST_CALLS}
+
+
 def next_step(choice: Schema) -> Schema:
-    step = {"objective": text(160), "prompt": text(240), "tool": choice, **beside(choice)}
-    return _object(step, required=["objective", "prompt", "tool"])
-
-
-def beside(choice: Schema) -> Schema:
-    """The further calls of a decision, as the properties for them: none where arguments are decided
-    with the tool, since every choice is then thousands of grammar rules."""
-    if "enum" not in choice:
-        return {}
-    call = record(prompt=text(240), tool=choice)
-    return {"tools_beside": {"type": "array", "items": call, "maxItems": MOST_BESIDE}}
+    return record(objective=text(160), tool_calls=tool_calls(choice))
 
 
 def later_steps() -> Schema:
@@ -143,19 +137,18 @@ def plan(choice: Schema) -> Schema:
 
 
 def iteration_decision(choice: Schema, mode: Mode) -> Schema:
-    """`choice` as for `plan`. In deep mode with two fields more, in every branch: they are written
-    before the decision, and a branch without them would be decided against by writing them."""
-    assessed = {"assessment": text(240)}
+    """`choice` as for `plan`. In deep mode with three fields more, in every branch: they are
+    written before the decision, and a branch without them would be decided against by writing
+    them."""
+    assessed: Schema = {}
     if mode == "deep":
-        assessed |= {"belief": text(160), "critique": text(160)}
+        assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}
     stay = {
         **assessed,
         "decision": {"const": "stay"},
         "later_steps": later_steps(),
         "notes_to_future_self": text(LONGEST_STRING),
-        "prompt": text(240),
-        "tool": choice,
-        **beside(choice),
+        "tool_calls": tool_calls(choice),
     }
     move_on = {
         **assessed,
@@ -165,10 +158,10 @@ def iteration_decision(choice: Schema, mode: Mode) -> Schema:
         "notes_to_future_self": text(LONGEST_STRING),
         "success": {"type": "boolean"},
     }
-    conclusion = {**conclude()["properties"], **assessed}
+    conclusion = {**assessed, **conclude()["properties"]}
     return {
         "anyOf": [
-            _object(branch, required=[key for key in branch if key not in OPTIONAL])
+            _object(branch, required=[key for key in branch if key != "later_steps"])
             for branch in (conclusion, stay, move_on)
         ]
     }

@@ -214,7 +214,7 @@ class RunState:
             case ResultAssessed():
                 if self.iterations:
                     iteration = self.iterations[-1]
-                    iteration.mode, iteration.assessment = event.mode, event.assessment
+                    iteration.mode, iteration.assessment = "deep", event.assessment
                     iteration.belief, iteration.critique = event.belief, event.critique
             case StepContinued():
                 if self.step:

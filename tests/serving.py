@@ -292,48 +292,53 @@ def nowhere() -> dict[str, Any]:
 
 
 def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
-    return {
-        "assessment": "The result shows it.",
-        "decision": "conclude",
-        "final_answer": answer,
-        "success": success,
-    }
+    return {"decision": "conclude", "final_answer": answer, "success": success}
 
 
-def plan(tool: str, *later: str, prompt: str = "") -> dict[str, Any]:
+Wanted = str | dict[str, Any]
+"""A tool by its name, or with its arguments as `{name: arguments}`."""
+
+
+def tool_call(tool: Wanted, prompt: str) -> dict[str, Any]:
+    return {"prompt": prompt, "tool": tool} if isinstance(tool, str) else tool
+
+
+def plan(tool: Wanted, *later: str, prompt: str = "") -> dict[str, Any]:
     return {
         "assessment": "The first result shows where to look.",
         "decision": "plan",
         "later_steps": list(later),
         "main_objective": "Find out the value",
-        "next_step": {"objective": "Read the file", "prompt": prompt or "Read it", "tool": tool},
+        "next_step": next_step(tool, "Read the file", prompt or "Read it"),
     }
 
 
-def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
+def next_step(tool: Wanted, objective: str, prompt: str = "") -> dict[str, Any]:
+    return {"objective": objective, "tool_calls": [tool_call(tool, prompt or objective)]}
+
+
+def move_on(tool: Wanted, objective: str, *later: str) -> dict[str, Any]:
     return {
-        "assessment": "This step is done.",
         "decision": "move_on",
         "later_steps": list(later),
-        "next_step": {"objective": objective, "prompt": objective, "tool": tool},
+        "next_step": next_step(tool, objective),
         "notes_to_future_self": "The file was read.",
         "success": True,
     }
 
 
-def stay(tool: str, prompt: str) -> dict[str, Any]:
+def stay(tool: Wanted, prompt: str) -> dict[str, Any]:
     return {
-        "assessment": "Not enough yet.",
         "decision": "stay",
         "notes_to_future_self": "More is needed.",
-        "prompt": prompt,
-        "tool": tool,
+        "tool_calls": [tool_call(tool, prompt)],
     }
 
 
 def deep(decision: dict[str, Any]) -> dict[str, Any]:
     """The decision as it is asked for in deep mode."""
     return decision | {
+        "assessment": "Not enough yet.",
         "belief": "It stands in another file.",
         "critique": "The wrong file was read.",
     }

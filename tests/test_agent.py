@@ -37,6 +37,7 @@ from serving import (
     second,
     stay,
     text,
+    tool_call,
     words,
 )
 
@@ -460,13 +461,10 @@ def three_steps() -> list[Said]:
         nowhere(),
         plan("read_file", "Second", "Third"),
         {"path": "jobs/secret.py"},
-        nowhere(),
         stay("read_file", "Read the guide"),
         {"path": "notes/guide.md"},
-        nowhere(),
         move_on("search", "Second", "Third", "Fourth"),
         {"pattern": FUNCTION},
-        nowhere(),
         move_on("search", "Another third"),
         {"pattern": CONSTANT},
         found(f"`{CONSTANT}` is {VALUE}."),
@@ -478,10 +476,10 @@ async def test_the_whole_protocol(pool: DictionaryPool) -> None:
     assert [role for role, _ in ran.roles] == [
         "answer",
         "plan",
-        *("arguments", "answer", "decide"),
-        *("arguments", "answer", "decide"),
-        *("arguments", "answer", "decide"),
-        *("arguments", "answer"),
+        *("arguments", "decide"),
+        *("arguments", "decide"),
+        *("arguments", "decide"),
+        *("arguments", "answer"),  # the answer is tried when nothing is planned for later
     ]
     assert [(each.step, each.tool) for each in ran.state.iterations] == [
         (0, "search"),
@@ -508,7 +506,7 @@ async def test_a_step_is_recorded_as_completed_once(pool: DictionaryPool) -> Non
 async def test_of_a_completed_step_only_the_notes_stay(pool: DictionaryPool) -> None:
     ran = await planned(*three_steps(), pool=pool, prompt=QUESTION)
     guide, uses = "Nothing here.", f"def {FUNCTION}"
-    first_step, second_step, third_step = ran.asked[6:8], ran.asked[8:11], ran.asked[11:]
+    first_step, second_step, third_step = ran.asked[5:6], ran.asked[6:8], ran.asked[8:]
     assert all(guide in asked.text for asked in first_step)
     assert all(guide not in asked.text for asked in second_step + third_step)
     assert all(f"jobs/secret.py:6:class {CLASS}" not in asked.text for asked in second_step)
@@ -522,7 +520,7 @@ async def test_later_steps_may_be_redefined(pool: DictionaryPool) -> None:
     revised = [event.later_steps for event in ran.events if isinstance(event, PlanRevised)]
     assert revised == [["Third", "Fourth"], []]
     assert ran.state.later_steps == []
-    assert "Third; Fourth" in ran.asked[8].text
+    assert "Third; Fourth" in ran.asked[6].text
 
 
 async def test_a_step_that_stays_may_redefine_what_is_later(pool: DictionaryPool) -> None:
@@ -530,14 +528,29 @@ async def test_a_step_that_stays_may_redefine_what_is_later(pool: DictionaryPool
         nowhere(),
         plan("read_file", "Second"),
         {"path": "jobs/secret.py"},
-        nowhere(),
         stay("read_file", "Read the guide") | {"later_steps": ["Other"]},
         {"path": "notes/guide.md"},
+        conclusion(ANSWER),
         found(ANSWER),
         pool=pool,
         prompt=QUESTION,
     )
     assert ran.state.later_steps == ["Other"]
+
+
+async def test_a_conclusion_before_the_last_step_is_checked_like_any_answer(
+    pool: DictionaryPool,
+) -> None:
+    wrong = "`other_name_of_it` is in jobs/secret.py."
+    begun = [nowhere(), plan("read_file", "Second"), {"path": "jobs/secret.py"}]
+    ran = await planned(
+        *begun, conclusion(wrong), found(wrong), found(ANSWER), pool=pool, prompt=QUESTION
+    )
+    assert [role for role, _ in ran.roles][-3:] == ["decide", "answer", "repair"]
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    given_up = conclusion("It could not be found out.", success=False)
+    ran = await planned(*begun, given_up, pool=pool, prompt=QUESTION)
+    assert ran.state.status == "not_found"
 
 
 async def test_the_plan_alone(pool: DictionaryPool) -> None:
@@ -853,7 +866,7 @@ async def test_a_model_that_is_gone_leaves_what_was_found(role: str, pool: Dicti
 
 
 async def test_notes_of_completed_steps_are_left_too(pool: DictionaryPool) -> None:
-    ran = await planned(*three_steps()[:10], GONE, pool=pool, prompt=QUESTION)
+    ran = await planned(*three_steps()[:6], GONE, pool=pool, prompt=QUESTION)
     assert ran.state.status == "partial"
     assert "- Read the file: The file was read." in ran.state.answer
 
@@ -944,10 +957,10 @@ async def test_a_long_result_takes_no_long_time(piece: str, pool: DictionaryPool
 
 def beside(decision: dict[str, Any], *calls: tuple[str, str]) -> dict[str, Any]:
     """The decision with further calls, each a tool and its prompt."""
-    more = {"tools_beside": [{"prompt": prompt, "tool": tool} for tool, prompt in calls]}
     if "next_step" in decision:
-        return decision | {"next_step": decision["next_step"] | more}
-    return decision | more
+        return decision | {"next_step": beside(decision["next_step"], *calls)}
+    more = [tool_call(tool, prompt) for tool, prompt in calls]
+    return decision | {"tool_calls": [*decision["tool_calls"], *more]}
 
 
 class Meeting(DictionaryPool):

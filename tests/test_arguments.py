@@ -70,7 +70,8 @@ def fused(decision: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     """A decision whose tool carries its arguments."""
     if "next_step" in decision:
         return decision | {"next_step": fused(decision["next_step"], **arguments)}
-    return decision | {"tool": {decision["tool"]: arguments}}
+    (call,) = decision["tool_calls"]
+    return decision | {"tool_calls": [{call["tool"]: arguments}]}
 
 
 def writers(events: list[Any]) -> list[str | None]:
@@ -139,9 +140,7 @@ async def test_a_fused_decision_carries_its_arguments(pool: DictionaryPool) -> N
     ran = await planned(
         nowhere(),
         fused(plan("read_file", "Second"), **FILE),
-        nowhere(),
         fused(stay("read_file", "Read the guide"), **GUIDE),
-        nowhere(),
         fused(move_on("search", "Second"), pattern=FUNCTION),
         nowhere(),
         fused(stay("search", "Look for the value"), pattern=CONSTANT, path="jobs"),
@@ -151,9 +150,7 @@ async def test_a_fused_decision_carries_its_arguments(pool: DictionaryPool) -> N
         route="fused",
     )
     assert [role for role, _ in ran.roles] == [
-        *("answer", "plan"),
-        *("answer", "decide"),
-        *("answer", "decide"),
+        *("answer", "plan", "decide", "decide"),
         *("answer", "decide"),
         "answer",
     ]
@@ -240,8 +237,7 @@ async def test_fused_arguments_that_do_not_fit_are_written_in_a_call_of_their_ow
         pool.specs = [READ, LIST]
         decided: list[Any] = [Fast(Unconstrained({"tool": wrong}))]
     else:
-        said = plan("read_file")
-        said["next_step"]["tool"] = wrong
+        said = plan(wrong)
         decided = [nowhere(), Unconstrained(said)]
     ran = await planned(
         *decided,
@@ -310,7 +306,7 @@ async def test_a_tool_too_large_to_be_fused_gets_a_call_of_its_own(pool: Diction
         Fast({"tool": {"huge": None}}),
         {"parameter_7": "seven"},
         nowhere(),
-        {**plan("now"), "next_step": {**plan("now")["next_step"], "tool": {"now": None}}},
+        plan({"now": None}),
         found("12 o'clock"),
         pool=pool,
         prompt="Greet me",
@@ -405,12 +401,13 @@ def test_what_a_fused_decision_is_constrained_to() -> None:
             ]
         }
     )
-    planned_tool = schemas.plan(choice)["properties"]["next_step"]["properties"]["tool"]
+    planned_calls = schemas.plan(choice)["properties"]["next_step"]["properties"]["tool_calls"]
     _, stayed, moved = schemas.iteration_decision(choice, "fast")["anyOf"]
-    moved_tool = moved["properties"]["next_step"]["properties"]["tool"]
-    assert planned_tool == stayed["properties"]["tool"] == moved_tool == choice
+    moved_calls = moved["properties"]["next_step"]["properties"]["tool_calls"]
+    assert planned_calls == stayed["properties"]["tool_calls"] == moved_calls
+    assert planned_calls["items"] == choice
     assert list(stayed["properties"]) == snapshot(
-        ["assessment", "decision", "later_steps", "notes_to_future_self", "prompt", "tool"]
+        ["decision", "later_steps", "notes_to_future_self", "tool_calls"]
     )
     assert schemas.selection(schemas.or_none(choice)) == {
         "type": "object",
@@ -425,9 +422,8 @@ async def test_a_whole_small_pool_fused_is_taken_by_the_server(pool: DictionaryP
     pool.specs = [*serena(), *(spec(f"of_{n}", *"abcdef") for n in range(more))]
     pool.results = {"read_file": [SOURCE]}
     call = {"read_file": {"relative_path": "jobs/secret.py"}}
-    said = plan("read_file")
-    said["next_step"]["tool"] = call
-    again = stay("find_symbol", "Its body") | {"tool": {"find_symbol": {"name_path_pattern": "x"}}}
+    said = plan(call)
+    again = stay({"find_symbol": {"name_path_pattern": "x"}}, "Its body")
     pool.results["find_symbol"] = [SOURCE]
     with ScriptedOllama() as ollama:
         ollama.expect({"tool": call}, model=FAST)

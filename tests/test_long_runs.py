@@ -194,10 +194,8 @@ async def test_see_more_is_no_tool_while_nothing_was_cut() -> None:
     )
     schema = ran.asked[2].schema
     assert schema
-    assert schema["properties"]["next_step"]["properties"]["tool"] == {
-        "type": "string",
-        "enum": ["read"],
-    }
+    calls = schema["properties"]["next_step"]["properties"]["tool_calls"]
+    assert calls["items"]["properties"]["tool"] == {"type": "string", "enum": ["read"]}
 
 
 async def test_a_call_made_again_after_its_step_gets_its_result_from_the_record() -> None:

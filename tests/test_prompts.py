@@ -220,11 +220,11 @@ def test_repair() -> None:
 
 def test_plan() -> None:
     assert PROMPTS.plan(state_of(TRIED)) == snapshot(
-        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"prompt":what the tool shall find, with full names and paths,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}}'
+        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}}'
     )
     assert PROMPTS.plan(state_of(LOOKED_UP)) == snapshot("""\
 Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}}.\
+Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}}.\
 """)
 
 
@@ -250,6 +250,15 @@ ANSWER?\
             {
                 "role": "user",
                 "content": """\
+After each result you decide:
+stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
+conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
+""",
+            },
+            {
+                "role": "user",
+                "content": """\
 read_file({"path":"jobs/pool.py"}) returned this:
 <result>
 def start():
@@ -262,12 +271,7 @@ ANSWER?\
             {"role": "assistant", "content": "NOWHERE"},
             {
                 "role": "user",
-                "content": """\
-So the answer is not there yet. Step: Read the scheduler. Calls left: 9. Decide:
-stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
-conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
-""",
+                "content": "Step: Read the scheduler. Calls left: 9. Decide: stay, move_on or conclude.",
             },
         ]
     )
@@ -279,30 +283,24 @@ def test_a_tool_with_its_arguments() -> None:
         'Which tool gives the facts for this request? Reply {"tool":{its name:{its arguments}}}, with names from the request, or {"tool":null} if no tool is needed.'
     )
     assert prompts.plan(state_of(TRIED)) == snapshot(
-        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}'
+        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"tool_calls":[{its name:{its arguments}}, and others only if they need not wait for it]}}'
     )
     assert prompts.plan(state_of(LOOKED_UP)) == snapshot("""\
 Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"prompt":what the tool shall find, with full names and paths,"tool":{its name:{its arguments}}}}.\
+Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"tool_calls":[{its name:{its arguments}}, and others only if they need not wait for it]}}.\
 """)
-    assert prompts.decide(state_of(FIRST_STEP)) == snapshot("""\
-So the answer is not there yet. Step: Read the scheduler. Calls left: 9. Decide:
-stay, when this step needs another call, a different one: {"assessment":what the result shows,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find,"tool":{its name:{its arguments}}}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
-conclude, when it was looked for well and is not there: {"assessment":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
-""")
-    assert prompts.decide(state_of(FIRST_STEP), "deep") == snapshot("""\
-That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide:
-stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":{its name:{its arguments}}}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
-conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
-""")
+    assert prompts.decide(state_of(FIRST_STEP)) == snapshot(
+        "Step: Read the scheduler. Calls left: 9. Decide: stay, move_on or conclude."
+    )
+    assert prompts.decide(state_of(FIRST_STEP), "deep") == snapshot(
+        'That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":stay, move_on or conclude, and the rest as above}'
+    )
 
 
 def test_conclude() -> None:
     assert PROMPTS.conclude(state_of(FIRST_STEP)) == snapshot("""\
 No calls are left. Give the best answer to the request from the results and notes above: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"assessment":what they show,"decision":"conclude","final_answer":...,"success":true, or false if it could not be found out}.\
+Reply {"decision":"conclude","final_answer":...,"success":true, or false if it could not be found out}.\
 """)
 
 
@@ -319,6 +317,15 @@ The data before did not fit: 'x' is not of type 'array'\
 def test_completed_and_current() -> None:
     assert conversation(SECOND_STEP, "QUESTION?")[2:] == snapshot(
         [
+            {
+                "role": "user",
+                "content": """\
+After each result you decide:
+stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
+conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
+""",
+            },
             {
                 "role": "user",
                 "content": """\
@@ -402,6 +409,15 @@ Tools for step 1:
             {
                 "role": "user",
                 "content": """\
+After each result you decide:
+stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
+conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
+""",
+            },
+            {
+                "role": "user",
+                "content": """\
 Tools for step 1:
 - tool_5(name): What tool_5 does.\
 """,
@@ -438,12 +454,9 @@ Later steps: Compare them\
 
 
 def test_decide_deep() -> None:
-    assert PROMPTS.decide(state_of(FIRST_STEP), "deep") == snapshot("""\
-That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide:
-stay, when this step needs another call, a different one: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":"stay","notes_to_future_self":facts found,"prompt":what the tool shall find there,"tool":its name,"tools_beside":[other calls that need not wait for this one, often none: {"prompt":...,"tool":...}]}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"assessment":...,"belief":...,"critique":...,"decision":"move_on","next_step":{"objective":...,"prompt":...,"tool":...},"notes_to_future_self":facts found,"success":true or false}
-conclude, when it was looked for well and is not there: {"assessment":...,"belief":...,"critique":...,"decision":"conclude","final_answer":that it could not be found out, and what was looked for,"success":false}\
-""")
+    assert PROMPTS.decide(state_of(FIRST_STEP), "deep") == snapshot(
+        'That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":stay, move_on or conclude, and the rest as above}'
+    )
 
 
 def test_what_was_cut_is_said() -> None:
@@ -482,6 +495,15 @@ def test_what_is_past_stands_in_short() -> None:
     ]
     assert conversation(events, "QUESTION?")[2:] == snapshot(
         [
+            {
+                "role": "user",
+                "content": """\
+After each result you decide:
+stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
+move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
+conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
+""",
+            },
             {
                 "role": "user",
                 "content": """\

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from in_memory import DictionaryPool, Fast, planned, spec
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
-from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upstream
+from serving import Place, conclusion, found, move_on, next_step, nowhere, plan, stay, upstream
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
@@ -195,7 +195,7 @@ async def test_the_models_choose_among_what_was_shown() -> None:
 
 
 def step(objective: str, tool: str = "engine_weight") -> dict[str, Any]:
-    return {"objective": objective, "prompt": objective, "tool": tool}
+    return next_step(tool, objective)
 
 
 def tool_enums(schema: Any) -> Iterator[list[str | None]]:
@@ -206,9 +206,8 @@ def tool_enums(schema: Any) -> Iterator[list[str | None]]:
     elif isinstance(schema, dict):
         if isinstance(schema.get("tool"), dict):
             yield schema["tool"]["enum"]
-        for key, part in schema.items():
-            if key != "tools_beside":  # they are of the same names
-                yield from tool_enums(part)
+        for part in schema.values():
+            yield from tool_enums(part)
 
 
 # Through the server
@@ -278,7 +277,7 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
         assert after.messages[: len(kept)] == kept
 
     assert select_again.messages[:2] == [system, request]
-    _, _, of_step_1, completed, of_step_2, *_ = listed(select_again)
+    _, _, _decisions, of_step_1, completed, of_step_2, *_ = listed(select_again)
     assert (of_step_1, completed) == (brought, [])  # still there, though the step is complete
     assert of_step_2[0] == "tunnel_owner"
     assert answer.messages[: len(select_again.messages) - 1] == select_again.messages[:-1]

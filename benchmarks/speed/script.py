@@ -7,8 +7,10 @@ from typing import Any
 from benchmarks.speed.runs import Call, Run, tools
 from benchmarks.speed.server import Said
 from planner import schemas
-from planner.schemas import Schema
+from planner.schemas import MOST_CALLS, Schema
 
+STEPS_AHEAD = 3
+"""So many later steps a plan names, and names anew when they are done."""
 NOWHERE = {"final_answer": "No line says it.", "found_in": "nowhere"}
 """To every try at the answer before the last call."""
 
@@ -21,6 +23,8 @@ class PlannerScript:
         self._decided: list[Call] = []
         self._unwritten: list[Call] = []
         """Decided on, with arguments still to be written."""
+        self._planned = 0
+        """Steps that the plan has named, the first included; it is revised when they are done."""
         self._arguments = {tool.name: schemas.for_grammar(tool.input_schema) for tool in tools()}
 
     def __call__(self, body: dict[str, Any]) -> Said:
@@ -47,20 +51,20 @@ class PlannerScript:
         if not self.run.steps or len(self._decided) == len(self.run.calls):
             raise AssertionError(f"the run has no decision left for {sorted(asked)}")
         last = self._decided[-1]
-        most_beside = _most_beside(schema)
-        calls = self._next(1 + most_beside)
+        calls = self._next(MOST_CALLS)
         step = next(step for step in self.run.steps if calls[0] in step.calls)
-        next_calls: dict[str, Any] = {"prompt": calls[0].prompt, "tool": calls[0]}
-        if len(calls) > 1:
-            next_calls["tools_beside"] = [{"prompt": c.prompt, "tool": c} for c in calls[1:]]
+        next_calls: dict[str, Any] = {"tool_calls": calls}
         said: dict[str, Any] = {"assessment": last.assessment, "notes_to_future_self": last.notes}
         if last in step.calls:
             return said | next_calls | {"decision": "stay"}
         said["next_step"] = next_calls | {"objective": step.objective}
+        number = self.run.steps.index(step)
+        if number + 1 >= self._planned:
+            later = self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]
+            said["later_steps"] = [each.objective for each in later]
+            self._planned = number + 1 + STEPS_AHEAD
         if "main_objective" in asked:
-            later = [each.objective for each in self.run.steps[1:4]]
-            plan = {"main_objective": self.run.main_objective, "later_steps": later}
-            return said | plan | {"decision": "plan"}
+            return said | {"main_objective": self.run.main_objective, "decision": "plan"}
         before = next(each for each in self.run.steps if last in each.calls)
         return said | {"decision": "move_on", "success": before.success}
 
@@ -73,18 +77,6 @@ class PlannerScript:
         self._decided += calls[:together]
         self._unwritten += calls[:together]
         return calls[:together]
-
-
-def _most_beside(schema: Schema) -> int:
-    """How many calls a decision may name besides the first."""
-    match schema:
-        case {"anyOf": [*branches]}:
-            return max(_most_beside(branch) for branch in branches)
-        case {"properties": {"tools_beside": {"maxItems": most}}}:
-            return int(most)
-        case {"properties": {"next_step": step}}:
-            return _most_beside(step)
-    return 0
 
 
 def filled(schema: Schema, values: Mapping[str, Any]) -> Any:
@@ -105,12 +97,14 @@ def _value(schema: Schema, value: Any) -> Any:
     match value:
         case Call() if any("properties" in branch for branch in schema.get("anyOf", ())):
             return {value.tool: value.arguments}  # decided on in one
+        case Call() if "properties" in schema:
+            return {"prompt": value.prompt, "tool": value.tool}
         case Call():
             return value.tool
         case dict():
             return filled(schema, value)
-        case list() if schema.get("items", {}).get("properties"):
-            return [filled(schema["items"], each) for each in value]
+        case list():
+            return [_value(schema["items"], each) for each in value]
         case str() if len(value) > schema.get("maxLength", len(value)):
             return value[: schema["maxLength"]].rpartition(". ")[0] + "."
     return value

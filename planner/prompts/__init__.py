@@ -104,14 +104,9 @@ class Prompts:
         """Whether a tool is decided on together with its arguments."""
 
     @property
-    def tool(self) -> str:
-        """What stands for a tool where a question shows the shape of its reply."""
+    def call(self) -> str:
+        """What stands for a tool call where the shape of a reply is shown."""
         return fill("tool_call" if self.fused else "tool_name")
-
-    @property
-    def beside(self) -> str:
-        """How further calls are named, where they can be."""
-        return "" if self.fused else fill("tools_beside")
 
     def conversation(self, state: RunState, question: str, role: Role = "answer") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
@@ -121,6 +116,10 @@ class Prompts:
             return [self.system, user(self._request(state)), user(question)]
         steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
+        decisions = [user(fill("decisions", call=self.call))] if state.steps else []
+        if state.completed_steps:
+            messages += decisions
+            decisions = []
         if steps:
             messages.append(user(fill("past_steps", steps="\n".join(steps))))
         for step in state.completed_steps:
@@ -133,9 +132,10 @@ class Prompts:
             step_tools = []
         pending = ""
         for iteration in state.shown_iterations:
-            if iteration.step and (step_tools or calls):
+            if iteration.step and (decisions or step_tools or calls):
                 messages += [user(each) for each in [pending] if each]
-                messages += step_tools  # the first step's tools stand after what led to it
+                messages += [*decisions, *step_tools]  # the first step's, after what led to it
+                decisions = []
                 if calls:
                     messages.append(user(fill("past_calls", calls="\n".join(calls))))
                 pending, step_tools, calls = "", [], []
@@ -149,7 +149,7 @@ class Prompts:
             for asked, reply in [] if unread else iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending = ""
-        return [*messages, *step_tools, user(_joined(pending, question))]
+        return [*messages, *decisions, *step_tools, user(_joined(pending, question))]
 
     def _past(self, state: RunState) -> tuple[list[str], list[str]]:
         """What stands in short, a line each: completed steps, and calls of the current one."""
@@ -237,8 +237,8 @@ class Prompts:
     def plan(self, state: RunState) -> str:
         """The plan, after a try at the answer, or straight away when only the plan is wanted."""
         if state.iterations and state.iterations[-1].exchange:
-            return fill("ask_plan", tool=self.tool, beside=self.beside)
-        return fill("ask_full_plan", prompt=_question(state), tool=self.tool, beside=self.beside)
+            return fill("ask_plan", call=self.call)
+        return fill("ask_full_plan", prompt=_question(state), call=self.call)
 
     def decide(self, state: RunState, mode: Mode = "fast") -> str:
         limit = state.started.request.limits.iterations if state.started else 0
@@ -246,8 +246,6 @@ class Prompts:
             "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=state.step.objective if state.step else "",
             left=max(0, limit - len(state.iterations) + len(state.lookups)),
-            tool=self.tool,
-            beside=self.beside,
         )
         fruitless = guards.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
