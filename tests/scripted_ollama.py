@@ -29,6 +29,8 @@ from typing import Any, Self
 import anyio
 from jsonschema import Draft202012Validator
 
+from benchmarks.speed.simulation import common_prefix
+
 FAST = "qwen2.5-coder:0.5b"
 FULL = "qwen2.5-coder:1.5b"
 
@@ -403,10 +405,8 @@ class ScriptedOllama:
         with self._lock:
             slot = self._slots.get(request.model, [])
             self._slots[request.model] = prompt + reply
-        cached = 0
         # The last token is always computed again: its result is what the reply starts from.
-        while cached < min(len(slot), len(prompt) - 1) and slot[cached] == prompt[cached]:
-            cached += 1
+        cached = min(common_prefix(slot, prompt), len(prompt) - 1)
         prefill = (len(prompt) - cached) * _NS_PER_PROMPT_TOKEN
         decode = len(reply) * _NS_PER_REPLY_TOKEN
         record = {

@@ -14,8 +14,9 @@ from benchmarks.eval.codebases import REPOSITORY
 from benchmarks.eval.results import markdown
 from benchmarks.speed import plot, results, runs
 from benchmarks.speed.bound import least
-from benchmarks.speed.designs import loop, planloom, seeds
+from benchmarks.speed.designs import loop, planloom
 from benchmarks.speed.results import Measured
+from benchmarks.speed.seeds import seeds
 from planner.errors import PlanloomError
 from planner.ollama import OllamaClient
 

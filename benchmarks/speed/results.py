@@ -9,9 +9,6 @@ from benchmarks.speed.bound import Bound
 from benchmarks.speed.designs import Replay, by_role
 from benchmarks.speed.simulation import MACHINES
 
-TARGETS = {"seconds on the laptop": 1.5, "computed": 1.25, "generated": 1.5}
-"""What the planner may be above the bound, as ratios (at 10 steps)."""
-
 
 @dataclass(frozen=True)
 class Measured:

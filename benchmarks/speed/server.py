@@ -10,7 +10,7 @@ replay: the call fails with what is wrong.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -122,7 +122,7 @@ def _counts(served: Served, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _stream(model: str, said: Said, counts: dict[str, Any]) -> Iterator[bytes]:
+async def _stream(model: str, said: Said, counts: dict[str, Any]) -> AsyncIterator[bytes]:
     """The reply token by token, tool calls as one record, and the counts."""
     messages: list[dict[str, Any]]
     if isinstance(said, str):

@@ -15,7 +15,6 @@ The host-memory cache of newer servers, which brings back prompts that left thei
 simulated: none of the designs goes back to one. Nothing sleeps: seconds come from token counts.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -118,7 +117,6 @@ class ModelServer:
         self.served: list[Served] = []
         self._loaded: dict[str, _Loaded] = {}
         self._pushed_out: set[str] = set()
-        self._lock = threading.Lock()
 
     @property
     def loaded(self) -> list[str]:
@@ -127,18 +125,17 @@ class ModelServer:
     def serve(
         self, model: str, options: Mapping[str, Any], prompt: Sequence[str], reply: Sequence[str]
     ) -> Served:
-        with self._lock:
-            number = len(self.served) + 1
-            runner = {key: options[key] for key in RUNNER_OPTIONS if key in options}
-            loading = self._load(model, runner)
-            loaded = self._loaded[model]
-            slot = self._slot(loaded, prompt)
-            cached = min(common_prefix(slot.tokens, prompt), len(prompt) - 1)
-            slot.tokens = [*prompt, *reply]
-            slot.used = loaded.used = number
-            served = Served(model, len(prompt), cached, len(reply), loading)
-            self.served.append(served)
-            return served
+        number = len(self.served) + 1
+        runner = {key: options[key] for key in RUNNER_OPTIONS if key in options}
+        loading = self._load(model, runner)
+        loaded = self._loaded[model]
+        slot = self._slot(loaded, prompt)
+        cached = min(common_prefix(slot.tokens, prompt), len(prompt) - 1)
+        slot.tokens = [*prompt, *reply]
+        slot.used = loaded.used = number
+        served = Served(model, len(prompt), cached, len(reply), loading)
+        self.served.append(served)
+        return served
 
     def _load(self, model: str, options: Mapping[str, Any]) -> Loading:
         if (loaded := self._loaded.get(model)) and loaded.options == options:
