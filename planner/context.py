@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from planner.models import Message, Reply
@@ -18,6 +19,8 @@ SEE_MORE = "see_more"
 REST_CHARACTERS = 70
 """Kept for the line that says what is left out."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
+RESULTS_KEPT = 64
+"""What is derived from a result is wanted again with each decision: so many stay derived."""
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious start for code and JSON; corrected by what the server counts."""
 DENSER = 0.95
@@ -44,6 +47,7 @@ def characters(messages: Iterable[Message]) -> int:
     return sum(len(message["content"]) + 25 for message in messages)
 
 
+@lru_cache(maxsize=RESULTS_KEPT)
 def readable(result: str) -> str:
     """A tool result as a small model reads it best.
 

@@ -187,4 +187,4 @@ def _plain(text: str) -> str:
 
 def holds(text: str, claim: str) -> bool:
     """Whether the claim stands in the text as a whole word."""
-    return re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text) is not None
+    return claim in text and bool(re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text))

@@ -6,11 +6,12 @@ Each is a pure function; who asks it emits the event.
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from rapidfuzz import fuzz, process
 
-from planner.context import readable
+from planner.context import RESULTS_KEPT, readable
 from planner.reading import PLAIN_WORDS
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, Safety, ToolSpec
@@ -69,13 +70,13 @@ def seen_paths(state: RunState) -> list[str]:
     """Every path that the listing, the request or a result has shown."""
     texts = [state.started.listing or "", state.started.request.prompt] if state.started else []
     texts += [each.result for each in state.iterations if each.outcome is Outcome.SUCCESS]
-    found: dict[str, None] = {}
-    for text in texts:
-        for match in _PATH.finditer(text):
-            path = match.group().strip("./")
-            if 0 < len(path) <= LONGEST_PATH:
-                found.setdefault(path)
-    return list(found)
+    return list(dict.fromkeys(path for text in texts for path in _paths(text)))
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _paths(text: str) -> tuple[str, ...]:
+    paths = (match.group().strip("./") for match in _PATH.finditer(text))
+    return tuple(dict.fromkeys(path for path in paths if 0 < len(path) <= LONGEST_PATH))
 
 
 def mended_paths(
@@ -404,13 +405,20 @@ def new_lines(iterations: Sequence[Iteration]) -> list[int]:
     seen: set[str] = set()
     counts = []
     for iteration in iterations:
-        lines: set[str] = set()
-        if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
-            lines = {line.strip() for line in readable(iteration.result).splitlines()} - {""}
-            lines = {line for line in lines if not line.startswith(NOTHING)}
+        success = iteration.outcome is Outcome.SUCCESS
+        lines = _lines(iteration.result) if success else frozenset[str]()
         counts.append(len(lines - seen))
         seen |= lines
     return counts
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _lines(result: str) -> frozenset[str]:
+    """The lines of a result that say something."""
+    if empty(result):
+        return frozenset()
+    lines = {line.strip() for line in readable(result).splitlines()} - {""}
+    return frozenset(line for line in lines if not line.startswith(NOTHING))
 
 
 def fruitless(state: RunState) -> list[list[str]]:

@@ -8,7 +8,7 @@ context, the past is put in short (`ContextCompressed`) and it grows on from the
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -100,6 +100,8 @@ class Prompts:
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
         self.result_characters = result_characters
+        self._shown: dict[Hashable, str] = {}
+        """Results as they stand in prompts, by all that they depend on."""
         self.fused = fused
         """Whether a tool is decided on together with its arguments."""
 
@@ -306,6 +308,13 @@ class Prompts:
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
+        looked = (len(state.lookups), len(state.suggested)) if iteration.by == "lookup" else ()
+        key = (iteration.number, iteration.outcome, self.result_characters, looked)
+        if key not in self._shown:
+            self._shown[key] = self._shortened(state, iteration)
+        return self._shown[key]
+
+    def _shortened(self, state: RunState, iteration: Iteration) -> str:
         if iteration.by == "lookup" and (
             lines := telling.shown(looked_up(state), self.result_characters)
         ):

@@ -1,0 +1,1 @@
+"""What Planloom itself costs beside the models and the upstreams."""
