@@ -18,13 +18,13 @@ pytestmark = pytest.mark.anyio
 
 # What the planner costs at most at ten steps, as ratios to the lower bound. The first three are
 # where it stands, for changes to lower; the aims are 1.25, 1.5 and 1.5.
-MOST_COMPUTED = 2.35
-MOST_GENERATED = 3.1
-MOST_LAPTOP_SECONDS = 2.85
+MOST_COMPUTED = 2.0
+MOST_GENERATED = 2.75
+MOST_LAPTOP_SECONDS = 2.5
 LEAST_CACHED = 0.6
-MOST_CALLS = 25
+MOST_CALLS = 20
 """At ten steps."""
-MOST_GROWTH = 1.1
+MOST_GROWTH = 1.05
 """Of a ratio from ten steps to thirty."""
 
 OPTIONS = {"num_ctx": 8192}
