@@ -20,7 +20,7 @@ import anyio
 
 from planner import guards, schemas
 from planner.asking import Asker
-from planner.calling import Caller, read_only
+from planner.calling import Caller
 from planner.errors import ModelError, RequestError
 from planner.events import (
     Event,
@@ -44,7 +44,7 @@ from planner.prompts import Prompts
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
 from planner.ranking import Ranking
 from planner.state import RunState
-from planner.tools import Outcome, ToolPool
+from planner.tools import Outcome, ToolPool, read_only
 
 RESULT_CHARACTERS = 1800
 """Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""

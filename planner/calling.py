@@ -19,7 +19,7 @@ from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec
+from planner.tools import Outcome, ToolPool, ToolResult, ToolSpec, read_only
 
 
 class Refusal(NamedTuple):
@@ -258,11 +258,6 @@ def _arguments(tool: ToolSpec, value: str) -> dict[str, Any]:
 
 def nothing_in(result: ToolResult) -> bool:
     return result.outcome is Outcome.SUCCESS and guards.empty(result.text)
-
-
-def read_only(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The tools that run by themselves."""
-    return [tool for tool in tools if tool.safety is Safety.READ_ONLY]
 
 
 def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:

@@ -151,7 +151,7 @@ class EmbeddedModel:
     def context_tokens(self) -> int:
         return self._context_tokens
 
-    async def start(self) -> None:
+    async def load(self) -> None:
         """Start the worker and load the model, if that has not happened yet.
 
         Raises `ModelUnavailable` if the weights cannot be had or the worker does not come up.

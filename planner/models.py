@@ -101,6 +101,10 @@ class ChatModel(Protocol):
         """
         ...
 
+    async def load(self) -> None:
+        """Have the model in memory; what it has read of earlier prompts stays. Raises as `chat`."""
+        ...
+
     async def aclose(self) -> None:
         """Release what the adapter holds (connections, a worker process)."""
         ...
@@ -120,7 +124,11 @@ class Models:
             return self.fast if self.argument_route == "fast" else self.full
         return self.fast if tool.fast_arguments else self.full
 
+    @property
+    def distinct(self) -> list[ChatModel]:
+        """The full model, and the fast one if it is another."""
+        return [self.full] if self.fast is self.full else [self.full, self.fast]
+
     async def aclose(self) -> None:
-        await self.fast.aclose()
-        if self.full is not self.fast:
-            await self.full.aclose()
+        for model in self.distinct:
+            await model.aclose()

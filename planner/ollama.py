@@ -161,18 +161,7 @@ class OllamaModel:
         as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
         it was cached as a whole, gives `prompt_tokens` at four characters a token.
         """
-        body: dict[str, Any] = {
-            "model": self._name,
-            "messages": [
-                {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
-                for m in messages
-            ],
-            "options": {**self._options, "num_predict": max_tokens},
-            "keep_alive": self._keep_alive,
-            "truncate": False,
-            "shift": False,
-            "think": False,
-        }
+        body = self._body(messages, {**self._options, "num_predict": max_tokens})
         if schema is not None:
             body["format"] = schema
         pieces: list[str] = []
@@ -196,9 +185,30 @@ class OllamaModel:
         self._before.read(messages, reply.text)
         return reply
 
+    async def load(self) -> None:
+        """Have the server load the model, with the options of every call."""
+        body = self._body([], self._options)
+        async with contextlib.aclosing(self._client.chat_records(body)) as records:
+            async for _ in records:
+                pass
+
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
         await self._client.close()  # type: ignore[no-untyped-call]
+
+    def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "model": self._name,
+            "messages": [
+                {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
+                for m in messages
+            ],
+            "options": options,
+            "keep_alive": self._keep_alive,
+            "truncate": False,
+            "shift": False,
+            "think": False,
+        }
 
     def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
         """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of

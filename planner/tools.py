@@ -4,7 +4,7 @@ The planner knows no MCP: `server.upstreams` implements `ToolPool` over MCP clie
 implement it over a dictionary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -60,6 +60,11 @@ class ToolSpec(BaseModel):
     file_argument: str | None = None
     """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
     what one line does not tell."""
+
+
+def read_only(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+    """The tools that run by themselves."""
+    return [tool for tool in tools if tool.safety is Safety.READ_ONLY]
 
 
 class ToolResult(BaseModel):

@@ -52,6 +52,7 @@ async def open_parts(
         stack.push_async_callback(backend.aclose)
         pool = await stack.enter_async_context(UpstreamPool(settings))
         engine = await stack.enter_async_context(Engine.open(backend, pool))
+        engine.warm_up(backend.warm)
         yield Parts(pool, engine, backend)
 
 

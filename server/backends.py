@@ -6,9 +6,11 @@ from importlib.util import find_spec
 
 import anyio
 
+from planner import warming
 from planner.errors import ModelUnavailable
 from planner.models import ChatModel, Models
 from planner.ollama import OllamaClient, OllamaModel, OllamaServer, host_url, probe
+from planner.weights import cached
 from server.config import ModelSettings
 
 OnDownload = Callable[[str, int, int | None], None]
@@ -34,6 +36,18 @@ class Backend:
             if self._models is None:
                 self._models = await open_models(self._settings, self._on_download)
             return self._models
+
+    async def warm(self) -> Models | None:
+        """The models, loaded; None where that is not wanted, or would be a download. Raises
+        `ModelError`."""
+        if not self._settings.warm_up:
+            return None
+        running = self._settings.backend != "embedded" and await probe(self._settings.host)
+        if not running and not all(map(cached, (self._settings.fast, self._settings.full))):
+            return None
+        models = await self()
+        await warming.load(models)
+        return models
 
     async def aclose(self) -> None:
         if self._models is not None:

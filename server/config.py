@@ -240,6 +240,9 @@ class ModelSettings(_Frozen):
     """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: for good."""
     argument_route: ArgumentRoute = Models.argument_route
     """Who writes the arguments of tool calls."""
+    warm_up: bool = True
+    """Whether a server that starts has the models loaded, and reads them what every run begins
+    with; never by a download."""
 
 
 def _empty_if_none(value: object) -> object:
@@ -271,6 +274,7 @@ _MODEL_VARIABLES = {
     "backend": "PLANLOOM_BACKEND",
     "host": "OLLAMA_HOST",
     "argument_route": "PLANLOOM_ARGUMENT_ROUTE",
+    "warm_up": "PLANLOOM_WARM_UP",
 }
 
 

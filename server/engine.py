@@ -10,7 +10,7 @@ from typing import Self
 import anyio
 from anyio.abc import TaskGroup
 
-from planner import agent
+from planner import agent, warming
 from planner.errors import PlanloomError, RequestError
 from planner.events import Event, RunFinished
 from planner.models import Models
@@ -96,12 +96,26 @@ class Engine:
             # Without the exception, which would come out wrapped in a group.
             await tasks.__aexit__(None, None, None)
 
+    def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+        """In the background: have the models loaded while the upstreams start, and then the
+        instructions read, unless a run has come first."""
+        self._tasks.start_soon(self._warm_up, warm)
+
+    async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+        try:
+            models = await warm()
+            await self.pool.ready(START_SECONDS)
+            if models and not self._runs:
+                await warming.read_instructions(models, self.pool)
+        except PlanloomError as error:
+            log.info("warm-up: %s", error)  # a run will tell whom it concerns
+
     async def start(self, request: RunRequest) -> Run:
         """Start a run. Raises `RequestError` for one that cannot be, and `ModelUnavailable` when
         there is no model to run it with."""
         agent.check(request)
         models = await self._models()
-        run = Run(request, {each.name: each.provider for each in (models.fast, models.full)})
+        run = Run(request, {each.name: each.provider for each in models.distinct})
         self._runs[run.id] = run
         self._forget_oldest()
         self._tasks.start_soon(self._drive, run, models)

@@ -123,6 +123,9 @@ class ScriptedModel:
         reply: Reply = await self.answer(self.name, messages, schema)
         return reply
 
+    async def load(self) -> None:
+        """It is there."""
+
     async def aclose(self) -> None:
         """Nothing is held."""
 

@@ -237,6 +237,8 @@ class ScriptedOllama:
         self.version = version
         self.requests: list[Request] = []
         """Every chat request so far, in the order of arrival, second readings aside."""
+        self.loaded: list[str] = []
+        """The models that were to be loaded, by a request without messages."""
         self._handler = handler
         self._tells_cached = tells_cached
         self._lock = threading.Condition()
@@ -354,7 +356,9 @@ class ScriptedOllama:
     def _answer(self, request: Request) -> Reply:
         """The reply to a request, once both are checked."""
         with self._lock:
-            if "a_line" not in request.properties:
+            if not request.messages:
+                self.loaded.append(request.model)
+            elif "a_line" not in request.properties:
                 self.requests.append(request)
             self._lock.notify_all()
         if request.model not in self.models:
@@ -362,7 +366,7 @@ class ScriptedOllama:
         for problem in self._request_problems(request):
             self._problem(problem, request)
         try:
-            reply = self._take(request)
+            reply = self._take(request) if request.messages else Answer("", done_reason="load")
         except Exception as error:  # noqa: BLE001 -- a matcher's or handler's own failure
             self._problem(f"The script failed: {error!r}", request)
             return HttpError(500, "the script of the test failed")

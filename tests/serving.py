@@ -138,6 +138,7 @@ class Place:
         return {
             "OLLAMA_HOST": self.ollama.host,
             "PLANLOOM_BACKEND": "ollama",
+            "PLANLOOM_WARM_UP": "false",
             "XDG_CACHE_HOME": cache,
             "XDG_CONFIG_HOME": str(self.root / "config"),
         }

@@ -134,7 +134,7 @@ FAKE_WORKER = textwrap.dedent("""
                 self.close_connection = True
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, daemon=True).load()
     print(json.dumps({"address": f"http://127.0.0.1:{server.server_port}"}), flush=True)
     sys.stdin.read()
     os._exit(0)
@@ -185,7 +185,7 @@ async def test_the_first_call_starts_the_worker_and_the_reply_says_what_it_cost(
 
 async def test_the_key_and_the_path_are_not_on_the_command_line(tmp_path: Path) -> None:
     async with fake(tmp_path) as model:
-        await model.start()
+        await model.load()
         (worker,) = workers()
         assert str(tmp_path) not in " ".join(worker.cmdline())
 
@@ -237,7 +237,7 @@ async def test_a_crash_is_told_and_the_next_call_has_a_new_worker(tmp_path: Path
 
 async def test_a_worker_that_died_between_calls_is_replaced(tmp_path: Path) -> None:
     async with fake(tmp_path) as model:
-        await model.start()
+        await model.load()
         (worker,) = workers()
         worker.kill()
         await anyio.to_thread.run_sync(worker.wait)
@@ -266,7 +266,7 @@ async def test_failures_have_their_error_and_the_model_goes_on(
 
 async def test_a_cancelled_call_frees_the_worker(tmp_path: Path) -> None:
     async with fake(tmp_path) as model:
-        await model.start()
+        await model.load()
         (before,) = workers()
         with anyio.move_on_after(0.3) as scope:
             await ask(model, "ENDLESS")
@@ -301,14 +301,14 @@ async def test_calls_queue(tmp_path: Path) -> None:
 async def test_a_worker_that_does_not_come_up(tmp_path: Path, mode: str, text: str) -> None:
     async with fake(tmp_path, mode) as model:
         with pytest.raises(ModelUnavailable, match=text):
-            await model.start()
+            await model.load()
         assert workers() == []
 
 
 async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
     async with fake(tmp_path, "sleeps") as model:
         with anyio.move_on_after(0.3) as scope:
-            await model.start()
+            await model.load()
         assert scope.cancelled_caught
         assert workers() == []
 
@@ -317,7 +317,7 @@ async def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_bytes(b"")
     model = EmbeddedModel("tiny", tmp_path / "tiny.gguf", command=["/no/such/program"])
     with pytest.raises(ModelUnavailable, match="/no/such/program"):
-        await model.start()
+        await model.load()
 
 
 async def test_weights_are_fetched_at_the_first_start(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ async def test_weights_are_fetched_at_the_first_start(tmp_path: Path) -> None:
         return tmp_path / "missing.gguf"
 
     with pytest.raises(ModelUnavailable, match="no weights at"):
-        await EmbeddedModel("tiny", nowhere).start()
+        await EmbeddedModel("tiny", nowhere).load()
 
 
 async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) 
     weights = tmp_path / "tiny.gguf"
     weights.write_bytes(b"this is no model")
     with pytest.raises(ModelUnavailable, match="does not load"):
-        await EmbeddedModel("tiny", weights).start()
+        await EmbeddedModel("tiny", weights).load()
     assert workers() == []
 
 
@@ -396,7 +396,7 @@ async def test_live_the_worker_dies_with_a_killed_parent() -> None:
         from planner.embedded import EmbeddedModel
         async def main():
             model = EmbeddedModel("m", pathlib.Path({str(weights)!r}))
-            await model.start()
+            await model.load()
             print(psutil.Process().children()[0].pid, flush=True)
             await anyio.sleep_forever()
         anyio.run(main)

@@ -23,7 +23,7 @@ LEVELS = (
     {"actions"},
     {"prompts"},
     {"asking"},
-    {"calling", "formatting"},
+    {"calling", "formatting", "warming"},
     {"agent"},
 )
 """The planner's modules from the ground up; each may import those of its own level and below."""

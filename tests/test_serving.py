@@ -1243,3 +1243,39 @@ async def test_an_answer_is_told_while_it_is_written(place: Place, ollama: Scrip
     assert "".join(each["text"] for each in deltas) == report["answer"]
     assert [each["begins"] for each in deltas] == [True] + [False] * (len(deltas) - 1)
     assert len(deltas) > 1
+
+
+# Warm before the first run
+
+
+async def test_a_server_warms_up_while_its_upstreams_start(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    for model in (FULL, FAST):
+        ollama.expect("Y", model=model, contains=["Are you ready?"])
+    settings = place.settings
+    warm = settings.model_copy(
+        update={"models": settings.models.model_copy(update={"warm_up": True})}
+    )
+    ollama.expect(found(ANSWER), contains=[QUESTION])
+    async with Client(build(warm)) as client:
+        await ollama.arrived(2)
+        assert ollama.loaded == [FULL, FAST]
+        await client.call_tool("plan_and_answer", {"prompt": QUESTION})
+    full, fast, first = ollama.requests
+    assert (full.model, fast.model) == (FULL, FAST)
+    assert first.messages[0] == full.messages[0] == fast.messages[0]
+    assert first.prompt.startswith(
+        full.prompt.partition("Are you ready?")[0].rpartition("<|im_start|>")[0]
+    )
+
+
+async def test_a_warm_up_that_fails_keeps_nobody_from_asking(place: Place) -> None:
+    settings = place.settings
+    models = settings.models.model_copy(update={"warm_up": True, "full": "not-there:1b"})
+    async with Client(build(settings.model_copy(update={"models": models}))) as client:
+        assert await client.list_tools()
+        result = await client.call_tool(
+            "plan_and_answer", {"prompt": QUESTION}, raise_on_error=False
+        )
+    assert "run `ollama pull not-there:1b`" in text(result)

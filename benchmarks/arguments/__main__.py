@@ -187,6 +187,9 @@ class DecidesOnly:
         text = json.dumps(said, separators=(",", ":"))
         return Reply(text=text, prompt_tokens=0, generated_tokens=0)
 
+    async def load(self) -> None:
+        await self.model.load()
+
     async def aclose(self) -> None:
         await self.model.aclose()
 

@@ -65,6 +65,9 @@ class Instant:
         size = sum(len(message["content"]) for message in messages)
         return Reply(text=text, prompt_tokens=size // 4, generated_tokens=len(text) // 4)
 
+    async def load(self) -> None:
+        """It is there."""
+
     async def aclose(self) -> None:
         """Nothing is held."""
 
