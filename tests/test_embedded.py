@@ -134,7 +134,7 @@ FAKE_WORKER = textwrap.dedent("""
                 self.close_connection = True
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).load()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     print(json.dumps({"address": f"http://127.0.0.1:{server.server_port}"}), flush=True)
     sys.stdin.read()
     os._exit(0)

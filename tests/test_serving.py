@@ -420,11 +420,10 @@ def script_two_steps(ollama: ScriptedOllama) -> None:
     ollama.expect(nowhere(), model=FULL, contains=[CLASS])
     ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
     ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])
-    ollama.expect(found(f"`{CONSTANT}` is 48614."), contains=[str(VALUE)])
-    ollama.expect(nowhere(), contains=["48614"])
     ollama.expect(move_on("search", "Look for its uses"), contains=[str(VALUE)])
     ollama.expect({"path": "jobs", "pattern": FUNCTION})
-    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."), contains=[FUNCTION])
+    ollama.expect(found(f"`{CONSTANT}` is 48614."), contains=[FUNCTION])
+    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."), contains=["48614"])
 
 
 async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> None:
@@ -447,14 +446,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             'Step 1 of 2: arguments {"path": "jobs/secret.py", "start_line": 1}',
             "Step 1 of 2: read_file jobs/secret.py (start_line 1)",
             "Step 1 of 2: read_file returned 12 lines in 0.0 s",
-            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9`",
-            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48614.",
-            "Step 1 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
-            "Step 1 of 2: no result says 48614",
-            "Answer so far: No line says it.",
-            "Step 1 of 2: qwen2.5-coder:1.5b mended the answer (N tokens in, N out, 0.0 s)",
             "Step 1 of 2: qwen2.5-coder:1.5b weighed the result (N tokens in, N out, 0.0 s)",
-            "Step 1 of 2: This step is done.",
             "Step 1 done: The file was read.",
             "Plan revised: no later steps",
             "Step 2 of 2: Look for its uses",
@@ -464,8 +456,12 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Step 2 of 2: search standalone_unique_function_MNBVCX_777 in jobs",
             "Step 2 of 2: search returned 1 line in 0.0 s",
             "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9`",
-            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48614.",
             "Step 2 of 2: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
+            "Step 2 of 2: no result says 48614",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9`",
+            "Answer so far: `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
+            "Step 2 of 2: qwen2.5-coder:1.5b mended the answer (N tokens in, N out, 0.0 s)",
             "Step 2 of 2: qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)",
             "Step 2 done",
             "Finished: answered",
@@ -499,7 +495,7 @@ A plan has been created where the objective is: Find out the value
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
 
-_Run RUN: 3 tool calls (0.0 s), 9 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
     for action in report["actions"]:
         action["timestamp"] = action["timestamp"][:2] + "…"
@@ -571,7 +567,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "step": 1,
                     "timestamp": "20…",
                     "mode": "fast",
-                    "thinking": "This step is done.",
+                    "thinking": "",
                     "planning": "",
                     "reflection": "",
                     "approach": "Find out the value: Read the file",
@@ -649,7 +645,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
             "guards": ["grounding: no result says 48614"],
             "usage": {
                 "seconds": 0,
-                "model_calls": 9,
+                "model_calls": 8,
                 "prompt_tokens": 0,
                 "cached_tokens": 0,
                 "cached_told": True,
@@ -689,26 +685,6 @@ def standalone_unique_function_MNBVCX_777() -> int:
                         "decode_seconds": 0,
                     },
                     {
-                        "role": "answer",
-                        "model": "qwen2.5-coder:1.5b",
-                        "prompt_tokens": 0,
-                        "cached_tokens": 0,
-                        "generated_tokens": 0,
-                        "load_seconds": 0,
-                        "prefill_seconds": 0,
-                        "decode_seconds": 0,
-                    },
-                    {
-                        "role": "repair",
-                        "model": "qwen2.5-coder:1.5b",
-                        "prompt_tokens": 0,
-                        "cached_tokens": 0,
-                        "generated_tokens": 0,
-                        "load_seconds": 0,
-                        "prefill_seconds": 0,
-                        "decode_seconds": 0,
-                    },
-                    {
                         "role": "decide",
                         "model": "qwen2.5-coder:1.5b",
                         "prompt_tokens": 0,
@@ -730,6 +706,16 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     },
                     {
                         "role": "answer",
+                        "model": "qwen2.5-coder:1.5b",
+                        "prompt_tokens": 0,
+                        "cached_tokens": 0,
+                        "generated_tokens": 0,
+                        "load_seconds": 0,
+                        "prefill_seconds": 0,
+                        "decode_seconds": 0,
+                    },
+                    {
+                        "role": "repair",
                         "model": "qwen2.5-coder:1.5b",
                         "prompt_tokens": 0,
                         "cached_tokens": 0,
@@ -1090,9 +1076,7 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     assert report["status"] == "answered"
     states = [(each["name"], each["state"]) for each in report["upstreams"]]
     assert states == [("files", "ready"), ("broken", "failed"), ("exits", "failed")]
-    assert caller.progress.messages[0] == snapshot(
-        "Started with 6 read-only tools, without broken, exits"
-    )
+    assert "Started with 6 read-only tools, without broken, exits" in caller.progress.messages
     assert text(result).replace(str(place.root), "ROOT").split("\n\n")[-3:-1] == snapshot(
         [
             "### Not available",
