@@ -317,7 +317,7 @@ async def test_a_client_that_cannot_ask_is_told_and_its_models_see_no_such_tool(
     assert told == snapshot(
         'The tool "add_note" was refused: its safety class is write, so the user has to approve the call, and this client cannot ask (it does not declare elicitation).'
     )
-    assert caller.progress.messages[0] == "Started with 1 read-only tool"
+    assert "Started with 1 read-only tool" in caller.progress.messages
     schema = ollama.requests[0].schema
     assert isinstance(schema, dict)
     assert schema["properties"]["tool"] == {"enum": ["count_notes", None]}
@@ -388,7 +388,8 @@ async def test_what_is_allowed_needs_no_client_that_can_ask(
     async with client("memory", place) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello, delete", policy="allow")
         listed = text(await caller.call("list_tools"))
-    assert caller.progress.messages[0] == "Started with 1 read-only tool and 2 that need approval"
+    started = "Started with 1 read-only tool and 2 that need approval"
+    assert started in caller.progress.messages
     assert [approval(result, each)["by"] for each in (0, 1)] == ["policy", "no_way_to_ask"]
     assert noted(place.project) == [["hello", "nobody"]]
     assert "- add_note (notes, write, policy allow, priority 0): Add a note." in listed
@@ -870,7 +871,7 @@ async def test_a_change_that_says_nothing_is_not_widened() -> None:
 
 async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> None:
     first = plan("write_file", prompt="Write")
-    first["next_step"]["tools_beside"] = [
+    first["next_step"]["tool_calls"] += [
         {"prompt": "Read", "tool": "read_file"},
         {"prompt": "Write more", "tool": "write_file"},
     ]
