@@ -20,7 +20,7 @@ from planner.grounding import claims, holds
 from planner.protocol import Mode
 from planner.reading import Reading
 from planner.state import Iteration, RunState
-from planner.tools import Outcome
+from planner.tools import DecidedBy, Outcome, Safety
 
 Relevance = Literal["high", "medium", "low"]
 Progress = Literal["advancing", "stuck", "regressing"]
@@ -46,12 +46,25 @@ class Hypothesis(Record):
     test: str = ""
 
 
+class ActionApproval(Record):
+    """The decision on a call whose tool is not read-only."""
+
+    safety: Safety
+    approved: bool | None = Field(description="Null while it is being decided.")
+    by: DecidedBy | None
+    reason: str
+
+
 class ActionToolCall(Record):
     """One tool call."""
 
     name: str
     upstream: str | None = Field(description="Null when no upstream was called.")
     args: dict[str, Any]
+    approval: ActionApproval | None = Field(
+        description="Null for a read-only tool, and for a call that was refused before anybody was "
+        "asked."
+    )
     result: str = Field(
         description=f"At most {LONGEST_RESULT} characters; get_run with the iteration has all."
     )
@@ -163,6 +176,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 name=iteration.tool,
                 upstream=iteration.upstream,
                 args=iteration.arguments,
+                approval=_approval(iteration),
                 result=_cut(iteration.result, longest),
                 outcome=iteration.outcome,
                 execution_time=round(iteration.seconds, 3),
@@ -179,10 +193,24 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
     )
 
 
+def _approval(iteration: Iteration) -> ActionApproval | None:
+    asked, decided = iteration.asked, iteration.approval
+    if asked is None:
+        return None
+    return ActionApproval(
+        safety=asked.safety,
+        approved=decided.approved if decided else None,
+        by=decided.by if decided else None,
+        reason=decided.reason if decided else "",
+    )
+
+
 def _learning(iteration: Iteration, fresh: int) -> str:
     match iteration.outcome:
         case None:
             return ""
+        case Outcome.SUCCESS if iteration.changes:
+            return "was made"
         case Outcome.SUCCESS if guards.empty(iteration.result):
             return "found nothing"
         case Outcome.SUCCESS if fresh:

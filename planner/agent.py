@@ -13,14 +13,16 @@ A decision is asked for in fast or in deep mode (`planner.actions.mode`).
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 
+import math
 import re
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 
 from planner import guards, schemas
 from planner.asking import Asker
-from planner.calling import Caller
+from planner.calling import Caller, permitted
 from planner.errors import ModelError, RequestError
 from planner.events import (
     Event,
@@ -44,7 +46,7 @@ from planner.prompts import Prompts
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
 from planner.ranking import Ranking
 from planner.state import RunState
-from planner.tools import Outcome, ToolPool, read_only
+from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
 RESULT_CHARACTERS = 1800
 """Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
@@ -55,15 +57,20 @@ CONCLUSION_SECONDS = 60.0
 
 
 async def run(
-    request: RunRequest, models: Models, pool: ToolPool, record: Callable[[Event], None]
+    request: RunRequest,
+    models: Models,
+    pool: ToolPool,
+    record: Callable[[Event], None],
+    approver: Approver = refuse,
 ) -> RunState:
-    """Run a request to its end, recording every event, and return the final state.
+    """Run a request to its end, recording every event, and return the final state. `approver` is
+    asked before each call whose tool is not read-only.
 
     Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
     (`RequestError`): a model or a tool that fails is part of the run.
     """
     check(request)
-    return await _Run(request, models, pool, record).to_its_end()
+    return await _Run(request, models, pool, record, approver).to_its_end()
 
 
 def check(request: RunRequest) -> None:
@@ -87,6 +94,7 @@ class _Run:
         models: Models,
         pool: ToolPool,
         record: Callable[[Event], None],
+        approver: Approver,
     ) -> None:
         self.request = request
         self.pool = pool
@@ -96,12 +104,15 @@ class _Run:
         self.read_once: str | None = None
         """The answer of a first reading, should there be no time for a second."""
         self._record = record
+        self._approver = approver
         tools = list(pool.tools())
-        self.ranking = Ranking(read_only(tools))
+        self.ranking = Ranking(permitted(tools, request.policy))
         fused = models.argument_route == "fused"
         self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS, fused)
         self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
-        self.caller = Caller(pool, tools, self.asker, self.state, self.emit)
+        self.caller = Caller(
+            pool, tools, self.asker, self.state, self.emit, request.policy, self.approve
+        )
 
     def emit(self, event: Event) -> None:
         self.state.apply(event)
@@ -111,7 +122,7 @@ class _Run:
 
     async def to_its_end(self) -> RunState:
         limit = self.request.limits.seconds
-        ends = anyio.current_time() + limit
+        self.ends = anyio.current_time() + limit
         kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
         reason: str | None = None
         conclusion: Conclude | None = None
@@ -121,13 +132,14 @@ class _Run:
                 listing=await self.pool.listing(),
                 upstreams=list(self.pool.upstreams()),
                 tools=[tool.name for tool in self.ranking.tools],
+                approved_first=[tool.name for tool in self.ranking.tools if not tool.read_only],
                 offered=self.ranking.for_request(self.request),
             )
         )
         try:
-            with anyio.move_on_after(limit - kept_back) as time_limit:
+            with anyio.move_on_after(limit - kept_back) as self.time_limit:
                 conclusion = await self.work()
-            if time_limit.cancelled_caught:
+            if self.time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
         except LimitReached as reached:
             reason = str(reached)
@@ -145,7 +157,19 @@ class _Run:
                 return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.finish_without_model(reason or "the conclusion took too long")
-        return await self.finish(conclusion, reason, ends)
+        return await self.finish(conclusion, reason)
+
+    async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        """What the approver says. The time a person takes is not the run's: the limit is put off
+        by it."""
+        asked, deadline = anyio.current_time(), self.time_limit.deadline
+        self.time_limit.deadline = math.inf
+        try:
+            return await self._approver(tool, arguments)
+        finally:
+            taken = anyio.current_time() - asked
+            self.ends += taken
+            self.time_limit.deadline = deadline + taken
 
     async def work(self) -> Conclude | None:
         """The protocol. None means that a conclusion is still due."""
@@ -292,12 +316,12 @@ class _Run:
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
 
-    async def finish(self, conclusion: Conclude, reason: str | None, ends: float) -> RunState:
+    async def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
         answer = conclusion.final_answer
         if self.request.goal != "plan" and not answer.strip():
             return self.finish_without_model(reason or "the model gave no answer")
         found = conclusion.success and not guards.gives_up(answer)
-        formatted = await self.format(answer, ends) if found else Shaped()
+        formatted = await self.format(answer) if found else Shaped()
         if self.state.step and self.request.goal == "answer":
             self.emit(
                 StepConcluded(
@@ -333,12 +357,12 @@ class _Run:
         )
         return self.state
 
-    async def format(self, answer: str, ends: float) -> Shaped:
+    async def format(self, answer: str) -> Shaped:
         """The answer as data, while its step's results still stand in the prompt."""
         schema = self.request.data_schema
         if schema is None or self.request.goal != "answer":
             return Shaped()
-        with anyio.move_on_after(ends - anyio.current_time()):
+        with anyio.move_on_after(self.ends - anyio.current_time()):
             return await shaped(answer, schema, self.asker, self.emit)
         return Shaped(problem="the time limit was reached")
 

@@ -8,6 +8,8 @@ import anyio
 from planner import context, guards, schemas
 from planner.asking import Asker
 from planner.events import (
+    ApprovalAsked,
+    ApprovalDecided,
     ArgumentsWritten,
     Event,
     GuardTripped,
@@ -19,7 +21,15 @@ from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolPool, ToolResult, ToolSpec, read_only
+from planner.tools import (
+    Approver,
+    Outcome,
+    Policy,
+    ToolPool,
+    ToolResult,
+    ToolSpec,
+    read_only,
+)
 
 
 class Refusal(NamedTuple):
@@ -39,9 +49,13 @@ class Caller:
         asker: Asker,
         state: RunState,
         emit: Callable[[Event], None],
+        policy: Policy,
+        approver: Approver,
     ) -> None:
         self.pool = pool
         self.tools = tools
+        self.policy = policy
+        self.approver = approver
         self.read_only = read_only(tools)
         self.asker = asker
         self.state = state
@@ -74,8 +88,9 @@ class Caller:
 
     async def call(self, *calls: Call, given: dict[str, Any] | None = None) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
-        one after the other, on one prompt, and then the calls run side by side. What may not run
-        comes back as a result. `given` are the caller's own arguments, taken as they are."""
+        one after the other, on one prompt, and then the calls run side by side; those that may
+        change something one by one when the others have read. What may not run comes back as a
+        result. `given` are the caller's own arguments, taken as they are."""
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
@@ -95,7 +110,11 @@ class Caller:
             self.returned(iteration, {}, Outcome.ERROR, message)
         async with anyio.create_task_group() as tasks:
             for each in ready:
-                tasks.start_soon(self.execute, *each)
+                if each[1].read_only:
+                    tasks.start_soon(self.execute, *each)
+        for each in ready:
+            if not each[1].read_only:
+                await self.execute(*each)
 
     async def prepared(
         self, iteration: Iteration, call: Call, given: dict[str, Any] | None
@@ -106,7 +125,7 @@ class Caller:
         tool = find(name, [*self.tools, more] if more else self.tools)
         if tool is None:
             return Refusal("unknown_tool", guards.unknown_tool(name, self.read_only))
-        if refused := guards.not_allowed(tool):
+        if refused := guards.not_allowed(tool, self.policy):
             return Refusal("not_allowed", refused)
         if arguments is None:
             written = await self.write_arguments(iteration, tool, call.tool.arguments)
@@ -142,7 +161,10 @@ class Caller:
         return problem or ""
 
     def mended(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with what the guards know better."""
+        """The arguments with what the guards know better. They guess, and a guess must not decide
+        what is changed."""
+        if not tool.read_only:
+            return arguments
         arguments, changes = guards.mended_patterns(arguments, tool)
         self.tripped("pattern", changes)
         arguments, changes = guards.mended_paths(arguments, tool, guards.seen_paths(self.state))
@@ -152,7 +174,7 @@ class Caller:
     async def execute(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
     ) -> None:
-        """Run an allowed call, unless it was made before; widen it when it comes back empty."""
+        """Run an allowed call, unless it was made before or is not approved."""
         if earlier := guards.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}; its result"
             if not any(each is earlier for each in self.state.shown_iterations):
@@ -163,6 +185,9 @@ class Caller:
             return self.returned(iteration, arguments, Outcome.ERROR, message)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
+        refusal = None if tool.read_only else await self.refusal(iteration, tool, arguments)
+        if refusal:
+            return self.returned(iteration, arguments, Outcome.ERROR, refusal)
         self.emit(
             ToolCalled(
                 iteration=iteration.number,
@@ -171,10 +196,54 @@ class Caller:
                 arguments=arguments,
             )
         )
+        made = self.read if tool.read_only else self.change
+        return self.came(iteration, arguments, await made(iteration, tool, arguments))
+
+    async def refusal(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> str | None:
+        """Why a call that may change something is not made; None when it was approved."""
+        if message := guards.not_again(self.state, tool, arguments):
+            self.tripped("not_again", [message])
+            return message
+        whole = arguments | tool.fixed_arguments
+        self.emit(
+            ApprovalAsked(
+                iteration=iteration.number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=whole,
+                safety=tool.safety,
+            )
+        )
+        approval = await self.approver(tool, whole)
+        self.emit(
+            ApprovalDecided(iteration=iteration.number, tool=tool.name, **approval.model_dump())
+        )
+        return None if approval.approved else f"Not approved: {approval.reason}. {guards.REFUSED}"
+
+    async def read(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """A call that changes nothing; a broader one where it comes back empty."""
         result = await self.sent(tool, arguments)
         if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
-            result = await self.widened(tool, arguments, result)
-        return self.returned(iteration, arguments, result.outcome, result.text, result.seconds)
+            return await self.widened(tool, arguments, result)
+        return result
+
+    async def change(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """An approved call, made once. Where no answer comes, the result says so."""
+        try:
+            result = await self.sent(tool, arguments)
+        except anyio.get_cancelled_exc_class():
+            cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=guards.UNKNOWN, answered=False)
+            self.came(iteration, arguments, cut_off)
+            raise
+        if result.answered:
+            return result
+        return result.model_copy(update={"text": f"{result.text} {guards.UNKNOWN}"})
 
     async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """One call of an upstream; an error marked as success comes back as the failure it is."""
@@ -235,16 +304,17 @@ class Caller:
         arguments: dict[str, Any],
         outcome: Outcome,
         text: str,
-        seconds: float = 0.0,
     ) -> None:
+        """What keeps a call from going out, or comes from the record, as its result."""
+        self.came(iteration, arguments, ToolResult(outcome=outcome, text=text))
+
+    def came(self, iteration: Iteration, arguments: dict[str, Any], result: ToolResult) -> None:
         self.emit(
             ToolReturned(
                 iteration=iteration.number,
                 tool=iteration.tool,
                 arguments=arguments,
-                outcome=outcome,
-                text=text,
-                seconds=seconds,
+                **result.model_dump(),
             )
         )
 
@@ -258,6 +328,11 @@ def _arguments(tool: ToolSpec, value: str) -> dict[str, Any]:
 
 def nothing_in(result: ToolResult) -> bool:
     return result.outcome is Outcome.SUCCESS and guards.empty(result.text)
+
+
+def permitted(tools: Sequence[ToolSpec], policy: Policy) -> list[ToolSpec]:
+    """The tools that a run of this policy may call, some of them once a call is approved."""
+    return [tool for tool in tools if guards.not_allowed(tool, policy) is None]
 
 
 def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from planner.protocol import RunRequest
-from planner.tools import Outcome, UpstreamStatus
+from planner.tools import DecidedBy, Outcome, Safety, UpstreamStatus
 
 Role = Literal[
     "words",
@@ -42,7 +42,9 @@ class RunStarted(BaseEvent):
     """The project's top-level listing, as it stands in the first prompt."""
     upstreams: list[UpstreamStatus]
     tools: list[str]
-    """Names of the read-only tools, in the pool's order."""
+    """Names of the tools that the run may call, in the pool's order."""
+    approved_first: list[str] = []
+    """Those of them that are not read-only: each call of one is decided on (`ApprovalAsked`)."""
     offered: list[str]
     """Those of them that the models are shown: all of a small pool, the best for the request of a
     large one."""
@@ -99,6 +101,29 @@ class ArgumentsWritten(BaseEvent):
     """Who wrote them; None when the caller gave them."""
 
 
+class ApprovalAsked(BaseEvent):
+    """A call whose tool is not read-only is about to go out."""
+
+    type: Literal["approval_asked"] = "approval_asked"
+    iteration: int
+    upstream: str
+    tool: str
+    arguments: dict[str, Any]
+    """All of them, the operator's among them."""
+    safety: Safety
+
+
+class ApprovalDecided(BaseEvent):
+    """Whether it may: an `Approval`."""
+
+    type: Literal["approval_decided"] = "approval_decided"
+    iteration: int
+    tool: str
+    approved: bool
+    by: DecidedBy
+    reason: str
+
+
 class ToolCalled(BaseEvent):
     type: Literal["tool_called"] = "tool_called"
     iteration: int
@@ -118,6 +143,8 @@ class ToolReturned(BaseEvent):
     outcome: Outcome
     text: str
     seconds: float
+    answered: bool = True
+    """False when the call went out and nothing came back: nobody knows what it did."""
 
 
 class PlanMade(BaseEvent):
@@ -205,6 +232,8 @@ Event = Annotated[
     | ToolSelected
     | WordsSuggested
     | ArgumentsWritten
+    | ApprovalAsked
+    | ApprovalDecided
     | ToolCalled
     | ToolReturned
     | PlanMade

@@ -14,7 +14,7 @@ from rapidfuzz import fuzz, process
 from planner.context import RESULTS_KEPT, readable
 from planner.reading import PLAIN_WORDS
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, Safety, ToolSpec
+from planner.tools import Outcome, Policy, ToolSpec
 
 LONGEST_PATH = 400
 """Characters; what is longer is no path, and each of its folders would be looked at."""
@@ -29,6 +29,8 @@ MOST_WORDS = 4
 """Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
 SHORTEST_WORD = 3
 """Characters of a word that is looked for alone."""
+REFUSED = "It was not made; go on without it."
+UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 NOTHING = "Nothing for the arguments above"
 """How the result of a widened call begins."""
 
@@ -46,13 +48,14 @@ def unknown_tool(name: str, tools: Sequence[ToolSpec]) -> str:
     return f'The tool "{name}" does not exist.{hint}'
 
 
-def not_allowed(tool: ToolSpec) -> str | None:
-    """Only read-only tools run by themselves; the rest is refused until a person can approve it."""
-    if tool.safety is Safety.READ_ONLY:
+def not_allowed(tool: ToolSpec, policy: Policy) -> str | None:
+    """Why a run of this policy may not even ask for a call of the tool; None when it may."""
+    if tool.read_only or Policy.READ_ONLY not in (tool.policy, policy):
         return None
+    who = "the operator permits" if tool.policy is Policy.READ_ONLY else "this run may use"
     return (
-        f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, and only '
-        "read-only tools run without approval."
+        f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, and {who} '
+        "read-only tools only."
     )
 
 
@@ -371,10 +374,27 @@ def _loosened(pattern: str) -> list[str]:
 
 
 def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
-    """The last iteration that made this very call, or an equal one, and got its result."""
+    """The last iteration that made this very call, or an equal one, and got its result. Not one
+    from before something was changed: it may read otherwise by now."""
     for iteration in reversed(state.iterations):
         if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
             return iteration
+        if iteration.changes:
+            return None
+    return None
+
+
+def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
+    """Why a call that may change something is neither asked for nor made a second time: it was
+    refused, or it went out and nobody knows what it did."""
+    for iteration in state.iterations:
+        if not made(iteration, tool, arguments):
+            continue
+        before = f"This very call was made in iteration {iteration.number}"
+        if not iteration.answered:
+            return f"{before}, and what it did is unknown. {UNKNOWN}"
+        if iteration.approval and not iteration.approval.approved:
+            return f"{before}, and not approved: {iteration.approval.reason}. {REFUSED}"
     return None
 
 
@@ -401,13 +421,15 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def new_lines(iterations: Sequence[Iteration]) -> list[int]:
-    """For each iteration, how many lines its result has that none before it had."""
+    """For each iteration, how many lines its result has that none before it had; a change made is
+    one at least."""
     seen: set[str] = set()
     counts = []
     for iteration in iterations:
         success = iteration.outcome is Outcome.SUCCESS
         lines = _lines(iteration.result) if success else frozenset[str]()
-        counts.append(len(lines - seen))
+        changed = success and iteration.changes
+        counts.append(max(len(lines - seen), int(changed)))
         seen |= lines
     return counts
 

@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from planner.tools import Policy
+
 Goal = Literal["answer", "plan", "step"]
 Mode = Literal["fast", "deep"]
 """How much a decision has the model write; `planner.actions.mode` says when which."""
@@ -55,6 +57,8 @@ class RunRequest(BaseModel):
     arguments: dict[str, Any] | None = None
     """The arguments of `tool`; None lets a model write them."""
     limits: Limits = Limits()
+    policy: Policy = Policy.READ_ONLY
+    """What calls need whose tools are not read-only. A tool's own policy can only tighten it."""
     data_schema: dict[str, Any] | None = None
     """The JSON Schema (2020-12) that an answer is put into besides its text; None: text only."""
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from planner.events import (
     AnswerDelta,
+    ApprovalAsked,
+    ApprovalDecided,
     ArgumentsWritten,
     ContextCompressed,
     Event,
@@ -45,11 +47,18 @@ class Iteration:
     beside: bool = False
     """Decided on together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
+    asked: ApprovalAsked | None = None
+    """Set for a tool that is not read-only, when its call was about to go out."""
+    approval: ApprovalDecided | None = None
+    """None while it is being decided."""
     upstream: str | None = None
+    """None until the call goes out."""
     started: float = 0.0
     outcome: Outcome | None = None
     """None while the call is under way."""
     result: str = ""
+    answered: bool = True
+    """False when the call went out and nothing came back: nobody knows what it did."""
     seconds: float = 0.0
     exchange: list[tuple[str, str]] = field(default_factory=list)
     """What a model was asked about the result and what it replied, word for word."""
@@ -60,6 +69,11 @@ class Iteration:
     critique: str = ""
     notes: str = ""
     """The model's notes for later on, made with this result before it."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether a call went out that may change something."""
+        return self.asked is not None and self.upstream is not None
 
 
 @dataclass
@@ -165,6 +179,11 @@ class RunState:
         return self.iterations[max(first, 0) :]
 
     @property
+    def undecided(self) -> Iteration | None:
+        """The iteration whose call waits for approval."""
+        return next((each for each in self.newest if each.asked and not each.approval), None)
+
+    @property
     def model_tokens(self) -> int:
         return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
 
@@ -192,6 +211,10 @@ class RunState:
                 self.suggested = list(event.words)
             case ArgumentsWritten():
                 self.iterations[event.iteration].arguments = event.arguments
+            case ApprovalAsked():
+                self.iterations[event.iteration].asked = event
+            case ApprovalDecided():
+                self.iterations[event.iteration].approval = event
             case ToolCalled():
                 iteration = self.iterations[event.iteration]
                 iteration.upstream, iteration.arguments = event.upstream, event.arguments
@@ -199,7 +222,7 @@ class RunState:
                 iteration = self.iterations[event.iteration]
                 iteration.arguments = event.arguments
                 iteration.outcome = event.outcome
-                iteration.result = event.text
+                iteration.result, iteration.answered = event.text, event.answered
                 iteration.seconds = event.seconds
             case PlanMade():
                 self.main_objective = event.main_objective

@@ -6,7 +6,7 @@ implement it over a dictionary.
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,8 +16,27 @@ class Safety(StrEnum):
 
     READ_ONLY = "read_only"
     WRITE = "write"
+    """It adds or changes something here."""
     DESTRUCTIVE = "destructive"
+    """It may delete or overwrite something."""
     OPEN_WORLD = "open_world"
+    """It does something elsewhere, such as sending a message."""
+
+
+class Policy(StrEnum):
+    """What a call needs whose tool is not read-only, from the strictest to the loosest."""
+
+    READ_ONLY = "read_only"
+    """It is refused."""
+    ASK = "ask"
+    """A person approves it, each time."""
+    ALLOW = "allow"
+    """Nothing."""
+
+
+def strictest(*policies: Policy) -> Policy:
+    """What holds where several have a say."""
+    return min(policies, key=list(Policy).index)
 
 
 class Outcome(StrEnum):
@@ -46,6 +65,10 @@ class ToolSpec(BaseModel):
     input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
     """The JSON Schema of the arguments the model may write (operator-fixed ones are left out)."""
     safety: Safety = Safety.DESTRUCTIVE
+    policy: Policy = Policy.ASK
+    """The most that the operator permits, should the tool not be read-only."""
+    fixed_arguments: dict[str, Any] = Field(default_factory=dict)
+    """The operator's, sent with each call whatever the model wrote."""
     priority: int = 0
     """Higher is offered earlier and breaks ties between equal names (source: seeds/002)."""
     fast_arguments: bool = False
@@ -61,10 +84,15 @@ class ToolSpec(BaseModel):
     """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
     what one line does not tell."""
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it runs by itself."""
+        return self.safety is Safety.READ_ONLY
+
 
 def read_only(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
     """The tools that run by themselves."""
-    return [tool for tool in tools if tool.safety is Safety.READ_ONLY]
+    return [tool for tool in tools if tool.read_only]
 
 
 class ToolResult(BaseModel):
@@ -75,6 +103,8 @@ class ToolResult(BaseModel):
     outcome: Outcome
     text: str
     seconds: float = 0.0
+    answered: bool = True
+    """False when the call went out and nothing came back: nobody knows what it did."""
 
 
 class UpstreamStatus(BaseModel):
@@ -88,6 +118,35 @@ class UpstreamStatus(BaseModel):
     tools: int = 0
     error: str | None = None
     """Why it is not ready, and what to do; None when it is."""
+
+
+DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]
+"""Who approved or refused a call. `timeout`: nobody answered; `no_way_to_ask`: nobody could be
+asked."""
+
+
+class Approval(BaseModel):
+    """What was decided on a call whose tool is not read-only."""
+
+    model_config = ConfigDict(frozen=True)
+
+    approved: bool
+    by: DecidedBy
+    reason: str
+
+
+class Approver(Protocol):
+    """Decides on calls whose tools are not read-only."""
+
+    async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        """Decide on one call with these very arguments, the operator's among them. May wait for a
+        person; is asked about one call of a run at a time."""
+        ...
+
+
+async def refuse(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+    """The approver where nobody decides."""
+    return Approval(approved=False, by="policy", reason="only read-only tools may run here")
 
 
 class ToolPool(Protocol):

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import anyio
 from fastmcp import FastMCP
 from fastmcp.server.lifespan import lifespan
+from mcp.server.request_state import RequestStateSecurity
 
 from server import tools
+from server.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.engine import Engine
@@ -21,9 +23,10 @@ from server.upstreams import UpstreamPool
 T = TypeVar("T")
 
 INSTRUCTIONS = """\
-Planloom answers questions about a project by planning and running read-only tools (code search, \
-symbols, files, library documentation) with small local models. Ask plan_and_answer one complete \
-question. When its status is "running", follow the run with get_run."""
+Planloom answers questions about a project by planning and running tools (code search, symbols, \
+files, library documentation) with small local models; what may change something is done only when \
+the user approves it. Ask plan_and_answer one complete question. When its status is "running", \
+follow the run with get_run."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ async def open_parts(
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
         pool = await stack.enter_async_context(UpstreamPool(settings))
-        engine = await stack.enter_async_context(Engine.open(backend, pool))
+        engine = await stack.enter_async_context(Engine.open(backend, pool, settings.approval))
         engine.warm_up(backend.warm)
         yield Parts(pool, engine, backend)
 
@@ -99,6 +102,9 @@ def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) ->
         lifespan=parts,
         mask_error_details=True,
         middleware=[ClearInputErrors()],
+        request_state_security=RequestStateSecurity.ephemeral(
+            ttl=settings.approval.timeout_s + LATE_SECONDS
+        ),
     )
-    tools.register(mcp)
+    tools.register(mcp, changes=settings.may_change)
     return mcp

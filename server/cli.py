@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -58,14 +58,23 @@ def ask(
     ] = None,
     max_iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
     max_seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
+    policy: Annotated[
+        Literal["read_only", "ask", "allow"],
+        typer.Option(
+            help="What tools that are not read-only need; upstreams.yaml can only tighten it.",
+        ),
+    ] = "ask",
 ) -> None:
-    """Answer a question about the project; progress goes to standard error."""
+    """Answer a question about the project; progress goes to standard error. On a terminal, what may
+    change something is asked about there; elsewhere it is refused."""
     settings = _settings(project, upstreams)
     data_schema = _read_schema(schema) if schema else None
+    from planner.tools import Policy
     from server.terminal import ask_on_terminal
 
     limits = {"iterations": max_iterations, "seconds": max_seconds}
-    sys.exit(_run(ask_on_terminal, settings, question, limits, data_schema, as_json))
+    given = (question, limits, data_schema, Policy(policy), as_json)
+    sys.exit(_run(ask_on_terminal, settings, *given))
 
 
 @app.command()

@@ -32,7 +32,7 @@ from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from planner.models import ArgumentRoute, Models
-from planner.tools import Safety
+from planner.tools import Policy, Safety
 
 HIDDEN = "***"
 """What stands in a message where a secret stood."""
@@ -146,6 +146,8 @@ class ToolSettings(_Frozen):
 
     safety: Safety | None = None
     """Wins over every annotation of the upstream."""
+    policy: Policy | None = None
+    """None: the upstream's policy."""
     priority: int | None = None
     """None: the upstream's priority."""
     fast_arguments: bool = False
@@ -193,7 +195,11 @@ class UpstreamSettings(_Frozen):
     priority: int = 0
     """Higher is offered earlier and keeps the bare name in a clash."""
     trust_annotations: bool = True
-    """False: the upstream's word that a tool is read-only does not count."""
+    """False: the upstream's word on what its tools may do does not count; each is taken for
+    destructive until `safety` says otherwise."""
+    policy: Policy = Policy.ASK
+    """The most that is permitted for its tools that are not read-only. A run can only tighten
+    it."""
     allow: tuple[str, ...] = ("*",)
     """Names or globs of the tools that exist."""
     deny: tuple[str, ...] = ()
@@ -245,12 +251,20 @@ class ModelSettings(_Frozen):
     with; never by a download."""
 
 
+class ApprovalSettings(_Frozen):
+    """How a person is asked about calls that may change something."""
+
+    timeout_s: Seconds = 120
+    """How long a question waits for its answer; then the call is refused."""
+
+
 def _empty_if_none(value: object) -> object:
     return {} if value is None else value  # a key whose entries are all commented out
 
 
 class _File(_Frozen):
     models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
+    approval: Annotated[ApprovalSettings, BeforeValidator(_empty_if_none)] = ApprovalSettings()
     upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
         Field(default_factory=dict)
     )
@@ -260,12 +274,24 @@ class Settings(_Frozen):
     """Everything a server is started with."""
 
     models: ModelSettings = ModelSettings()
+    approval: ApprovalSettings = ApprovalSettings()
     project: Path
     """Absolute."""
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
     """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether any tool may be permitted to do more than read."""
+        policies = [
+            policy
+            for upstream in self.upstreams.values()
+            if upstream.enabled
+            for policy in (upstream.policy, *(tool.policy for tool in upstream.tools.values()))
+        ]
+        return any(policy not in (None, Policy.READ_ONLY) for policy in policies)
 
 
 _MODEL_VARIABLES = {
@@ -299,6 +325,7 @@ def load_settings(
     file = _read(path, variables)
     return Settings(
         models=_overridden(file.models, environ, models or {}),
+        approval=file.approval,
         project=root,
         upstreams=file.upstreams,
         source=path,
@@ -411,7 +438,8 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> st
 
 
 def _unknown_key(name: str, parent: _Key) -> str:
-    levels: list[type[BaseModel]] = [_File, ModelSettings, UpstreamSettings, Listing, ToolSettings]
+    section = ApprovalSettings if parent[:1] == ("approval",) else ModelSettings
+    levels: list[type[BaseModel]] = [_File, section, UpstreamSettings, Listing, ToolSettings]
     known = list(levels[len(parent)].model_fields)
     near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)
     mend = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"

@@ -16,6 +16,9 @@ from planner.events import Event, RunFinished
 from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState
+from planner.tools import Policy
+from server.approval import Approvals, GuardedPool
+from server.config import ApprovalSettings
 from server.telemetry import Spans
 from server.upstreams import UpstreamPool
 
@@ -32,13 +35,20 @@ CANCEL_SECONDS = 5.0
 class Run:
     """One run: its events so far, and their fold."""
 
-    def __init__(self, request: RunRequest, providers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        request: RunRequest,
+        providers: Mapping[str, str],
+        approval: ApprovalSettings,
+        can_ask: bool,
+    ) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.request = request
         self.created = time.time()
         self.events: list[Event] = []
         self.state = RunState()
         self._spans = Spans(self.id, providers)
+        self.approvals = Approvals(self.id, request, self.state, approval.timeout_s, can_ask)
         self._changed = anyio.Event()
         self._scope = anyio.CancelScope()
 
@@ -75,9 +85,14 @@ class Engine:
     """Starts runs in its own task group and keeps them for whoever asks."""
 
     def __init__(
-        self, models: Callable[[], Awaitable[Models]], pool: UpstreamPool, tasks: TaskGroup
+        self,
+        models: Callable[[], Awaitable[Models]],
+        pool: UpstreamPool,
+        approval: ApprovalSettings,
+        tasks: TaskGroup,
     ) -> None:
         self._models = models
+        self._approval = approval
         self.pool = pool
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
@@ -85,12 +100,15 @@ class Engine:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, models: Callable[[], Awaitable[Models]], pool: UpstreamPool
+        cls,
+        models: Callable[[], Awaitable[Models]],
+        pool: UpstreamPool,
+        approval: ApprovalSettings,
     ) -> AsyncIterator[Self]:
         """An engine whose runs all end with this scope."""
         tasks = await anyio.create_task_group().__aenter__()
         try:
-            yield cls(models, pool, tasks)
+            yield cls(models, pool, approval, tasks)
         finally:
             tasks.cancel_scope.cancel()
             # Without the exception, which would come out wrapped in a group.
@@ -110,12 +128,16 @@ class Engine:
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
 
-    async def start(self, request: RunRequest) -> Run:
-        """Start a run. Raises `RequestError` for one that cannot be, and `ModelUnavailable` when
-        there is no model to run it with."""
+    async def start(self, request: RunRequest, can_ask: bool = False) -> Run:
+        """Start a run; `can_ask`: its caller can ask a person for approval. Raises `RequestError`
+        for one that cannot be, and `ModelUnavailable` when there is no model to run it with."""
         agent.check(request)
         models = await self._models()
-        run = Run(request, {each.name: each.provider for each in models.distinct})
+        if request.policy is Policy.ASK and not can_ask:
+            # The models are not shown what every call of would be refused.
+            request = request.model_copy(update={"policy": Policy.READ_ONLY})
+        providers = {each.name: each.provider for each in models.distinct}
+        run = Run(request, providers, self._approval, can_ask)
         self._runs[run.id] = run
         self._forget_oldest()
         self._tasks.start_soon(self._drive, run, models)
@@ -148,7 +170,8 @@ class Engine:
         try:
             with run._scope:
                 await self.pool.ready(START_SECONDS)
-                await agent.run(run.request, models, self.pool, run.record)
+                pool = GuardedPool(self.pool, run.approvals)
+                await agent.run(run.request, models, pool, run.record, run.approvals)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # the other runs go on

@@ -6,6 +6,8 @@ from planner.actions import in_words
 from planner.context import readable
 from planner.events import (
     AnswerDelta,
+    ApprovalAsked,
+    ApprovalDecided,
     ArgumentsWritten,
     ContextCompressed,
     Event,
@@ -64,6 +66,8 @@ def heartbeat(state: RunState, silent_seconds: float) -> str:
     waiting = "the model" if state.started else "the upstreams to start"
     if called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
         waiting = " and ".join(called)
+    elif state.undecided:
+        waiting = f"approval of {state.undecided.tool}"
     text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
     return text[0].upper() + text[1:]
 
@@ -84,7 +88,10 @@ def _message(event: Event, state: RunState) -> str:
             without = f", without {', '.join(down)}" if down else ""
             few = len(event.offered) < len(event.tools)
             handful = f", {len(event.offered)} of them shown" if few else ""
-            return f"Started with {counted(len(event.tools), 'read-only tool')}{handful}{without}"
+            reading = counted(len(event.tools) - len(event.approved_first), "read-only tool")
+            asking = len(event.approved_first)
+            more = f" and {asking} that {'needs' if asking == 1 else 'need'} approval"
+            return f"Started with {reading}{more if asking else ''}{handful}{without}"
         case ModelCalled():
             return (
                 f"{at}{event.model} {DOING[event.role]} ({event.prompt_tokens} tokens in, "
@@ -98,6 +105,12 @@ def _message(event: Event, state: RunState) -> str:
             return f"{at}searching for {', '.join(event.words)} too"
         case ArgumentsWritten():
             return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
+        case ApprovalAsked():
+            what = f"{event.tool} {in_words(event.arguments)}"
+            return f"{at}approval is needed ({event.safety.replace('_', ' ')}): {what}"
+        case ApprovalDecided():
+            answer = "approved" if event.approved else "not approved"
+            return f"{at}{event.tool} was {answer}: {event.reason}"
         case ToolCalled():
             return f"{at}{event.tool} {in_words(event.arguments)}"
         case ToolReturned(outcome=Outcome.SUCCESS):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner.actions import LONGEST_RESULT, Action, actions
+from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
 from planner.grounding import Evidence, evidence
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
@@ -201,6 +201,9 @@ def markdown(found: Report) -> str:
             for number, each in enumerate(found.evidence, 1)
         ]
         parts.append("### Evidence\n\n" + "\n".join(cited))
+    decided = [_decided(call) for call in _calls(found) if call.approval]
+    if decided:
+        parts.append("### Approvals\n\n" + "\n".join(decided))
     down = [each for each in found.upstreams if each.state not in UP]
     if down:
         lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
@@ -210,6 +213,11 @@ def markdown(found: Report) -> str:
 
 
 def _head(found: Report) -> str:
+    if waiting := _waiting(found):
+        return (
+            f"Waiting for approval of `{waiting.name}`. Call get_run with run_id "
+            f"`{found.run_id}` to ask the user and follow the run, cancel_run to end it."
+        )
     if found.status == "running":
         here = next((step for step in found.steps if step.status == "current"), None)
         doing = f" (step {here.number}: {_flat(here.objective)})" if here else ""
@@ -226,6 +234,24 @@ def _head(found: Report) -> str:
     return "\n\n".join(parts)
 
 
+def _calls(found: Report) -> list[ActionToolCall]:
+    return [call for action in found.actions for call in action.tool_calls]
+
+
+def _waiting(found: Report) -> ActionToolCall | None:
+    """The call that a running run waits with."""
+    asked = [call for call in _calls(found) if call.approval and call.approval.approved is None]
+    return asked[-1] if asked and found.status == "running" else None
+
+
+def _decided(call: ActionToolCall) -> str:
+    """`write_file`, refused: the user said no."""
+    assert call.approval
+    answer = {True: "approved", False: "refused", None: "not decided"}[call.approval.approved]
+    reason = f": {_flat(call.approval.reason)}" if call.approval.reason else ""
+    return f"- `{call.name}` ({call.approval.safety}), {answer}{reason}"
+
+
 def _cited(number: int, each: Evidence, objective: str) -> str:
     """An item of the evidence: what is borne out, by which step and tool, and the lines."""
     claims = [_cut(_flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
@@ -235,11 +261,15 @@ def _cited(number: int, each: Evidence, objective: str) -> str:
     lines = "\n".join(each.lines)
     if not lines:
         return head
-    longest = max((len(run) for run in re.findall("`+", lines)), default=0)
-    fence = "`" * max(3, longest + 1)  # nothing in the lines can close it
-    block = f"{fence}text\n{lines}\n{fence}"
     margin = len(f"{number}. ")
-    return f"{head}\n{' ' * margin}{indented(block, margin)}"
+    return f"{head}\n{' ' * margin}{indented(fence(lines), margin)}"
+
+
+def fence(text: str) -> str:
+    """The text as a block that nothing in it can close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}text\n{text}\n{mark}"
 
 
 def _foot(found: Report) -> str:

@@ -1,11 +1,14 @@
 """What the commands show on a terminal: progress on standard error, results on output."""
 
+import os
 import sys
+import termios
 import time
 from collections.abc import Callable
 from typing import Any
 
 import anyio
+from mcp_types import ElicitResult
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -16,7 +19,9 @@ from planner.events import AnswerDelta, RunFinished, StepStarted
 from planner.models import Models
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
+from planner.tools import Policy
 from server.app import open_parts
+from server.approval import Question
 from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
@@ -24,6 +29,7 @@ from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Usage, markdown, report
 from server.tools import listing_markdown, pool_listing
 
+YES = ("y", "yes")
 console = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
 
@@ -33,13 +39,17 @@ async def ask_on_terminal(
     question: str,
     limits: dict[str, Any],
     data_schema: dict[str, Any] | None,
+    policy: Policy,
     as_json: bool,
 ) -> int:
-    """Run a question, showing each event; returns the process's exit status."""
-    request = RunRequest(prompt=question, limits=Limits(**limits), data_schema=data_schema)
+    """Run a question, showing each event; returns the process's exit status. On a terminal it asks
+    for approval there."""
+    request = RunRequest(
+        prompt=question, limits=Limits(**limits), data_schema=data_schema, policy=policy
+    )
     with Downloads() as downloads:
         async with open_parts(settings, downloads.progress) as parts:
-            run = await parts.engine.start(request)
+            run = await parts.engine.start(request, can_ask=sys.stdin.isatty())
             downloads.done()
             await show(run)
     found = report(run.id, run.state, time.time())
@@ -57,6 +67,7 @@ async def show(run: Run) -> None:
     began = time.time()
     with console.status("starting the upstreams") as status:
         told = 0
+        asked: Question | None = None
         while True:
             while told < len(run.events):
                 event = run.events[told]
@@ -68,6 +79,12 @@ async def show(run: Run) -> None:
                     console.print(Text(line, style=style), soft_wrap=True)
             if run.finished:
                 return
+            if (question := run.approvals.question) and question is not asked:
+                asked = question
+                status.stop()
+                await ask(question)
+                status.start()
+                continue
             last = run.events[-1] if run.events else None
             if isinstance(last, AnswerDelta):
                 status.update(Text(message(last, seen)))
@@ -75,6 +92,27 @@ async def show(run: Run) -> None:
                 status.update(Text(heartbeat(seen, time.time() - (last.at if last else began))))
             with anyio.move_on_after(1.0 if console.is_terminal else HEARTBEAT_SECONDS):
                 await run.wait_beyond(told)
+
+
+async def ask(question: Question) -> None:
+    """Put a question to the person at the terminal, until it is answered or closed."""
+    flush_input()  # what was typed before is no answer to it
+    console.print(Text(f"\n{question.message}\nMake this call? [y/N] "), end="", soft_wrap=True)
+    async with anyio.create_task_group() as tasks:
+
+        async def read() -> None:
+            await anyio.wait_readable(sys.stdin.fileno())
+            said = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace").strip().lower()
+            question.answer(ElicitResult(action="accept", content={"approve": said in YES}))
+
+        tasks.start_soon(read)
+        await question.closed.wait()
+        tasks.cancel_scope.cancel()
+    console.print()
+
+
+def flush_input() -> None:
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def show_ledger(usage: Usage) -> None:

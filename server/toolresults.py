@@ -131,6 +131,8 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
         description=description,
         input_schema=schema,
         safety=chosen.safety or safety_of(tool.annotations, settings.trust_annotations),
+        policy=chosen.policy or settings.policy,
+        fixed_arguments=chosen.arguments,
         priority=settings.priority if chosen.priority is None else chosen.priority,
         fast_arguments=chosen.fast_arguments,
         text_argument=chosen.text_argument if chosen.text_argument in properties else None,
@@ -140,7 +142,8 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
 
 
 def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
-    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst.
+    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst: a
+    hint that is not given counts as the protocol's default, which is the worse one.
 
     A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
     elsewhere, as both of Context7's tools do, and changes nothing there.
@@ -149,9 +152,9 @@ def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
         return Safety.DESTRUCTIVE
     if annotations.read_only_hint:
         return Safety.READ_ONLY
-    if annotations.read_only_hint is False and annotations.destructive_hint is False:
-        return Safety.WRITE
-    return Safety.DESTRUCTIVE
+    if annotations.read_only_hint is not False or annotations.destructive_hint is not False:
+        return Safety.DESTRUCTIVE
+    return Safety.WRITE if annotations.open_world_hint is False else Safety.OPEN_WORLD
 
 
 # Lines counted from 0, as Serena 2.1 does (its TextLine.format_line and body_location).

@@ -1,6 +1,7 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -10,7 +11,13 @@ from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
-from mcp_types import ProgressNotification, ProgressNotificationParams, TextContent, ToolAnnotations
+from mcp_types import (
+    InputRequiredResult,
+    ProgressNotification,
+    ProgressNotificationParams,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import BaseModel, Field
 
 from planner import guards, schemas
@@ -19,7 +26,9 @@ from planner.errors import PlanloomError
 from planner.events import Event
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
-from planner.tools import Safety
+from planner.tools import Policy, Safety, strictest
+from server import approval
+from server.approval import Question
 from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Report, counted, indented, markdown, report
@@ -67,12 +76,23 @@ DataSchema = Annotated[
         '"line": {"type": "integer"}}, "required": ["file", "line"]}'
     ),
 ]
+RunPolicy = Annotated[
+    Policy,
+    Field(
+        description="read_only: tools that only read. ask: others too, each call after the user "
+        "approved it, if your client can ask (elicitation). allow: without asking where the "
+        "operator's file permits it."
+    ),
+]
 RunId = Annotated[str, Field(description="The run_id of a report.")]
 
 LIMITS = Limits()
 REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
 LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
+)
+CHANGES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
 
 
@@ -81,7 +101,8 @@ class ToolListing(BaseModel):
 
     name: str
     upstream: str
-    safety: Safety = Field(description="Only read_only tools run without approval.")
+    safety: Safety = Field(description="Only read_only tools run by themselves.")
+    policy: Policy = Field(description="The most that is permitted if it is not read_only.")
     priority: int
     description: str
 
@@ -107,12 +128,13 @@ def engine_of(ctx: Context) -> Engine:
     return engine
 
 
-def register(mcp: FastMCP) -> None:
-    """Publish the tools on a server whose lifespan yields `engine` and `pool`."""
+def register(mcp: FastMCP, changes: bool) -> None:
+    """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
+    may do more than read."""
 
     @mcp.tool(
         title="Plan and answer",
-        annotations=LOOKS,
+        annotations=CHANGES if changes else LOOKS,
         output_schema=REPORT_SCHEMA,
     )
     async def plan_and_answer(
@@ -123,20 +145,22 @@ def register(mcp: FastMCP) -> None:
         max_seconds: Seconds = LIMITS.seconds,
         max_model_tokens: ModelTokens = LIMITS.model_tokens,
         data_schema: DataSchema = None,
-    ) -> ToolResult:
+        policy: RunPolicy = Policy.ASK,
+    ) -> ToolResult | InputRequiredResult:
         """Answer a question about the project (its code, files, libraries) by planning and running
-        read-only tools with small local models. Returns the answer with the plan, the evidence and
-        the cost. Use it instead of many searches and file reads of your own: one call, one answer.
+        tools with small local models; what may change something is done only when the user
+        approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
+        many searches and file reads of your own: one call, one answer.
         """
         limits = Limits(
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
-        request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema)
+        request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
         return await _begin(ctx, request, wait_s)
 
     @mcp.tool(
         title="Run one step",
-        annotations=LOOKS,
+        annotations=CHANGES if changes else LOOKS,
         output_schema=REPORT_SCHEMA,
     )
     async def run_step(
@@ -144,7 +168,7 @@ def register(mcp: FastMCP) -> None:
         ctx: Context,
         tool: Annotated[
             str | None,
-            Field(description="The read-only tool to call (see list_tools); null: let it choose."),
+            Field(description="The tool to call (see list_tools); null: let it choose."),
         ] = None,
         arguments: Annotated[
             dict[str, Any] | None,
@@ -152,7 +176,8 @@ def register(mcp: FastMCP) -> None:
         ] = None,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
-    ) -> ToolResult:
+        policy: RunPolicy = Policy.ASK,
+    ) -> ToolResult | InputRequiredResult:
         """Make one tool call and say what its result means for the prompt, for a client that plans
         by itself and wants single steps done.
         """
@@ -162,11 +187,12 @@ def register(mcp: FastMCP) -> None:
             tool=tool,
             arguments=arguments,
             limits=Limits(iterations=1, seconds=max_seconds),
+            policy=policy,
         )
         if tool is None and arguments is not None:
             raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
-        if tool is not None:
-            await _check_call(ctx.lifespan_context["pool"], tool, arguments, wait_s)
+        if tool is not None and ctx.request_state is None:
+            await _check_call(ctx, request, tool, wait_s)
         return await _begin(ctx, request, wait_s)
 
     @mcp.tool(
@@ -179,7 +205,7 @@ def register(mcp: FastMCP) -> None:
         ctx: Context,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
-    ) -> ToolResult:
+    ) -> ToolResult | InputRequiredResult:
         """Look around once and return a plan for the prompt (objective and steps) without running
         it.
         """
@@ -199,14 +225,20 @@ def register(mcp: FastMCP) -> None:
         wait_s: WaitSeconds = WAIT_SECONDS,
         iteration: Annotated[
             int | None,
-            Field(description="Of the report: show this one's whole tool result instead.", ge=0),
+            Field(
+                description="Of the report: show this one's whole tool result instead, or its "
+                "whole call while that waits for approval.",
+                ge=0,
+            ),
         ] = None,
-    ) -> ToolResult:
+    ) -> ToolResult | InputRequiredResult:
         """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
-        Cancelling this call leaves the run alone.
+        Cancelling this call leaves the run alone. When the run waits for approval, the user is
+        asked.
         """
-        run = _run(ctx, run_id)
-        await _view(run, ctx, wait_s)
+        run = _answered(ctx) or _run(ctx, run_id)
+        if iteration is None:
+            return await _view(run, ctx, wait_s) or _result(run)
         if iteration is not None and iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
@@ -246,43 +278,88 @@ def register(mcp: FastMCP) -> None:
         )
 
 
-async def _begin(ctx: Context, request: RunRequest, wait_s: float) -> ToolResult:
-    """Start a run and view it. The client's cancel of this call ends the run."""
+async def _begin(
+    ctx: Context, request: RunRequest, wait_s: float
+) -> ToolResult | InputRequiredResult:
+    """Start a run and view it, or go on with the one whose question the call answers. The client's
+    cancel of this call ends the run."""
     engine = engine_of(ctx)
     try:
-        run = await engine.start(request)
+        run = _answered(ctx) or await engine.start(request, approval.can_ask(ctx))
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     try:
-        await _view(run, ctx, wait_s)
+        return await _view(run, ctx, wait_s) or _result(run)
     except get_cancelled_exc_class():
         await engine.cancel(run)
         raise
-    return _result(run)
 
 
-async def _view(run: Run, ctx: Context, wait_s: float) -> None:
-    """Tell the client every event as progress until the run ends or `wait_s` seconds are over."""
+def _answered(ctx: Context) -> Run | None:
+    """The run whose question this call answers, after it got the answer; None for any other call.
+
+    The state is ours: the SDK has unsealed it, and refuses one that is forged, expired, or another
+    call's.
+    """
+    if ctx.request_state is None:
+        return None
+    state = json.loads(ctx.request_state)
+    run = _run(ctx, state["run"])
+    try:
+        run.approvals.answer(state["ticket"], ctx.input_responses)
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    return run
+
+
+async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | None:
+    """Tell the client every event as progress until the run ends or `wait_s` seconds are over.
+
+    A question to a person ends the view as its result, or is asked beside it: `wait_s` does not end
+    it as long as the person has it before him.
+    """
     tell = _teller(ctx, run)
+    asks = approval.can_ask(ctx)
+    run.approvals.can_ask |= asks
+    asked: Question | None = None
+    asking, pause = False, anyio.CancelScope()
+    required: InputRequiredResult | None = None
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
     told = 0
-    while True:
-        while told < len(run.events):
-            event = run.events[told]
-            told += 1
-            seen.apply(event)
-            await tell(message(event, seen), _slim(event))
-            quiet_since = anyio.current_time()
-        left = deadline - anyio.current_time()
-        if run.finished or left <= 0:
-            return
-        with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)):
-            await run.wait_beyond(told)
-            continue
-        if anyio.current_time() < deadline:
-            await tell(heartbeat(seen, anyio.current_time() - quiet_since), None)
+
+    async def elicit(question: Question) -> None:
+        nonlocal asking
+        await question.elicit(ctx)
+        asking = False
+        pause.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        while True:
+            while told < len(run.events):
+                event = run.events[told]
+                told += 1
+                seen.apply(event)
+                await tell(message(event, seen), _slim(event))
+                quiet_since = anyio.current_time()
+            question = run.approvals.question
+            if asks and question and question is not asked:
+                if approval.is_modern(ctx):
+                    required = run.approvals.ask(question)
+                    break
+                asked, asking = question, True
+                tasks.start_soon(elicit, question)
+            left = math.inf if asking else deadline - anyio.current_time()
+            if run.finished or left <= 0:
+                break
+            with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)) as pause:
+                await run.wait_beyond(told)
+                continue
+            quiet = anyio.current_time() - quiet_since
+            if left > HEARTBEAT_SECONDS <= quiet:
+                await tell(heartbeat(seen, quiet), None)
+    return required
 
 
 def _slim(event: Event) -> dict[str, Any]:
@@ -336,11 +413,10 @@ def _run(ctx: Context, run_id: str) -> Run:
         raise ToolError(str(error)) from None
 
 
-async def _check_call(
-    pool: UpstreamPool, name: str, arguments: dict[str, Any] | None, wait_s: float
-) -> None:
+async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
     """Refuse a call that cannot be before a run is spent on it. While upstreams still start, that
     is for the run to find out."""
+    pool: UpstreamPool = ctx.lifespan_context["pool"]
     tool = pool.find(name)
     if tool is None:
         if not await pool.ready(wait_s):
@@ -352,8 +428,16 @@ async def _check_call(
         raise ToolError(
             f"{guards.unknown_tool(name, list(pool.tools()))}{without} list_tools shows all."
         )
-    if refusal := guards.not_allowed(tool):
+    if refusal := guards.not_allowed(tool, request.policy):
         raise ToolError(refusal)
+    asked = strictest(tool.policy, request.policy) is Policy.ASK
+    if asked and not tool.read_only and not approval.can_ask(ctx):
+        raise ToolError(
+            f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, so the user '
+            "has to approve the call, and this client cannot ask (it does not declare "
+            "elicitation)."
+        )
+    arguments = request.arguments
     wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
     if wrong:
         raise ToolError(
@@ -364,7 +448,11 @@ async def _check_call(
 
 def _result(run: Run, iteration: int | None = None) -> ToolResult:
     found = report(run.id, run.state, time.time(), iteration)
-    text = markdown(found) if iteration is None else clean(found.actions[0].tool_calls[0].result)
+    text = markdown(found)
+    if iteration is not None:
+        shown = run.state.iterations[iteration]
+        waits = shown.asked and not shown.approval
+        text = approval.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
     return ToolResult(
         content=[TextContent(type="text", text=text)],
         structured_content=found.model_dump(mode="json"),
@@ -381,6 +469,7 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
                 name=tool.name,
                 upstream=tool.upstream,
                 safety=tool.safety,
+                policy=tool.policy,
                 priority=tool.priority,
                 description=tool.description,
             )
@@ -400,8 +489,10 @@ def listing_markdown(found: PoolListing) -> str:
     for tool in found.tools:
         flat = " ".join(tool.description.split())
         short = flat if len(flat) <= 120 else flat[:119] + "…"
+        safety = tool.safety.replace("_", "-")
+        if tool.safety is not Safety.READ_ONLY:
+            safety += f", policy {tool.policy}"
         lines.append(
-            f"- {tool.name} ({tool.upstream}, {tool.safety.replace('_', '-')}, "
-            f"priority {tool.priority}): {short}"
+            f"- {tool.name} ({tool.upstream}, {safety}, priority {tool.priority}): {short}"
         )
     return "\n".join(lines if found.tools else [*lines, "(none)"])

@@ -256,6 +256,7 @@ class _Upstream:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         started = anyio.current_time()
+        answered = True
         generation = await self._up()
         if generation is None:
             outcome, text = Outcome.ERROR, f"{self.name} is {self.state}: {self._error}"
@@ -263,7 +264,10 @@ class _Upstream:
             outcome, text = Outcome.ERROR, f"{self.name} no longer has the tool {name}."
         else:
             outcome, text = await self._call(generation, name, arguments)
-        return ToolResult(outcome=outcome, text=text, seconds=anyio.current_time() - started)
+            lost = outcome is Outcome.ERROR and generation.lost
+            answered = not lost and outcome is not Outcome.TIMEOUT
+        seconds = anyio.current_time() - started
+        return ToolResult(outcome=outcome, text=text, seconds=seconds, answered=answered)
 
     async def _call(
         self, generation: "_Generation", name: str, arguments: Mapping[str, Any]

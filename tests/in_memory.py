@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from jsonschema import Draft202012Validator
 from serving import LONG
 
@@ -15,7 +16,15 @@ from planner.events import Event, Role
 from planner.models import ArgumentRoute, Message, Models, Reply
 from planner.protocol import RunRequest
 from planner.state import RunState
-from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import (
+    Approver,
+    Outcome,
+    Safety,
+    ToolResult,
+    ToolSpec,
+    UpstreamStatus,
+    refuse,
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class Script:
     last_answer: str = ""
 
     async def reply(self, model: str, messages: Sequence[Message], schema: Any) -> Reply:
+        await anyio.lowlevel.checkpoint()  # a time limit that has passed shows
         asked = Asked(model, list(messages), schema)
         again = "a_line" in (schema or {}).get("properties", {})
         own = self.turns and not isinstance(self.turns[0], Fast) and _is_second(self.turns[0])
@@ -249,6 +259,7 @@ async def planned(
     context_tokens: int = 8192,
     reply_fields: Mapping[str, Any] | None = None,
     route: ArgumentRoute = Models.argument_route,
+    approver: Approver = refuse,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
@@ -256,7 +267,11 @@ async def planned(
     events: list[Event] = []
     with anyio.fail_after(LONG):
         state = await agent.run(
-            RunRequest(**request), models(script.reply, context_tokens, route), pool, events.append
+            RunRequest(**request),
+            models(script.reply, context_tokens, route),
+            pool,
+            events.append,
+            approver,
         )
     assert script.turns == [], "not everything of the script was said"
     types = [event.type for event in events]

@@ -21,8 +21,9 @@ from typing import Any
 import anyio
 import psutil
 import uvicorn
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
+from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from mcp_types import ProgressNotification, TextContent
@@ -86,9 +87,11 @@ class SharedUpstream:
 
     @classmethod
     @contextmanager
-    def open(cls, project: Path) -> Iterator["SharedUpstream"]:
+    def open(
+        cls, project: Path, build: Callable[[Path], FastMCP] = build_server
+    ) -> Iterator["SharedUpstream"]:
         plant(project)
-        app = build_server(project).http_app(path="/mcp")
+        app = build(project).http_app(path="/mcp")
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -110,6 +113,7 @@ class Place:
     root: Path
     ollama: ScriptedOllama
     upstreams: dict[str, Any] = field(default_factory=lambda: {"files": FILES})
+    approval: dict[str, Any] = field(default_factory=dict)
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
 
@@ -128,7 +132,7 @@ class Place:
     @property
     def file(self) -> Path:
         file = self.root / "upstreams.yaml"
-        file.write_text(json.dumps({"upstreams": self.upstreams}))
+        file.write_text(json.dumps({"approval": self.approval, "upstreams": self.upstreams}))
         return file
 
     @property
@@ -197,24 +201,30 @@ class Place:
             end(process)
 
     @asynccontextmanager
-    async def client(self, face: str = "memory") -> AsyncIterator["Caller"]:
-        """A client of a server on this place, which ends with it."""
+    async def client(
+        self, face: str = "memory", person: ElicitationHandler | None = None
+    ) -> AsyncIterator["Caller"]:
+        """A client of a server on this place, which ends with it; it can ask a `person`."""
         kind, _, era = face.partition("-")
-        mode = era or "auto"
         seen = Progress()
+        options: dict[str, Any] = {
+            "mode": era or "auto",
+            "message_handler": seen,
+            "elicitation_handler": person,
+        }
         if kind == "memory":
-            async with Client(build(self.settings), mode=mode, message_handler=seen) as client:
+            async with Client(build(self.settings), **options) as client:
                 yield Caller(client, seen)
         elif kind == "stdio":
             command, *arguments = self.command("serve")
             environ = {**os.environ, **self.environ}
             transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
-            async with Client(transport, mode=mode, message_handler=seen) as client:
+            async with Client(transport, **options) as client:
                 yield Caller(client, seen)
         else:
             with self.http() as (process, port):
                 url = f"http://127.0.0.1:{port}/mcp"
-                async with Client(url, mode=mode, message_handler=seen) as client:
+                async with Client(url, **options) as client:
                     yield Caller(client, seen)
                 process.terminate()
                 await anyio.to_thread.run_sync(process.wait)

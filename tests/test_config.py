@@ -110,7 +110,15 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ("? [1]\n: 2", "1: this is not YAML: found unhashable key; mend that line"),
         ("- 1", "1: (top level): should be a map; write `key: value` lines below it"),
         ("modls: {}", "1: modls: unknown key `modls`; did you mean `models`?"),
-        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, upstreams"),
+        (
+            "approval: {timout_s: 1}",
+            "1: approval.timout_s: unknown key `timout_s`; did you mean `timeout_s`?",
+        ),
+        (
+            "approval: {timeout_s: 0}",
+            "1: approval.timeout_s: should be greater than 0; correct the value",
+        ),
+        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, approval, upstreams"),
         ("models:\n  num_ctx: 5", "2: models.num_ctx: should be greater than or equal to 512"),
         ("models:\n  full: a\n  full: b", "3: models.full: the key stands twice; remove one"),
         ("upstreams:\n  a b: {command: x}", "2: upstreams.a b: is no name for an upstream"),

@@ -199,8 +199,9 @@ async def test_tools_say_what_they_are(place: Place) -> None:
                 "title": "Plan and answer",
                 "description": """\
 Answer a question about the project (its code, files, libraries) by planning and running
-read-only tools with small local models. Returns the answer with the plan, the evidence and
-the cost. Use it instead of many searches and file reads of your own: one call, one answer.\
+tools with small local models; what may change something is done only when the user
+approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
+many searches and file reads of your own: one call, one answer.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -245,12 +246,18 @@ the cost. Use it instead of many searches and file reads of your own: one call, 
                             "default": None,
                             "description": 'A JSON Schema for the answer: the report then has `data` that fits it, besides the text. Example: {"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": "integer"}}, "required": ["file", "line"]}',
                         },
+                        "policy": {
+                            "description": "read_only: tools that only read. ask: others too, each call after the user approved it, if your client can ask (elicitation). allow: without asking where the operator's file permits it.",
+                            "enum": ["read_only", "ask", "allow"],
+                            "type": "string",
+                            "default": "ask",
+                        },
                     },
                     "required": ["prompt"],
                 },
                 "annotations": {
-                    "readOnlyHint": True,
-                    "destructiveHint": False,
+                    "readOnlyHint": False,
+                    "destructiveHint": True,
                     "idempotentHint": False,
                     "openWorldHint": True,
                 },
@@ -273,7 +280,7 @@ by itself and wants single steps done.\
                         "tool": {
                             "anyOf": [{"type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "The read-only tool to call (see list_tools); null: let it choose.",
+                            "description": "The tool to call (see list_tools); null: let it choose.",
                         },
                         "arguments": {
                             "anyOf": [
@@ -297,12 +304,18 @@ by itself and wants single steps done.\
                             "maximum": 86400,
                             "type": "number",
                         },
+                        "policy": {
+                            "description": "read_only: tools that only read. ask: others too, each call after the user approved it, if your client can ask (elicitation). allow: without asking where the operator's file permits it.",
+                            "enum": ["read_only", "ask", "allow"],
+                            "type": "string",
+                            "default": "ask",
+                        },
                     },
                     "required": ["prompt"],
                 },
                 "annotations": {
-                    "readOnlyHint": True,
-                    "destructiveHint": False,
+                    "readOnlyHint": False,
+                    "destructiveHint": True,
                     "idempotentHint": False,
                     "openWorldHint": True,
                 },
@@ -351,7 +364,8 @@ it.\
                 "title": "Follow a run",
                 "description": """\
 The report of a run: waits for its end for up to wait_s seconds, returns what there is.
-Cancelling this call leaves the run alone.\
+Cancelling this call leaves the run alone. When the run waits for approval, the user is
+asked.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -368,7 +382,7 @@ Cancelling this call leaves the run alone.\
                         "iteration": {
                             "anyOf": [{"minimum": 0, "type": "integer"}, {"type": "null"}],
                             "default": None,
-                            "description": "Of the report: show this one's whole tool result instead.",
+                            "description": "Of the report: show this one's whole tool result instead, or its whole call while that waits for approval.",
                         },
                     },
                     "required": ["run_id"],
@@ -547,6 +561,7 @@ _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached
                             "name": "search",
                             "upstream": "files",
                             "args": {"pattern": "\\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\b"},
+                            "approval": None,
                             "result": """\
 jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
 jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
@@ -577,6 +592,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                             "name": "read_file",
                             "upstream": "files",
                             "args": {"path": "jobs/secret.py", "start_line": 1},
+                            "approval": None,
                             "result": '''\
 """Names that no model can guess (source: seeds/004)."""
 
@@ -620,6 +636,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                                 "path": "jobs",
                                 "pattern": "standalone_unique_function_MNBVCX_777",
                             },
+                            "approval": None,
                             "result": "jobs/secret.py:11: def standalone_unique_function_MNBVCX_777() -> int:",
                             "outcome": "SUCCESS",
                             "execution_time": 0.0,
@@ -885,7 +902,7 @@ async def test_run_step_lets_the_models_choose(place: Place, ollama: ScriptedOll
         (
             {"tool": "write_file", "arguments": {"path": "a", "text": "b"}},
             snapshot(
-                'The tool "write_file" was refused: its safety class is destructive, and only read-only tools run without approval.'
+                'The tool "write_file" was refused: its safety class is destructive, so the user has to approve the call, and this client cannot ask (it does not declare elicitation).'
             ),
         ),
         (
@@ -922,12 +939,12 @@ async def test_list_tools(place: Place) -> None:
 
 - search (files, read-only, priority 2): Search files for a regular expression; answers file:line: text.
 - read_file (files, read-only, priority 1): Read a file, or its lines start_line to end_line.
-- append_note (files, write, priority 0): Add a note.
+- append_note (files, open-world, policy ask, priority 0): Add a note.
 - fail (files, read-only, priority 0): Answer with an error result.
 - list_dir (files, read-only, priority 0): List the directories and files of a directory.
 - say (files, read-only, priority 0): Answer with the text.
 - sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
-- write_file (files, destructive, priority 0): Write a file.\
+- write_file (files, destructive, policy ask, priority 0): Write a file.\
 """)
     assert result.structured_content
     assert result.structured_content["tools"][0] == snapshot(
@@ -935,6 +952,7 @@ async def test_list_tools(place: Place) -> None:
             "name": "search",
             "upstream": "files",
             "safety": "read_only",
+            "policy": "ask",
             "priority": 2,
             "description": "Search files for a regular expression; answers file:line: text.",
         }
@@ -968,7 +986,7 @@ async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
             "plan_and_answer: prompt: should be a valid string, not ['a', 'b'].",
             "plan_and_answer: max_iterations: should be less than or equal to 100, not 1000.",
             "plan_and_answer: wait_s: should be greater than or equal to 0, not -1. max_seconds: should be a valid number, unable to parse string as a number, not 'soon'.",
-            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens, data_schema.",
+            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens, data_schema, policy.",
             "run_step: arguments: should be a valid dictionary, not 'text'.",
             'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
             'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 from upstream_server import build_server
 
-from planner.tools import Outcome, Safety, ToolResult, ToolSpec
+from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server import toolresults
 from server.config import load_settings, shipped_file
 from server.upstreams import UpstreamPool, child_environment
@@ -209,7 +209,7 @@ async def test_safety_is_the_operators_word_then_the_upstreams_if_trusted(make: 
         safety = {(tool.upstream, tool.name.split(".")[-1]): tool.safety for tool in pool.tools()}
         assert safety["up", "read_file"] == Safety.READ_ONLY
         assert safety["up", "write_file"] == Safety.DESTRUCTIVE
-        assert safety["up", "append_note"] == Safety.WRITE
+        assert safety["up", "append_note"] == Safety.OPEN_WORLD
         assert safety["up", "unannotated"] == Safety.READ_ONLY
         assert safety["up", "pid"] == Safety.OPEN_WORLD
         doubted = {safety for (upstream, _), safety in safety.items() if upstream == "doubted"}
@@ -225,7 +225,11 @@ async def test_safety_is_the_operators_word_then_the_upstreams_if_trusted(make: 
         (ToolAnnotations(read_only_hint=True, open_world_hint=True), Safety.READ_ONLY),
         (ToolAnnotations(read_only_hint=False), Safety.DESTRUCTIVE),
         (ToolAnnotations(destructive_hint=False), Safety.DESTRUCTIVE),
-        (ToolAnnotations(read_only_hint=False, destructive_hint=False), Safety.WRITE),
+        (ToolAnnotations(read_only_hint=False, destructive_hint=False), Safety.OPEN_WORLD),
+        (
+            ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False),
+            Safety.WRITE,
+        ),
     ],
 )
 def test_safety_of_annotations(annotations: ToolAnnotations | None, safety: Safety) -> None:
@@ -497,6 +501,7 @@ def test_the_shipped_file_fits_the_tools_serena_and_context7_have(tmp_path: Path
             assert 1 <= len(there[tool_name].input_schema["properties"]) <= 4
         read_only = {spec.name for spec in there.values() if spec.safety == Safety.READ_ONLY}
         assert read_only == settings.tools.keys()
+        assert {spec.policy for spec in there.values()} == {Policy.READ_ONLY}  # else all are shown
     read_file = {tool["name"]: tool for tool in recorded("serena")}["read_file"]
     spec = toolresults.tool_spec(Tool.model_validate(read_file), "serena", upstreams["serena"])
     assert spec

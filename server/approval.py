@@ -1,0 +1,353 @@
+"""Who may run what: policies, the questions to a person, and the gate before the pool.
+
+A call whose tool is not read-only is decided on by the strictest of what the operator's file, the
+run and the tool's class say. Where that is `ask`, the run stands still at the call, and every view
+of the run whose client can ask puts the question to its person: over `elicitation/create` up to the
+protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
+answer in time, and no way to ask, mean no.
+
+What was approved is what runs: an approval holds for one call of one digest (upstream, tool,
+arguments), and the gate lets no other out, whatever the planner does. The state that a client of
+2026-07-28 brings back is sealed by the SDK (AES-256-GCM; bound to the tool, its arguments, the
+server and the caller, where he is known; it expires), and its ticket is good for one answer.
+"""
+
+import hashlib
+import json
+import re
+import secrets
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from fastmcp import Context
+from mcp import MCPError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponse,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from planner.errors import RequestError
+from planner.events import ApprovalAsked
+from planner.protocol import RunRequest
+from planner.state import RunState
+from planner.tools import (
+    Approval,
+    Outcome,
+    Policy,
+    Safety,
+    ToolPool,
+    ToolResult,
+    ToolSpec,
+    UpstreamStatus,
+    strictest,
+)
+from server.reports import fence
+
+LATE_SECONDS = 600.0
+"""A client may bring an answer so long after the question was closed, and finds its run."""
+LONGEST_VALUE = 2000
+"""Characters of an argument in a question."""
+LONGEST_ARGUMENTS = 8000
+"""Characters of all of them."""
+LONGEST_PROMPT = 200
+ANSWER = "approval"
+"""The key of the question in an `InputRequiredResult`, and of its answer."""
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approve": {
+            "type": "boolean",
+            "title": "Make this call",
+            "description": "Once, with exactly these arguments.",
+            "default": False,
+        }
+    },
+    "required": ["approve"],
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_BLANK = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    r"\U000e0100-\U000e01ef]"
+)
+"""What Unicode counts among letters and marks and fonts show as nothing."""
+MEANING = {
+    Safety.READ_ONLY: "it only reads",
+    Safety.WRITE: "it adds or changes something",
+    Safety.DESTRUCTIVE: "it may delete or overwrite something",
+    Safety.OPEN_WORLD: "it does something outside of this machine",
+}
+
+
+class Question:
+    """A question to a person, until it is closed by an answer, by time, or with its run."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.closed = anyio.Event()
+        self.approval: Approval | None = None
+        self._asked = 0
+        """How many clients have it before them."""
+
+    def close(self, approval: Approval) -> None:
+        """The first answer counts."""
+        if not self.closed.is_set():
+            self.approval = approval
+            self.closed.set()
+
+    def answer(self, result: ElicitResult) -> None:
+        """What the person did with the form."""
+        if result.action == "cancel":
+            self.close(Approval(approved=False, by="person", reason="the user gave no answer"))
+        elif result.action == "accept" and (result.content or {}).get("approve") is True:
+            self.close(Approval(approved=True, by="person", reason="the user approved it"))
+        else:
+            self.close(Approval(approved=False, by="person", reason="the user said no"))
+
+    async def elicit(self, ctx: Context) -> None:
+        """Ask a client of 2025-11-25 or before, until it answers or the question is closed."""
+        self._asked += 1
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._withdraw, tasks.cancel_scope)
+                try:
+                    self.answer(await ctx.session.elicit_form(self.message, FORM, ctx.request_id))
+                except (MCPError, ValidationError) as error:
+                    if self._asked == 1:  # nobody else has it before him
+                        reason = f"the client could not ask the user: {error}"
+                        self.close(Approval(approved=False, by="no_way_to_ask", reason=reason))
+                tasks.cancel_scope.cancel()
+        finally:
+            self._asked -= 1
+
+    async def _withdraw(self, scope: anyio.CancelScope) -> None:
+        await self.closed.wait()
+        scope.cancel()
+
+    def required(self, state: str) -> InputRequiredResult:
+        """The question as the result of a call of 2026-07-28."""
+        self._asked += 1
+        form = ElicitRequestFormParams(message=self.message, requested_schema=FORM)
+        return InputRequiredResult(
+            input_requests={ANSWER: ElicitRequest(params=form)}, request_state=state
+        )
+
+
+class Approvals:
+    """The approvals of one run; a `planner.tools.Approver`."""
+
+    def __init__(
+        self,
+        run_id: str,
+        request: RunRequest,
+        state: RunState,
+        timeout_s: float,
+        can_ask: bool,
+    ) -> None:
+        self.can_ask = can_ask
+        """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
+        again after a question that had no answer, until somebody calls."""
+        self._run_id = run_id
+        self._request = request
+        self._state = state
+        self._timeout_s = timeout_s
+        self._granted: set[str] = set()
+        self._tickets: dict[str, Question] = {}
+        self._question: Question | None = None
+
+    @property
+    def question(self) -> Question | None:
+        """The one that is open."""
+        open_ = self._question is not None and not self._question.closed.is_set()
+        return self._question if open_ else None
+
+    async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        approval = await self._decide(tool, arguments)
+        if approval.approved:
+            self._granted.add(digest(tool, arguments))
+        return approval
+
+    def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+        """Whether this very call was approved; it is not any more after that."""
+        granted = digest(tool, arguments)
+        found = granted in self._granted
+        self._granted.discard(granted)
+        return found
+
+    def ask(self, question: Question) -> InputRequiredResult:
+        """The question as a call's result, with the state that leads its answer back here."""
+        ticket = secrets.token_hex(16)
+        self._tickets[ticket] = question
+        return question.required(json.dumps({"run": self._run_id, "ticket": ticket}))
+
+    def answer(self, ticket: str, responses: Mapping[str, InputResponse] | None) -> None:
+        """What a client brought back. Raises `RequestError` for a ticket that was used before.
+
+        An answer that comes too late changes nothing, and neither does none at all.
+        """
+        question = self._tickets.pop(ticket, None)
+        if question is None:
+            raise RequestError(
+                "requestState: an answer was given with it before, and it counts once. Follow the "
+                f"run with get_run, run_id {self._run_id}."
+            )
+        response = (responses or {}).get(ANSWER)
+        if isinstance(response, ElicitResult):
+            question.answer(response)
+
+    async def _decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        match strictest(self._request.policy, tool.policy):
+            case Policy.READ_ONLY:
+                reason = "only read-only tools may run"
+                return Approval(approved=False, by="policy", reason=reason)
+            case Policy.ALLOW:
+                reason = "the operator and the run's caller allow it"
+                return Approval(approved=True, by="policy", reason=reason)
+        if not self.can_ask:
+            reason = "no client that can ask the user follows the run"
+            return Approval(approved=False, by="no_way_to_ask", reason=reason)
+        # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
+        question = self._question = Question(self._message(tool, arguments))
+        try:
+            with anyio.move_on_after(self._timeout_s):
+                await question.closed.wait()
+        finally:
+            question.closed.set()
+        if question.approval is None:
+            self.can_ask = False
+            reason = f"nobody answered within {self._timeout_s:g} s"
+            return Approval(approved=False, by="timeout", reason=reason)
+        return question.approval
+
+    def _message(self, tool: ToolSpec, arguments: dict[str, Any]) -> str:
+        """The question, in words."""
+        shown, cut = shown_arguments(arguments)
+        lines = [
+            "Planloom asks: may it make this call?",
+            "",
+            f"{tool.name} of {tool.upstream} ({tool.safety.replace('_', ' ')}: "
+            f"{MEANING[tool.safety]})",
+            fence(shown),
+        ]
+        if cut and (waiting := self._state.undecided):
+            lines.append(
+                f"This is not all of it. get_run with run_id {self._run_id} and iteration "
+                f"{waiting.number} shows the whole."
+            )
+        prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
+        short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"
+        lines.append(
+            f"For run {self._run_id}: {short}. It is made once, exactly as shown. No answer within "
+            f"{self._timeout_s:g} s means no."
+        )
+        return "\n".join(lines)
+
+
+class GuardedPool:
+    """A run's pool: what is not read-only goes out only when this very call was approved."""
+
+    def __init__(self, pool: ToolPool, approvals: Approvals) -> None:
+        self._pool = pool
+        self._approvals = approvals
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._pool.tools()
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self._pool.upstreams()
+
+    async def listing(self) -> str | None:
+        return await self._pool.listing()
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """As the pool's, with the tool's class as it is now: an upstream may have changed it."""
+        now = next((each for each in self._pool.tools() if each.name == tool.name), tool)
+        free = tool.read_only and now.read_only
+        if free or self._approvals.spend(tool, arguments):
+            return await self._pool.call(tool, arguments)
+        text = f"The call of {tool.name} was not approved and not made."
+        return ToolResult(outcome=Outcome.ERROR, text=text)
+
+
+def digest(tool: ToolSpec, arguments: dict[str, Any]) -> str:
+    """What an approval is bound to: the upstream, the tool, and all arguments."""
+    call = [tool.upstream, tool.name, arguments | tool.fixed_arguments]
+    return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+
+
+# How clients are asked.
+
+
+def can_ask(ctx: Context) -> bool:
+    """Whether the client says that it shows forms to its person."""
+    declared = ctx.session.client_capabilities
+    elicitation = declared.elicitation if declared else None
+    # `{}` stands for forms: they were all there was at first.
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def is_modern(ctx: Context) -> bool:
+    """Whether the call is one of 2026-07-28, whose questions are results."""
+    request = ctx.request_context
+    return request is not None and request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+# How a call is shown.
+
+
+def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
+    """The arguments as a person reads them, one below the other, and whether something was cut.
+
+    A text of several lines stands as such, behind bars, so that nothing in it passes for another
+    argument. What a reader would not see is written as its escape, a backslash as two.
+    """
+    longest_value, longest = (None, None) if whole else (LONGEST_VALUE, LONGEST_ARGUMENTS)
+    lines: list[str] = []
+    cut = False
+    for number, (name, value) in enumerate(arguments.items()):
+        if longest and sum(map(len, lines)) > longest:
+            lines.append(f"… and {len(arguments) - number} more arguments")
+            return "\n".join(lines), True
+        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)[:LONGEST_VALUE]
+        block = isinstance(value, str) and "\n" in value
+        text = value if block else json.dumps(value, ensure_ascii=False)
+        rest = len(text) - longest_value if longest_value else 0
+        if rest > 0:
+            cut, text = True, text[:longest_value]
+        if block:
+            lines.append(f"{key}:")
+            lines += [
+                f"  | {visible(each.replace(chr(92), chr(92) * 2))}" for each in text.split("\n")
+            ]
+        else:
+            lines.append(f"{key}: {visible(text)}")
+        if rest > 0:
+            lines[-1] += f" … and {rest} more characters"
+    return "\n".join(lines) or "(no arguments)", cut
+
+
+def visible(text: str) -> str:
+    """The text with everything that a reader does not see, or sees as a plain space, as escapes."""
+    return "".join(_escape(each) if _unseen(each) else each for each in text)
+
+
+def _unseen(character: str) -> bool:
+    if character == " ":
+        return False
+    return unicodedata.category(character)[0] in "CZ" or bool(_BLANK.match(character))
+
+
+def _escape(character: str) -> str:
+    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+
+
+def whole_call(asked: ApprovalAsked) -> str:
+    """A call that waits for approval, with all of its arguments."""
+    shown, _ = shown_arguments(asked.arguments, whole=True)
+    return f"{asked.tool} of {asked.upstream}, which waits for approval\n{fence(shown)}"
