@@ -88,11 +88,24 @@ def serve(
 
 
 @app.command()
-def tools(project: Project = None, upstreams: Upstreams = None) -> None:
+def tools(
+    project: Project = None,
+    upstreams: Upstreams = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="NAME",
+            help="Consent to a tool that is held back, or to all of an upstream, as last listed.",
+        ),
+    ] = None,
+) -> None:
     """Start the upstreams and list their tools, with state, safety class and priority."""
     settings = _settings(project, upstreams)
-    from server.terminal import list_tools
+    from server.terminal import accept_tools, list_tools
 
+    if accept:
+        return accept_tools(settings, accept)
     sys.exit(_run(list_tools, settings))
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 import psutil
 import uvicorn
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
@@ -88,19 +88,26 @@ class SharedUpstream:
     @contextmanager
     def open(cls, project: Path) -> Iterator["SharedUpstream"]:
         plant(project)
-        app = build_server(project).http_app(path="/mcp")
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive()
-                time.sleep(0.02)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            yield cls(project, f"http://127.0.0.1:{port}/mcp")
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join()
+        with served(build_server(project)) as url:
+            yield cls(project, url)
+
+
+@contextmanager
+def served(mcp: FastMCP, port: int = 0) -> Iterator[str]:
+    """The URL of a server that runs over HTTP in a thread; `port` 0 is a free one."""
+    app = mcp.http_app(path="/mcp")
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="on"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
 
 
 @dataclass
@@ -141,6 +148,7 @@ class Place:
             "PLANLOOM_WARM_UP": "false",
             "XDG_CACHE_HOME": cache,
             "XDG_CONFIG_HOME": str(self.root / "config"),
+            "XDG_STATE_HOME": str(self.root / "state"),
         }
 
     @property
