@@ -27,6 +27,9 @@ from server.config import ToolSettings, UpstreamSettings
 LONGEST_TEXT = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
 
+LONGEST_NAME = 255
+"""In characters, of a file; no system has longer ones."""
+
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 _ESCAPE_SEQUENCE = re.compile(
@@ -268,6 +271,7 @@ def listing_text(text: str, most: int = 60) -> str:
     if isinstance(data, dict):
         data = [f"{name}/" for name in data.get("dirs", [])] + list(data.get("files", []))
     entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
+    entries = [entry.replace("\n", " ")[:LONGEST_NAME] for entry in entries]
     entries = [entry for entry in entries if entry.strip()]
     rest = len(entries) - most
     return "\n".join(entries[:most] + ([f"… and {rest} more"] if rest > 0 else []))

@@ -20,6 +20,7 @@ from planner.events import Event
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Safety
+from server.access import caller
 from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Report, counted, indented, markdown, report
@@ -255,7 +256,7 @@ async def _begin(ctx: Context, request: RunRequest, wait_s: float) -> ToolResult
     """Start a run and view it. The client's cancel of this call ends the run."""
     engine = engine_of(ctx)
     try:
-        run = await engine.start(request)
+        run = await engine.start(request, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     try:
@@ -336,7 +337,7 @@ def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], An
 
 def _run(ctx: Context, run_id: str) -> Run:
     try:
-        return engine_of(ctx).get(run_id)
+        return engine_of(ctx).get(run_id, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
 

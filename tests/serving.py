@@ -192,10 +192,10 @@ class Place:
         return found
 
     @contextmanager
-    def http(self) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    def http(self, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         """A served HTTP port, ended by force at the latest here."""
         port = free_port()
-        process = self.popen("serve", "--http", f"127.0.0.1:{port}")
+        process = self.popen("serve", "--http", f"127.0.0.1:{port}", **environ)
         try:
             while not listens(port):
                 assert process.poll() is None, process.communicate()
@@ -203,6 +203,11 @@ class Place:
             yield process, port
         finally:
             end(process)
+
+    @property
+    def token(self) -> str:
+        """What its HTTP server wants to see; there once it was started."""
+        return (self.root / "state" / "planloom" / "token").read_text().strip()
 
     @asynccontextmanager
     async def client(self, face: str = "memory") -> AsyncIterator["Caller"]:
@@ -222,7 +227,7 @@ class Place:
         else:
             with self.http() as (process, port):
                 url = f"http://127.0.0.1:{port}/mcp"
-                async with Client(url, mode=mode, message_handler=seen) as client:
+                async with Client(url, auth=self.token, mode=mode, message_handler=seen) as client:
                     yield Caller(client, seen)
                 process.terminate()
                 await anyio.to_thread.run_sync(process.wait)
@@ -355,7 +360,7 @@ def deep(decision: dict[str, Any]) -> dict[str, Any]:
 
 def normalised(text: str) -> str:
     """Without what differs from run to run, or with the wording of the prompts."""
-    text = re.sub(r"\b[0-9a-f]{12}\b", "RUN", text)
+    text = re.sub(r"\b[0-9a-f]{32}\b", "RUN", text)
     text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
     text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
     text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)

@@ -1,4 +1,5 @@
 """Tool definitions are pinned: what changes is told, and not used until the operator consents."""
+# ruff: noqa: E501  texts stand as they are shown
 
 import multiprocessing
 import sqlite3
@@ -14,6 +15,7 @@ from fastmcp.tools import FunctionTool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from mcp_types import ToolAnnotations
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, free_port, served, text, until
 
@@ -57,7 +59,7 @@ class Manual:
             search,
             name=name,
             description=description,
-            annotations={"readOnlyHint": True, **annotations},
+            annotations=ToolAnnotations.model_validate({"readOnlyHint": True, **annotations}),
         )
         self.mcp.add_tool(tool)
 
