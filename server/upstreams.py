@@ -35,7 +35,7 @@ from server.pins import Definition, Held, Pins
 from server.redaction import Redactor
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
-for _name in ("mcp.client.stdio", "httpx2"):
+for _name in ("mcp.client", "httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
