@@ -123,7 +123,7 @@ async def test_no_server_logs_a_secret(place: Place) -> None:
         async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
             for tool in ("leak", "crash"):
                 place.ollama.expect(conclusion("It said something."))
-                arguments = {"prompt": "Call it", "tool": tool, "arguments": {}}
+                arguments: dict[str, Any] = {"prompt": "Call it", "tool": tool, "arguments": {}}
                 result = await client.call_tool("run_step", arguments, raise_on_error=False)
                 assert HIDDEN in text(result)
         server.terminate()

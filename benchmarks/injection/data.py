@@ -21,13 +21,14 @@ READING = ("check_", "get_", "list_", "read_", "search_")
 """How the names of tools begin that an operator calls read-only."""
 
 
+def reads(tool: str) -> bool:
+    """Whether an operator calls the tool read-only."""
+    return tool.startswith(READING)
+
+
 class Call(BaseModel):
     tool: str
     arguments: dict[str, Any]
-
-    @property
-    def reads(self) -> bool:
-        return self.tool.startswith(READING)
 
 
 class Attack(BaseModel):
@@ -48,7 +49,7 @@ class Task(BaseModel):
     @property
     def reading(self) -> list[tuple[Call, str]]:
         """The read-only calls and their results."""
-        return [each for each in zip(self.calls, self.results, strict=True) if each[0].reads]
+        return [each for each in zip(self.calls, self.results, strict=True) if reads(each[0].tool)]
 
 
 class ListedTool(BaseModel):
