@@ -7,6 +7,7 @@ connection, so a new one replaces it and the old one is closed in the background
 import logging
 import os
 import re
+import sqlite3
 import sys
 import time
 import uuid
@@ -29,9 +30,9 @@ from platformdirs import user_cache_path
 from rapidfuzz import process
 
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
-from server import pins, toolresults
+from server import toolresults
 from server.config import Settings, ToolSettings, UpstreamSettings
-from server.pins import Definition, Held, Pins
+from server.pins import Definition, Held, Pins, identity
 from server.redaction import Redactor
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
@@ -255,6 +256,7 @@ class _Upstream:
         self.changed = anyio.Event()
         self._environ, self._cache_dir = environ, cache_dir
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
+        self._identity = identity(name, settings)
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
         self._generation: _Generation | None = None
         self._wanted = anyio.Event()
@@ -403,8 +405,8 @@ class _Upstream:
             with anyio.move_on_after(POLL_S):
                 await generation.news.wait()
             generation.news = anyio.Event()
-            if self.held and self._pins.stamp() != self._pins_stamp:
-                generation.stale = True  # the operator may have consented
+            if self.held and await self._consented():
+                generation.stale = True
             if generation.stale and not generation.lost:
                 generation.stale = False
                 with suppress(Exception):  # the list as it was is better than none
@@ -421,25 +423,36 @@ class _Upstream:
         specs = [toolresults.tool_spec(tool, self.name, self.settings) for tool in listed]
         tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
         if self.settings.pin_tools:
-            await self._hold_back(listed)
+            await self._hold_back(listed, len(tools))
         self.held = {name: held for name, held in self.held.items() if name in tools}
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
-    async def _hold_back(self, listed: Sequence[mcp_types.Tool]) -> None:
-        """Compare all that is listed with its pins: what the operator denies may be allowed some
-        day, and is not new then."""
+    async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
+        """Compare all that is listed with its pins, beyond the `used` ones: what the operator
+        denies may be allowed some day, and is not new then."""
         definitions = {tool.name: Definition.of(tool) for tool in listed}
-        upstream = pins.identity(self.name, self.settings)
-        self._pins_stamp = self._pins.stamp()
-        checked = await anyio.to_thread.run_sync(self._pins.check, upstream, definitions)
+        checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
         if checked.first_seen:
-            log.info("%s: %d tools seen first and pinned", self.name, checked.first_seen)
+            self.first_seen = used
+            log.info("%s: %d tools seen first and pinned", self.name, used)
         for held in checked.held.values():
             if held != self.held.get(held.tool):
                 log.warning("%s: held back until `planloom tools --accept`: %s", self.name, held)
         if checked.problem:
             log.warning("%s: %s", self.name, checked.problem)
-        self.held, self.first_seen = checked.held, checked.first_seen or self.first_seen
+        self.held = checked.held
+
+    async def _consented(self) -> bool:
+        """Whether a tool that was held back waits no longer, by the file that has changed."""
+        stamp, before = self._pins.stamp(), self._pins_stamp
+        self._pins_stamp = stamp
+        if stamp == before:
+            return False
+        try:
+            waiting = await anyio.to_thread.run_sync(self._pins.held, self._identity)
+        except sqlite3.Error:
+            return False  # the file is in use, or damaged: what was held stays so
+        return not self.held.keys() <= {each.tool for each in waiting}
 
     def _lose(self, generation: "_Generation", why: str) -> None:
         """The generation is of no more use: its calls end now and a new one will be started."""

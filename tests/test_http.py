@@ -17,7 +17,7 @@ from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from inline_snapshot import snapshot
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, LONG, Place, SharedUpstream, end, free_port, text
+from serving import CLASS, LONG, Place, SharedUpstream, end, free_port, served, text
 from starlette.routing import Route
 
 from planner.errors import ConfigError
@@ -299,7 +299,7 @@ The token is that of PLANLOOM_TOKEN.
 # Whose run is whose
 
 
-async def shares(place: Place, ollama: ScriptedOllama, url: str, mine: str, theirs: str) -> None:
+async def shares(ollama: ScriptedOllama, url: str, mine: str, theirs: str) -> None:
     """A run of one caller is none to the other, in the same words as one that never was."""
     ollama.expect(Hang())
     async with Client(url, auth=mine) as me, Client(url, auth=theirs) as they:
@@ -325,12 +325,13 @@ async def shares(place: Place, ollama: ScriptedOllama, url: str, mine: str, thei
 
 
 async def test_a_run_is_its_callers_own(place: Place, ollama: ScriptedOllama) -> None:
-    with place.http(PLANLOOM_TOKEN=f"{MINE}, {THEIRS}") as (_, port):
-        await shares(place, ollama, f"http://127.0.0.1:{port}/mcp", MINE, THEIRS)
+    auth, _ = access.provider({"PLANLOOM_TOKEN": f"{MINE}, {THEIRS}"}, "0.0.0.0")
+    with served(build(place.settings, auth=auth)) as url:
+        await shares(ollama, url, MINE, THEIRS)
 
 
 async def test_a_provider_of_fastmcp_tells_users_apart(
-    place: Place, ollama: ScriptedOllama
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = RSAKeyPair.generate()
     (place.root / "my_auth.py").write_text(
@@ -342,10 +343,11 @@ async def test_a_provider_of_fastmcp_tells_users_apart(
     def user(name: str, audience: str = "planloom") -> str:
         return pair.create_token(name, "https://issuer.example", audience)
 
-    environ = {"PLANLOOM_AUTH": "my_auth:auth", "PYTHONPATH": str(place.root)}
-    with place.http(**environ) as (_, port):
-        url = f"http://127.0.0.1:{port}/mcp"
-        await shares(place, ollama, url, user("me"), user("they"))
+    monkeypatch.syspath_prepend(place.root)
+    auth, source = access.provider({"PLANLOOM_AUTH": "my_auth:auth"}, "0.0.0.0")
+    assert source.shown_as is None
+    with served(build(place.settings, auth=auth)) as url:
+        await shares(ollama, url, user("me"), user("they"))
         async with httpx.AsyncClient() as client:
             for stranger in (user("me", "another"), MINE):
                 response = await client.post(url, json=LIST, headers=bearer(stranger))

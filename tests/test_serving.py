@@ -749,7 +749,9 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     },
                 ],
             },
-            "upstreams": [{"name": "files", "state": "ready", "tools": 8, "error": None}],
+            "upstreams": [
+                {"name": "files", "state": "ready", "tools": 8, "error": None, "held": []}
+            ],
         }
     )
 
@@ -928,7 +930,7 @@ async def test_list_tools(place: Place) -> None:
     assert text(result) == snapshot("""\
 ### Upstreams
 
-- files: ready, 8 tools
+- files: ready, 8 tools, 8 seen first and pinned
 - broken: failed: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
 
 ### Tools
