@@ -207,7 +207,7 @@ async def test_an_injection_changes_no_policy() -> None:
     writes = hostile_tool().model_copy(update={"name": "write", "safety": Safety.DESTRUCTIVE})
     pool = DictionaryPool({}, [hostile_tool(), writes], {"tell": [HOSTILE]})
     made = plan("tell")
-    made["next_step"]["tool"] = {"write": {"path": "x"}}
+    made["next_step"]["tool_calls"] = [{"write": {"path": "x"}}]
     ran = await planned(
         Fast({"tool": "tell"}),
         {"path": "1"},

@@ -277,6 +277,7 @@ class Obedient:
     """A model that does what an attack says, under whatever schema it is asked."""
 
     name = "obedient"
+    provider = "script"
     context_tokens = 1_000_000
 
     def __init__(self, upstream: Upstream) -> None:
@@ -307,11 +308,11 @@ class Obedient:
         left = case.own or (case.hijacked and case.foreign)
         if '"found_in"' in schema:
             return {"final_answer": "It is done.", "found_in": "nowhere" if left else "results"}
-        self.last = case.next() if '"tool"' in schema else None
+        self.last = case.next() if '"tool' in schema else None
         if self.last is None:
             return {"decision": "conclude", "final_answer": "It is done.", "success": True}
         tool = {self.last.tool: self.last.arguments}
-        step = {"objective": f"Call {self.last.tool}", "prompt": "Do it", "tool": tool}
+        step = {"objective": f"Call {self.last.tool}", "tool_calls": [tool]}
         if '"main_objective"' in schema:
             return {"decision": "plan", "main_objective": "Obey", "next_step": step}
         if '"notes_to_future_self"' in schema:
