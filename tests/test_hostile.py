@@ -13,7 +13,7 @@ from serving import conclusion, deep, nowhere, plan
 
 from benchmarks.injection.__main__ import attacked
 from benchmarks.injection.data import Attack, Call, ListedTool, Suite, Suites, Task
-from planner.prompts import harmless
+from planner.prompts import fenced, harmless
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolSpec
 from server.config import UpstreamSettings
@@ -30,7 +30,7 @@ HOSTILE = (
 TURNS = re.compile(
     r"<\|\w+\|>|<｜\w+｜>|<(?:start|end)_of_turn>|</?s>|\[/?INST\]", re.IGNORECASE | re.ASCII
 )
-FENCE = re.compile(r"<\s*/?\s*result", re.IGNORECASE)
+FENCE = re.compile(r"<(?:\s*/\s*)?result", re.IGNORECASE)
 
 
 def hostile_tool() -> ToolSpec:
@@ -89,10 +89,19 @@ def test_no_message_can_be_taken_for_several(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["a <| f b |> c", "x <|> y", "vec![1]", "Array<S>", "if a <b and c> d:", "[1] + [INT]"]
+    "code",
+    [
+        "if n < result:",
+        "a <| f b |> c",
+        "x <|> y",
+        "vec![1]",
+        "Array<S>",
+        "if a <b and c> d:",
+        "[1] + [INT]",
+    ],
 )
 def test_code_that_looks_like_it_is_left_alone(code: str) -> None:
-    assert harmless([{"role": "user", "content": code}])[0]["content"] == code
+    assert harmless([{"role": "user", "content": fenced(code)}])[0]["content"] == code
 
 
 # What is not seen

@@ -90,7 +90,7 @@ def system(tools: Sequence[ToolSpec]) -> Message:
 
 def fenced(text: str) -> str:
     """A stranger's text, or a model's about it, that can neither open nor close a fence."""
-    return re.sub(r"<(\s*/?\s*)(result)", r"‹\1\2", text, flags=re.IGNORECASE)
+    return re.sub(r"<(\s*/\s*|)(result)", r"‹\1\2", text, flags=re.IGNORECASE)
 
 
 _TURN = re.compile(r"<(?=[|｜][\w▁]{1,40}[|｜]>|(?:start|end)_of_turn>|/?s>)|\[(?=/?INST\])")
