@@ -118,6 +118,8 @@ class UpstreamStatus(BaseModel):
     tools: int = 0
     error: str | None = None
     """Why it is not ready, and what to do; None when it is."""
+    held: list[str] = []
+    """Tools that are not used until the operator consents: each name, and what has changed."""
 
 
 DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]

@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 
 import anyio
 from fastmcp import FastMCP
+from fastmcp.server.auth import AuthProvider
 from fastmcp.server.lifespan import lifespan
 from mcp.server.request_state import RequestStateSecurity
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from server import tools
 from server.approval import LATE_SECONDS
@@ -85,8 +88,13 @@ async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[
         await task
 
 
-def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) -> FastMCP:
-    """The server for these settings; its parts start with its lifespan, and `on_open` gets them."""
+def build(
+    settings: Settings,
+    on_open: Callable[[Parts], None] | None = None,
+    auth: AuthProvider | None = None,
+) -> FastMCP:
+    """The server for these settings; its parts start with its lifespan, and `on_open` gets them.
+    `auth` asks who calls over HTTP; without it, all callers are one."""
 
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
@@ -100,6 +108,7 @@ def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) ->
         instructions=INSTRUCTIONS,
         version=version("planloom"),
         lifespan=parts,
+        auth=auth,
         mask_error_details=True,
         middleware=[ClearInputErrors()],
         request_state_security=RequestStateSecurity.ephemeral(
@@ -107,4 +116,10 @@ def build(settings: Settings, on_open: Callable[[Parts], None] | None = None) ->
         ),
     )
     tools.register(mcp, changes=settings.may_change)
+
+    @mcp.custom_route("/health", methods=["GET"])
+    async def health(_request: Request) -> Response:
+        """That the server runs, to anyone who asks, and nothing else."""
+        return JSONResponse({"status": "ok"})
+
     return mcp

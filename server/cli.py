@@ -1,4 +1,4 @@
-"""The command line: ask, serve, tools, doctor, models."""
+"""The command line: ask, serve, token, tools, doctor, models."""
 
 import json
 import os
@@ -40,7 +40,9 @@ def main() -> None:
     try:
         app()
     except PlanloomError as error:
-        typer.echo(f"planloom: {error}", err=True)
+        from server.toolresults import clean
+
+        typer.echo(f"planloom: {clean(str(error))}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -86,22 +88,43 @@ def serve(
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
-    """Run the MCP server: on standard input and output, or over HTTP at /mcp."""
+    """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token."""
     settings = _settings(project, upstreams)
     from server.serve import serve_http, serve_stdio
 
     if http is None:
         _run(serve_stdio, settings)
     else:
-        serve_http(settings, http)
+        serve_http(settings, http, os.environ)
 
 
 @app.command()
-def tools(project: Project = None, upstreams: Upstreams = None) -> None:
+def token() -> None:
+    """Print the token that clients of `serve --http` send; makes it when there is none."""
+    from server.access import own_token
+
+    typer.echo(own_token())
+
+
+@app.command()
+def tools(
+    project: Project = None,
+    upstreams: Upstreams = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="NAME",
+            help="Consent to a tool that is held back, or to all of an upstream, as last listed.",
+        ),
+    ] = None,
+) -> None:
     """Start the upstreams and list their tools, with state, safety class and priority."""
     settings = _settings(project, upstreams)
-    from server.terminal import list_tools
+    from server.terminal import accept_tools, list_tools
 
+    if accept:
+        return accept_tools(settings, accept)
     sys.exit(_run(list_tools, settings))
 
 

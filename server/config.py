@@ -43,6 +43,11 @@ PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 _SHORTEST_SECRET = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
 
+CALLED_SECRET = re.compile(
+    r"key|token|secret|pass|pwd|credential|auth|cookie|session|private", re.IGNORECASE
+)
+"""What the name of a variable, an `env` entry or a header says that its value is."""
+
 _VARIABLE = re.compile(
     r"\$\$|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
 )
@@ -54,11 +59,22 @@ class Expanded(SecretStr):
     Printed, it shows `***` where a variable's value stands.
     """
 
-    def __init__(self, value: str, shown: str = HIDDEN, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        value: str,
+        shown: str = HIDDEN,
+        secrets: Iterable[str] = (),
+        credentials: Iterable[str] = (),
+        written: str = HIDDEN,
+    ) -> None:
         super().__init__(value)
         self._shown = shown
         self.secrets = frozenset(secrets)
         """The parts that must appear nowhere."""
+        self.credentials = frozenset(credentials)
+        """Those of them whose variable is called a secret."""
+        self.written = written
+        """As it stands in the file, variables by their names."""
 
     def _display(self) -> str:
         return self._shown
@@ -70,7 +86,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expanded:
     The default counts when the variable is unset or empty; a value is not expanded again.
     Raises `KeyError` with the name of an unset variable, `ValueError` for a `${` left open.
     """
-    value, shown, secrets, end = "", "", set[str](), 0
+    value, shown, secrets, credentials, end = "", "", set[str](), set[str](), 0
     for match in _VARIABLE.finditer(text):
         name, default = match["name"], match["default"]
         if match["broken"]:
@@ -82,10 +98,12 @@ def expand(text: str, variables: Mapping[str, str]) -> Expanded:
             part = part_shown = variables[name]
             if name not in PUBLIC_VARIABLES:
                 secrets.add(part)
+                credentials |= {part} if CALLED_SECRET.search(name) else set()
                 part_shown = HIDDEN
         literal = text[end : match.start()]
         value, shown, end = value + literal + part, shown + literal + part_shown, match.end()
-    return Expanded(value + text[end:], shown + text[end:], secrets)
+    rest = text[end:]
+    return Expanded(value + rest, shown + rest, secrets, credentials, written=text)
 
 
 def _wrong(why: str) -> PydanticCustomError:
@@ -114,7 +132,8 @@ def _hidden(value: object, info: ValidationInfo) -> Expanded:
     text = _expanded(value, info)
     whole = text.get_secret_value()
     ours = not text.secrets and any(f"${{{name}}}" in str(value) for name in PUBLIC_VARIABLES)
-    return Expanded(whole, secrets=() if ours else {whole, *text.secrets})
+    secrets = () if ours else {whole, *text.secrets}
+    return Expanded(whole, secrets=secrets, credentials=text.credentials)
 
 
 def _without_empty(values: dict[str, Expanded]) -> dict[str, Expanded]:
@@ -197,6 +216,8 @@ class UpstreamSettings(_Frozen):
     trust_annotations: bool = True
     """False: the upstream's word on what its tools may do does not count; each is taken for
     destructive until `safety` says otherwise."""
+    pin_tools: bool = True
+    """A tool that is not as it was when it was first seen waits for the operator's consent."""
     policy: Policy = Policy.ASK
     """The most that is permitted for its tools that are not read-only. A run can only tighten
     it."""
@@ -229,6 +250,18 @@ class UpstreamSettings(_Frozen):
         hidden = [*self.env.values(), *self.headers.values()]
         found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
         return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+
+    @property
+    def credentials(self) -> frozenset[str]:
+        """Those of the secrets that are called so: their variable, entry or header is."""
+        texts = [self.command, self.cwd, self.url, *self.args]
+        hidden = {**self.env, **self.headers}
+        called = {
+            secret for text in [*texts, *hidden.values()] if text for secret in text.credentials
+        }
+        for name, text in hidden.items():
+            called |= text.secrets if CALLED_SECRET.search(name) else set()
+        return frozenset(called) & self.secrets
 
 
 class ModelSettings(_Frozen):

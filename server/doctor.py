@@ -55,11 +55,14 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
             await pool.ready(START_SECONDS)
             states = list(pool.upstreams())
             tools = list(pool.tools())
+            first_seen, shadowed = pool.first_seen, pool.shadowed
     for upstream in states:
         mine = [tool for tool in tools if tool.upstream == upstream.name]
         free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
         if upstream.state == "ready":
-            detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only"
+            new = first_seen.get(upstream.name)
+            pinned = f"; {new} seen first, and pinned as they are" if new else ""
+            detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only{pinned}"
             yield Finding(f"upstream {upstream.name}", detail)
         elif upstream.state == "disabled":
             yield Finding(f"upstream {upstream.name}", "disabled")
@@ -67,6 +70,14 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
             why = upstream.error or upstream.state
             mend = f"Mend it, or set `enabled: false` for {upstream.name} in {settings.source}"
             yield Finding(f"upstream {upstream.name}", why, mend)
+        if upstream.held:
+            command = f"planloom tools --accept {upstream.name}"
+            mend = (
+                f"Not as they were pinned, so held back. If that is an upgrade you want: {command}"
+            )
+            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.held), mend)
+    for names in shadowed:
+        yield Finding("names that look the same", names)
 
 
 async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:

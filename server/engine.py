@@ -2,6 +2,7 @@
 
 import logging
 import time
+import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -41,8 +42,12 @@ class Run:
         providers: Mapping[str, str],
         approval: ApprovalSettings,
         can_ask: bool,
+        owner: str = "",
     ) -> None:
-        self.id = uuid.uuid4().hex[:12]
+        self.id = uuid.uuid4().hex
+        """Unguessable: 122 random bits."""
+        self.owner = owner
+        """Who may see it: the caller that started it (`server.access.caller`)."""
         self.request = request
         self.created = time.time()
         self.events: list[Event] = []
@@ -128,7 +133,7 @@ class Engine:
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
 
-    async def start(self, request: RunRequest, can_ask: bool = False) -> Run:
+    async def start(self, request: RunRequest, can_ask: bool = False, owner: str = "") -> Run:
         """Start a run; `can_ask`: its caller can ask a person for approval. Raises `RequestError`
         for one that cannot be, and `ModelUnavailable` when there is no model to run it with."""
         agent.check(request)
@@ -137,16 +142,17 @@ class Engine:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
         providers = {each.name: each.provider for each in models.distinct}
-        run = Run(request, providers, self._approval, can_ask)
+        run = Run(request, providers, self._approval, can_ask, owner)
         self._runs[run.id] = run
         self._forget_oldest()
         self._tasks.start_soon(self._drive, run, models)
         return run
 
-    def get(self, run_id: str) -> Run:
-        """The run of this id. Raises `RequestError` when there is none (any more)."""
+    def get(self, run_id: str, owner: str = "") -> Run:
+        """The owner's run of this id. Raises `RequestError` when there is none (any more), and in
+        the same words when it is another's."""
         run = self._runs.get(run_id)
-        if run is None:
+        if run is None or run.owner != owner:
             raise RequestError(
                 f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; the '
                 f"last {RUNS_KEPT} runs of this server are kept."
@@ -174,9 +180,10 @@ class Engine:
                 await agent.run(run.request, models, pool, run.record, run.approvals)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
-        except Exception as error:  # the other runs go on
-            log.exception("run %s", run.id)
-            reason = f"a fault in planloom itself ({type(error).__name__}: {error})"
+        except Exception as error:  # noqa: BLE001  the other runs go on
+            log.error("run %s\n%s", run.id, self.pool.redacted(traceback.format_exc()))
+            told = self.pool.redacted(f"{type(error).__name__}: {error}")
+            reason = f"a fault in planloom itself ({told})"
             answer = (
                 f"The run ended by {reason}. Its trace is in the server's log; please report it."
             )

@@ -188,7 +188,7 @@ def markdown(found: Report) -> str:
         parts.append("\n".join([head, "", *bullets]))
     notes = [
         f"{step.number}. {_flat(step.objective)}{'' if step.success else ' (without success)'}\n"
-        f"   {indented(step.notes, 3)}"
+        f"   {indented(without_images(step.notes), 3)}"
         for step in found.steps
         if step.status == "completed" and step.notes
     ]
@@ -205,8 +205,14 @@ def markdown(found: Report) -> str:
     if decided:
         parts.append("### Approvals\n\n" + "\n".join(decided))
     down = [each for each in found.upstreams if each.state not in UP]
-    if down:
-        lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
+    lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
+    lines += [
+        f"- {each.name}: {counted(len(each.held), 'tool')} held back until you consent; "
+        "`planloom tools` shows why"
+        for each in found.upstreams
+        if each.held
+    ]
+    if lines:
         parts.append("### Not available\n\n" + "\n".join(lines))
     parts.append(_foot(found))
     return clean("\n\n".join(parts))  # a model may write terminal escapes too
@@ -225,7 +231,7 @@ def _head(found: Report) -> str:
             f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
             "cancel_run to end it."
         )
-    parts = [found.answer]
+    parts = [without_images(found.answer)]
     if found.data is not None:
         parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
     if found.status != "answered" or found.reason:
@@ -296,6 +302,12 @@ def indented(text: str, spaces: int) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def without_images(text: str) -> str:
+    """Markdown whose images are links. A client fetches an image without asking, and its URL can
+    carry to anyone what a hostile text had the model put into it."""
+    return re.sub(r"!(?=\[[^\]\n]*\]\s*[\[(])", "", text)
 
 
 def _flat(text: str) -> str:

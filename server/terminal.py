@@ -1,10 +1,11 @@
 """What the commands show on a terminal: progress on standard error, results on output."""
 
 import os
+import sqlite3
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 from rich.text import Text
 
+from planner.errors import ConfigError
 from planner.events import AnswerDelta, RunFinished, StepStarted
 from planner.models import Models
 from planner.protocol import Limits, RunRequest
@@ -25,6 +27,7 @@ from server.approval import Question
 from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
+from server.pins import Pins, identity
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Usage, markdown, report
 from server.tools import listing_markdown, pool_listing
@@ -156,6 +159,34 @@ async def list_tools(settings: Settings) -> int:
         found = pool_listing(parts.pool)
     show_markdown(listing_markdown(found))
     return 0 if all(each.state in UP for each in found.upstreams) else 1
+
+
+def accept_tools(settings: Settings, names: Sequence[str]) -> None:
+    """Pin held tools as they were last listed, and print what that changes. A name is a tool's,
+    bare or as `upstream.tool`, or an upstream's, for all of it. Raises `ConfigError` for a name of
+    which nothing is held back."""
+    pins = Pins()
+    try:
+        held = {name: pins.held(identity(name, each)) for name, each in settings.upstreams.items()}
+        for name in names:
+            meant = [
+                each
+                for waiting in held.values()
+                for each in waiting
+                if name in (each.upstream, each.tool, f"{each.upstream}.{each.tool}")
+            ]
+            if not meant:
+                every = [f"{each.upstream}.{each.tool}" for all in held.values() for each in all]
+                raise ConfigError(
+                    f"--accept {name}: no tool of that name is held back; "
+                    + (f"those that are: {', '.join(every)}" if every else "none is")
+                )
+            for each in meant:
+                upstream = settings.upstreams[each.upstream]
+                pins.accept(identity(each.upstream, upstream), [each.tool])
+                output.print(Text(f"Accepted {each.upstream}.{each}"), soft_wrap=True)
+    except sqlite3.Error as error:
+        raise ConfigError(f"{pins.file} cannot be used: {error}") from None
 
 
 async def prepare_models(settings: Settings) -> None:

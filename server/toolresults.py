@@ -5,7 +5,8 @@ Pure functions, no connection.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -26,17 +27,24 @@ from server.config import ToolSettings, UpstreamSettings
 LONGEST_TEXT = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
 
+LONGEST_NAME = 255
+"""In characters, of a file; no system has longer ones."""
+
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
+_ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
     r"|\x1b[ -/]*[0-~]"
 )
-# Not seen by a reader, yet read by a model: controls, bidi overrides, zero-width and tag characters
-# (U+200C and U+200D stay: Persian, Indic scripts and emoji are spelled with them).
+# Not seen by a reader, yet read by a model: controls, bidi overrides, zero-width, filler and tag
+# characters, and the variation selectors that text is hidden in. U+200C, U+200D, U+FE0E and U+FE0F
+# stay where they are few: Persian, Indic scripts and emoji are spelled with them.
 _UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
-    r"\U000e0000-\U000e007f]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b"
+    r"\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"|[\u200c\u200d\ufe0e\ufe0f]{3,}"
 )
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -56,6 +64,27 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: cleaned(item) for key, item in value.items()}
     return value
+
+
+def redacted(tool: Tool, redact: Callable[[str], str]) -> Tool:
+    """The tool with `redact` applied to all it says, its names and keys too."""
+    said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Tool.model_validate(_each_text(said, redact))
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(key): _each_text(item, change) for key, item in value.items()}
+    return value
+
+
+def skeleton(name: str) -> str:
+    """The same for names that a reader may take for one another."""
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold()
 
 
 def cut(text: str, limit: int = LONGEST_TEXT) -> str:
@@ -116,6 +145,8 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
     schema = cleaned(tool.input_schema)
     if not isinstance(schema.get("properties", {}), dict):
         schema = {"type": "object"}  # malformed: the tool itself has to judge the arguments
+    if not all(_ARGUMENT_NAME.fullmatch(name) for name in schema.get("properties", {})):
+        return None  # names stand in prompts as they are
     if settings.lines_from == 0:
         description = description.replace("0-based line", "1-based line")
         schema = one_based_schema(schema)
@@ -243,6 +274,7 @@ def listing_text(text: str, most: int = 60) -> str:
     if isinstance(data, dict):
         data = [f"{name}/" for name in data.get("dirs", [])] + list(data.get("files", []))
     entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
+    entries = [entry.replace("\n", " ")[:LONGEST_NAME] for entry in entries]
     entries = [entry for entry in entries if entry.strip()]
     rest = len(entries) - most
     return "\n".join(entries[:most] + ([f"… and {rest} more"] if rest > 0 else []))

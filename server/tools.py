@@ -28,6 +28,7 @@ from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Policy, Safety, strictest
 from server import approval
+from server.access import caller
 from server.approval import Question
 from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
@@ -114,6 +115,10 @@ class UpstreamListing(BaseModel):
     state: str
     tools: int
     error: str | None = Field(description="Why it is not ready, and what to do.")
+    held: list[str] = Field(
+        description="Tools that are not used until the operator consents, and what has changed."
+    )
+    first_seen: int = Field(description="So many tools were seen for the first time, and pinned.")
 
 
 class PoolListing(BaseModel):
@@ -121,6 +126,7 @@ class PoolListing(BaseModel):
 
     upstreams: list[UpstreamListing]
     tools: list[ToolListing]
+    shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
 
 
 def engine_of(ctx: Context) -> Engine:
@@ -285,7 +291,7 @@ async def _begin(
     cancel of this call ends the run."""
     engine = engine_of(ctx)
     try:
-        run = _answered(ctx) or await engine.start(request, approval.can_ask(ctx))
+        run = _answered(ctx) or await engine.start(request, approval.can_ask(ctx), caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     try:
@@ -408,7 +414,7 @@ def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], An
 
 def _run(ctx: Context, run_id: str) -> Run:
     try:
-        return engine_of(ctx).get(run_id)
+        return engine_of(ctx).get(run_id, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
 
@@ -422,6 +428,11 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         if not await pool.ready(wait_s):
             return
         tool = pool.find(name)
+    if tool is None and (held := pool.held(name)):
+        raise ToolError(
+            f"tool: {held.upstream}.{held}. So it is not used until the operator consents: "
+            f"planloom tools --accept {held.upstream}.{held.tool}"
+        )
     if tool is None:
         down = [each.name for each in pool.upstreams() if each.state not in UP]
         without = f" Not available are the tools of: {', '.join(down)}." if down else ""
@@ -463,7 +474,10 @@ def _result(run: Run, iteration: int | None = None) -> ToolResult:
 def pool_listing(pool: UpstreamPool) -> PoolListing:
     """The pool as it is now."""
     return PoolListing(
-        upstreams=[UpstreamListing(**each.model_dump()) for each in pool.upstreams()],
+        upstreams=[
+            UpstreamListing(**each.model_dump(), first_seen=pool.first_seen.get(each.name, 0))
+            for each in pool.upstreams()
+        ],
         tools=[
             ToolListing(
                 name=tool.name,
@@ -475,6 +489,7 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
             )
             for tool in pool.tools()
         ],
+        shadowed=pool.shadowed,
     )
 
 
@@ -483,9 +498,16 @@ def listing_markdown(found: PoolListing) -> str:
     for upstream in found.upstreams:
         count = counted(upstream.tools, "tool")
         state = f"ready, {count}" if upstream.state == "ready" else upstream.state
+        new = f", {upstream.first_seen} seen first and pinned" if upstream.first_seen else ""
         why = f": {indented(upstream.error, 2)}" if upstream.error else ""
-        lines.append(f"- {upstream.name}: {state}{why}")
-    lines += ["" if found.upstreams else "(none)\n", "### Tools", ""]
+        lines.append(f"- {upstream.name}: {state}{new}{why}")
+    lines.append("" if found.upstreams else "(none)\n")
+    held = [f"- {up.name}.{each}" for up in found.upstreams for each in up.held]
+    if held:
+        lines += ["### Held back until you consent: planloom tools --accept NAME", "", *held, ""]
+    if found.shadowed:
+        lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
+    lines += ["### Tools", ""]
     for tool in found.tools:
         flat = " ".join(tool.description.split())
         short = flat if len(flat) <= 120 else flat[:119] + "…"

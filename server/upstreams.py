@@ -7,6 +7,7 @@ connection, so a new one replaces it and the old one is closed in the background
 import logging
 import os
 import re
+import sqlite3
 import sys
 import time
 import uuid
@@ -30,10 +31,12 @@ from rapidfuzz import process
 
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import toolresults
-from server.config import HIDDEN, Settings, ToolSettings, UpstreamSettings
+from server.config import Settings, ToolSettings, UpstreamSettings
+from server.pins import Definition, Held, Pins, identity
+from server.redaction import Redactor
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
-for _name in ("mcp.client.stdio", "httpx2"):
+for _name in ("mcp.client", "httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
@@ -67,7 +70,8 @@ for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packag
 
 _MARK = "PLANLOOM_UPSTREAM"
 _LOG_BYTES = 1_000_000
-_TOKEN_LENGTH = 16
+
+log = logging.getLogger(__name__)
 
 
 class UpstreamPool:
@@ -83,13 +87,17 @@ class UpstreamPool:
         *,
         environ: Mapping[str, str] | None = None,
         cache_dir: Path | None = None,
+        pins: Pins | None = None,
     ) -> None:
         """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
-        their logs go; None: the user's cache directory."""
+        their logs go; None: the user's cache directory. `pins`: None means the user's."""
         environ = os.environ if environ is None else environ
         cache_dir = cache_dir or user_cache_path("planloom")
+        pins = pins or Pins()
+        everyone = settings.upstreams.values()
+        self._redactor = Redactor(everyone)
         self._upstreams = {
-            name: _Upstream(name, upstream, environ, cache_dir)
+            name: _Upstream(name, upstream, environ, cache_dir, pins, Redactor(everyone, upstream))
             for name, upstream in settings.upstreams.items()
         }
         self._tasks: TaskGroup
@@ -152,6 +160,36 @@ class UpstreamPool:
         specs = self._specs().values()
         return next((s for s in specs if s.upstream == upstream and s.name == tool), None)
 
+    def held(self, name: str) -> Held | None:
+        """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""
+        for upstream in self._upstreams.values():
+            for tool, held in upstream.held.items():
+                if name in (tool, f"{upstream.name}.{tool}"):
+                    return held
+        return None
+
+    @property
+    def first_seen(self) -> dict[str, int]:
+        """How many tools were pinned now, by upstream, since nothing was known of them before."""
+        return {name: each.first_seen for name, each in self._upstreams.items() if each.first_seen}
+
+    @property
+    def shadowed(self) -> list[str]:
+        """Tools of several upstreams whose names are the same or look it, a line for each name."""
+        alike: dict[str, list[ToolSpec]] = {}
+        for spec in self._specs().values():
+            bare = spec.name.removeprefix(f"{spec.upstream}.")
+            alike.setdefault(toolresults.skeleton(bare), []).append(spec)
+        return [
+            ", ".join(f"{spec.name} (of {spec.upstream})" for spec in specs)
+            for specs in alike.values()
+            if len({spec.upstream for spec in specs}) > 1
+        ]
+
+    def redacted(self, text: str) -> str:
+        """A text of ours without what is recognisably a secret of an upstream."""
+        return self._redactor.said(text)
+
     def nearest(self, name: str, n: int = 3) -> list[str]:
         """Up to `n` names of tools that look like `name`, the most alike first."""
         return [found[0] for found in process.extract(name, list(self._specs()), limit=n)]
@@ -199,15 +237,26 @@ class _Upstream:
     """One upstream: its state, its tools as last listed, and the client in use."""
 
     def __init__(
-        self, name: str, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        environ: Mapping[str, str],
+        cache_dir: Path,
+        pins: Pins,
+        redactor: Redactor,
     ) -> None:
         self.name = name
         self.settings = settings
         self.state = STARTING if settings.enabled else DISABLED
         self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: what a model was told exists does not come and go."""
+        self.held: dict[str, Held] = {}
+        """Tools that wait for the operator's consent, and are not among the others."""
+        self.first_seen = 0
         self.changed = anyio.Event()
         self._environ, self._cache_dir = environ, cache_dir
+        self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
+        self._identity = identity(name, settings)
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
         self._generation: _Generation | None = None
         self._wanted = anyio.Event()
@@ -215,7 +264,11 @@ class _Upstream:
 
     def status(self) -> UpstreamStatus:
         return UpstreamStatus(
-            name=self.name, state=self.state, tools=len(self.tools), error=self._error
+            name=self.name,
+            state=self.state,
+            tools=len(self.tools),
+            error=self._error,
+            held=[str(held) for held in self.held.values()],
         )
 
     async def run(self) -> None:
@@ -312,11 +365,7 @@ class _Upstream:
         text = toolresults.content_text(result.content, result.structured_content)
         if self.settings.lines_from == 0 and not tool.verbatim:
             text = toolresults.lines_from_one(text)
-        text = toolresults.cut(toolresults.clean(text))
-        for secret in self.settings.secrets:
-            # A token may be echoed; a path or a word that happens to stand in `env` is no secret.
-            if len(secret) >= _TOKEN_LENGTH and not re.search(r"\s|^[/\\]|://", secret):
-                text = text.replace(secret, HIDDEN)
+        text = toolresults.cut(self._redactor.said(toolresults.clean(text)))
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
         return (Outcome.FAILURE if failed else Outcome.SUCCESS), text
 
@@ -360,6 +409,8 @@ class _Upstream:
             with anyio.move_on_after(POLL_S):
                 await generation.news.wait()
             generation.news = anyio.Event()
+            if self.held and await self._consented():
+                generation.stale = True
             if generation.stale and not generation.lost:
                 generation.stale = False
                 with suppress(Exception):  # the list as it was is better than none
@@ -369,16 +420,50 @@ class _Upstream:
                 self._lose(generation, "its process ended")
 
     async def _list_tools(self, generation: "_Generation") -> None:
-        listed = await generation.client.list_tools()
-        specs = (toolresults.tool_spec(tool, self.name, self.settings) for tool in listed)
-        self.tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
+        listed = [
+            toolresults.redacted(tool, self._redactor.said)
+            for tool in await generation.client.list_tools()
+        ]
+        specs = [toolresults.tool_spec(tool, self.name, self.settings) for tool in listed]
+        tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
+        if self.settings.pin_tools:
+            await self._hold_back(listed, len(tools))
+        self.held = {name: held for name, held in self.held.items() if name in tools}
+        self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
+
+    async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
+        """Compare all that is listed with its pins, beyond the `used` ones: what the operator
+        denies may be allowed some day, and is not new then."""
+        definitions = {tool.name: Definition.of(tool) for tool in listed}
+        checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
+        if checked.first_seen:
+            self.first_seen = used
+            log.info("%s: %d tools seen first and pinned", self.name, used)
+        for held in checked.held.values():
+            if held != self.held.get(held.tool):
+                log.warning("%s: held back until `planloom tools --accept`: %s", self.name, held)
+        if checked.problem:
+            log.warning("%s: %s", self.name, checked.problem)
+        self.held = checked.held
+
+    async def _consented(self) -> bool:
+        """Whether a tool that was held back waits no longer, by the file that has changed."""
+        stamp, before = self._pins.stamp(), self._pins_stamp
+        self._pins_stamp = stamp
+        if stamp == before:
+            return False
+        try:
+            waiting = await anyio.to_thread.run_sync(self._pins.held, self._identity)
+        except sqlite3.Error:
+            return False  # the file is in use, or damaged: what was held stays so
+        return not self.held.keys() <= {each.tool for each in waiting}
 
     def _lose(self, generation: "_Generation", why: str) -> None:
         """The generation is of no more use: its calls end now and a new one will be started."""
         if not generation.lost and self.state != CLOSED:
             tail = generation.log_tail()
             said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
-            self._become(FAILED, self._scrub(toolresults.clean(why) + said))
+            self._become(FAILED, self._scrub(why + said))
         generation.lose()
 
     def _become(self, state: str, error: str | None = None) -> None:
@@ -389,9 +474,7 @@ class _Upstream:
         self.changed = anyio.Event()
 
     def _scrub(self, text: str) -> str:
-        for secret in sorted(self.settings.secrets, key=len, reverse=True):
-            text = text.replace(secret, HIDDEN)
-        return text
+        return self._redactor.told(toolresults.clean(text))
 
 
 class _Changes(MessageHandler):

@@ -16,6 +16,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What servers keep between runs is not the user's, and not another test's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture(scope="session")
 def shared_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
     with SharedUpstream.open(tmp_path_factory.mktemp("shared") / "project") as shared:

@@ -91,19 +91,26 @@ class SharedUpstream:
         cls, project: Path, build: Callable[[Path], FastMCP] = build_server
     ) -> Iterator["SharedUpstream"]:
         plant(project)
-        app = build(project).http_app(path="/mcp")
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive()
-                time.sleep(0.02)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            yield cls(project, f"http://127.0.0.1:{port}/mcp")
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join()
+        with served(build(project)) as url:
+            yield cls(project, url)
+
+
+@contextmanager
+def served(mcp: FastMCP, port: int = 0) -> Iterator[str]:
+    """The URL of a server that runs over HTTP in a thread; `port` 0 is a free one."""
+    app = mcp.http_app(path="/mcp")
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="on"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
 
 
 @dataclass
@@ -145,6 +152,7 @@ class Place:
             "PLANLOOM_WARM_UP": "false",
             "XDG_CACHE_HOME": cache,
             "XDG_CONFIG_HOME": str(self.root / "config"),
+            "XDG_STATE_HOME": str(self.root / "state"),
         }
 
     @property
@@ -188,10 +196,10 @@ class Place:
         return found
 
     @contextmanager
-    def http(self) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    def http(self, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         """A served HTTP port, ended by force at the latest here."""
         port = free_port()
-        process = self.popen("serve", "--http", f"127.0.0.1:{port}")
+        process = self.popen("serve", "--http", f"127.0.0.1:{port}", **environ)
         try:
             while not listens(port):
                 assert process.poll() is None, process.communicate()
@@ -199,6 +207,11 @@ class Place:
             yield process, port
         finally:
             end(process)
+
+    @property
+    def token(self) -> str:
+        """What its HTTP server wants to see; there once it was started."""
+        return (self.root / "state" / "planloom" / "token").read_text().strip()
 
     @asynccontextmanager
     async def client(
@@ -224,7 +237,7 @@ class Place:
         else:
             with self.http() as (process, port):
                 url = f"http://127.0.0.1:{port}/mcp"
-                async with Client(url, **options) as client:
+                async with Client(url, auth=self.token, **options) as client:
                     yield Caller(client, seen)
                 process.terminate()
                 await anyio.to_thread.run_sync(process.wait)
@@ -357,7 +370,7 @@ def deep(decision: dict[str, Any]) -> dict[str, Any]:
 
 def normalised(text: str) -> str:
     """Without what differs from run to run, or with the wording of the prompts."""
-    text = re.sub(r"\b[0-9a-f]{12}\b", "RUN", text)
+    text = re.sub(r"\b[0-9a-f]{32}\b", "RUN", text)
     text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
     text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
     text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)

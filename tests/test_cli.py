@@ -240,7 +240,7 @@ def test_ask_without_a_model_says_what_to_do(quick: Place) -> None:
             ["serve", "--http", "0.0.0.0:8000"],
             {},
             snapshot(
-                "planloom: --http 0.0.0.0:8000: only loopback addresses are served (127.0.0.1, localhost, ::1), since callers are not asked who they are; put a proxy with authentication before it\n"
+                "planloom: --http 0.0.0.0: callers from other machines need a token of your own: set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints), or PLANLOOM_AUTH to module:name of a FastMCP auth provider; or serve 127.0.0.1\n"
             ),
         ),
     ],
@@ -329,7 +329,7 @@ def test_tools(place: Place) -> None:
     assert done.stdout.replace(str(place.root), "ROOT") == snapshot("""\
 ### Upstreams
 
-- files: ready, 8 tools
+- files: ready, 8 tools, 8 seen first and pinned
 - exits: failed: it ended while it started (Connection closed); see its log
   The end of ROOT/cache/planloom/logs/exits.log:
   cannot start with None
@@ -369,7 +369,7 @@ ok  ollama: 0.40.3 at URL
 ok  model qwen2.5-coder:0.5b: there
 FIX model qwen2.5-coder:1.5b: missing
       Run: ollama pull qwen2.5-coder:1.5b
-ok  upstream files: ready, 8 tools, 6 of them read-only
+ok  upstream files: ready, 8 tools, 6 of them read-only; 8 seen first, and pinned as they are
 FIX upstream broken: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
       Mend it, or set `enabled: false` for broken in ROOT/upstreams.yaml
 FIX upstream exits: it ended while it started (Connection closed); see its log
@@ -420,7 +420,8 @@ def test_serve_over_http_ends_with_everything_it_started(place: Place, how: sign
         server.send_signal(how)
         _, errors = server.communicate(timeout=LONG)
     assert server.returncode == (130 if how is signal.SIGINT else -how)
-    assert errors == b""
+    assert b"Traceback" not in errors, errors.decode()
+    assert errors.endswith(b"`planloom token` prints it.\n")
     assert place.processes() == []
 
 

@@ -349,7 +349,7 @@ async def test_cancelling_a_call_cancels_it_upstream(make: MakePool, folder: Pat
 
 
 async def test_a_changed_tool_list_is_fetched(make: MakePool) -> None:
-    async with make(up={}) as pool:
+    async with make(up={"pin_tools": False}) as pool:
         await pool.ready(LONG)
         assert pool.find("grown") is None
         await call(pool, "grow")

@@ -110,14 +110,15 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
         script = scripts[-1]
         return Models(Instant("fast", script), Instant("full", script))
 
-    async with UpstreamPool(settings) as pool, Engine.open(models, pool) as engine:
+    approval = settings.approval
+    async with UpstreamPool(settings) as pool, Engine.open(models, pool, approval) as engine:
 
         @lifespan
         async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
             yield {"pool": pool, "engine": engine}
 
         mcp: FastMCP = FastMCP("planloom", lifespan=parts)
-        tools.register(mcp)
+        tools.register(mcp, changes=False)
         seconds: list[float] = []
         async with Client(mcp) as client:
             for repeat in range(repeats):

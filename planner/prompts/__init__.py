@@ -30,6 +30,8 @@ OUTCOMES = {
     Outcome.ERROR: "an error",
     Outcome.TIMEOUT: "nothing in time",
 }
+LONGEST_DEFAULT = 160
+"""Characters of a parameter's default."""
 PAST_RESULTS = 4
 """What is past may take as many characters as so many results, when it stands in short."""
 
@@ -55,13 +57,13 @@ def signature(tool: ToolSpec) -> str:
 
 
 def parameters(tool: ToolSpec) -> str:
-    """One line for each parameter: its name, and the first sentence on it."""
+    """One line for each parameter: its name, and the first sentence on it, within bounds."""
     lines = []
     for name, schema in tool.input_schema.get("properties", {}).items():
         about = one_line(schema.get("description", "")) if isinstance(schema, dict) else ""
         default = schema.get("default") if isinstance(schema, dict) else None
         if default not in (None, ""):
-            about += f" (default {compact(default)})"
+            about += f" (default {compact(default)[:LONGEST_DEFAULT]})"
         lines.append(f"- {name}: {about.strip() or 'no description'}")
     return "\n".join(lines) or "It takes no arguments."
 
@@ -74,8 +76,9 @@ def one_line(text: str, longest: int = 160) -> str:
 
 
 def catalogue(tools: Sequence[ToolSpec]) -> str:
+    """A line for each tool, which its upstream's words cannot leave."""
     return "\n".join(
-        f"- {tool.name}({signature(tool)}): {one_line(tool.description)}" for tool in tools
+        f"- {tool.name}({signature(tool)}): {fenced(one_line(tool.description))}" for tool in tools
     )
 
 
@@ -86,8 +89,18 @@ def system(tools: Sequence[ToolSpec]) -> Message:
 
 
 def fenced(text: str) -> str:
-    """A stranger's text that cannot close the fence it stands in."""
-    return re.sub(r"<(/?)(result)", r"‹\1\2", text, flags=re.IGNORECASE)
+    """A stranger's text, or a model's about it, that can neither open nor close a fence."""
+    return re.sub(r"<(\s*/\s*|)(result)", r"‹\1\2", text, flags=re.IGNORECASE)
+
+
+_TURN = re.compile(r"<(?=[|｜][\w▁]{1,40}[|｜]>|(?:start|end)_of_turn>|/?s>)|\[(?=/?INST\])")
+"""What begins a token that chat templates separate messages with: of ChatML and Llama (`<|…|>`),
+DeepSeek, Gemma, Mistral and Llama 2. Model servers read them within a message's text too."""
+
+
+def harmless(messages: list[Message]) -> list[Message]:
+    """The messages, none of which can be taken for several."""
+    return [{**each, "content": _TURN.sub("‹", each["content"])} for each in messages]
 
 
 class Prompts:
@@ -115,7 +128,7 @@ class Prompts:
         about that yet. `words` are asked for before all results, and a result is read `again` as if
         nothing had been said of it."""
         if role == "words":
-            return [self.system, user(self._request(state)), user(question)]
+            return harmless([self.system, user(self._request(state)), user(question)])
         steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
         decisions = [user(fill("decisions", call=self.call))] if state.steps else []
@@ -151,7 +164,7 @@ class Prompts:
             for asked, reply in [] if unread else iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending = ""
-        return [*messages, *decisions, *step_tools, user(_joined(pending, question))]
+        return harmless([*messages, *decisions, *step_tools, user(_joined(pending, question))])
 
     def _past(self, state: RunState) -> tuple[list[str], list[str]]:
         """What stands in short, a line each: completed steps, and calls of the current one."""
@@ -213,18 +226,19 @@ class Prompts:
             "select_for_step",
             tools=", ".join(tools),
             number=step.number,
-            objective=step.objective,
+            objective=fenced(step.objective),
         )
 
     def arguments(self, tool: ToolSpec, prompt: str, problem: str | None = None) -> str:
         question = fill(
             "arguments",
             tool=tool.name,
-            prompt=prompt,
+            prompt=fenced(prompt),
             signature=signature(tool),
-            parameters=parameters(tool),
+            parameters=fenced(parameters(tool)),
         )
-        return f"{question}\nThe arguments before did not fit: {problem}" if problem else question
+        wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
+        return question + wrong
 
     def answer(self, state: RunState) -> str:
         return fill("ask_answer", prompt=_question(state))
@@ -246,7 +260,7 @@ class Prompts:
         limit = state.started.request.limits.iterations if state.started else 0
         question = fill(
             "ask_decide" if mode == "fast" else "ask_decide_deep",
-            objective=state.step.objective if state.step else "",
+            objective=fenced(state.step.objective) if state.step else "",
             left=max(0, limit - len(state.iterations) + len(state.lookups)),
         )
         fruitless = guards.left_out(state)
@@ -259,8 +273,10 @@ class Prompts:
 
     def format(self, answer: str, schema: dict[str, Any], problem: str | None = None) -> str:
         """The answer stands in it: of several tries before, it is the one that counts."""
-        question = fill("ask_format", answer=answer, schema=compact(schema))
-        return f"{question}\nThe data before did not fit: {problem}" if problem else question
+        question = fill("ask_format", answer=fenced(answer), schema=compact(schema))
+        return (
+            f"{question}\nThe data before did not fit: {fenced(problem)}" if problem else question
+        )
 
     def _request(self, state: RunState) -> str:
         listing = state.started.listing if state.started else None
@@ -272,7 +288,7 @@ class Prompts:
         return fill(
             "completed",
             number=step.number,
-            objective=step.objective,
+            objective=fenced(step.objective),
             success="yes" if step.success else "no",
             notes=fenced(step.notes),
         )
@@ -280,10 +296,10 @@ class Prompts:
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
             "current",
-            main_objective=state.main_objective or "",
+            main_objective=fenced(state.main_objective or ""),
             number=step.number,
-            objective=step.objective,
-            later_steps="; ".join(step.later_steps) or "none",
+            objective=fenced(step.objective),
+            later_steps=fenced("; ".join(step.later_steps)) or "none",
         )
 
     def _step_tools(self, step: Step) -> list[Message]:
@@ -301,7 +317,7 @@ class Prompts:
         return fill(
             "result",
             tool=iteration.tool,
-            arguments=compact(iteration.arguments),
+            arguments=fenced(compact(iteration.arguments)),
             outcome=OUTCOMES[Outcome.SUCCESS if looked else iteration.outcome or Outcome.ERROR],
             result=fenced(self.shown_result(state, iteration)),
         )

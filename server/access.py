@@ -1,0 +1,164 @@
+"""Who may call over HTTP, and whose run is whose.
+
+Every request needs a bearer token. On loopback it is one of ours, which only the user can read; an
+operator may give his own (PLANLOOM_TOKEN), or name an auth provider of FastMCP's, OAuth ones among
+them (PLANLOOM_AUTH). Beyond loopback he has to.
+"""
+
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
+from fastmcp.server.dependencies import get_access_token
+from mcp.server.auth.provider import principal_components
+from platformdirs import user_state_path
+
+from planner.errors import ConfigError
+
+TOKEN, AUTH = "PLANLOOM_TOKEN", "PLANLOOM_AUTH"
+"""The variables: tokens with commas between them; `module:name` of a FastMCP auth provider."""
+TOKEN_BYTES = 32
+SHORTEST_TOKEN = 20
+"""In characters, of an operator's; a random one of that length cannot be guessed."""
+
+_SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
+
+
+class Tokens(TokenVerifier):
+    """Knows callers by their tokens, of which it keeps only hashes.
+
+    FastMCP's `StaticTokenVerifier` keeps the tokens themselves and looks them up in a dictionary,
+    whose time tells something of what it holds.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        super().__init__()
+        self._digests = [_digest(token) for token in tokens]
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        given = _digest(token)
+        equal = [known for known in self._digests if hmac.compare_digest(known, given)]
+        if not equal:
+            return None
+        return AccessToken(token=token, client_id=f"token {equal[0].hex()[:16]}", scopes=[])
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+def caller() -> str:
+    """Who makes the call that is being answered: the same text for the same token, or for the same
+    user with the same client of an OAuth server. Empty over stdio and in memory, where there is one
+    caller."""
+    token = get_access_token()
+    return json.dumps(principal_components(token)) if token else ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class TokenSource:
+    """Where a client's token comes from, for who sets it up."""
+
+    where: str
+    shown_as: str | None = None
+    """What stands for the token in a client's entry; None where the client fetches its own."""
+    own: str | None = None
+    """Our own token. An operator's is never shown."""
+
+
+def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
+    """The auth provider of an HTTP server that listens at `host`. Raises `ConfigError`, also when
+    the operator has to name one and does not."""
+    if name := environ.get(AUTH):
+        return _loaded(name), TokenSource(f"Callers are asked who they are by {name} ({AUTH}).")
+    if given := environ.get(TOKEN):
+        tokens = [token.strip() for token in given.split(",") if token.strip()]
+        for token in tokens:
+            if not _is_token(token):
+                raise ConfigError(
+                    f"{TOKEN}: a token is {SHORTEST_TOKEN} characters or more of letters, digits "
+                    "and -._~+/; make one with: openssl rand -hex 32"
+                )
+        return Tokens(tokens), TokenSource(f"The token is that of {TOKEN}.", f"${{{TOKEN}}}")
+    if not is_loopback(host):
+        raise ConfigError(
+            f"--http {host}: callers from other machines need a token of your own: set "
+            f"{TOKEN} (for example to what `openssl rand -hex 32` prints), or {AUTH} to "
+            "module:name of a FastMCP auth provider; or serve 127.0.0.1"
+        )
+    token = own_token()
+    where = f"The token is in {token_file()}, for you only; `planloom token` prints it."
+    return Tokens([token]), TokenSource(where, "<what `planloom token` prints>", token)
+
+
+def _is_token(text: str) -> bool:
+    return len(text) >= SHORTEST_TOKEN and bool(_SENDABLE.fullmatch(text))
+
+
+def _loaded(name: str) -> AuthProvider:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"{AUTH}={name}: cannot be loaded ({error}); name it as module:name, and see that "
+            "PYTHONPATH has its folder"
+        ) from None
+    if not isinstance(found, AuthProvider):
+        raise ConfigError(f"{AUTH}={name}: is no auth provider of FastMCP; name one")
+    return found
+
+
+def token_file() -> Path:
+    return user_state_path("planloom") / "token"
+
+
+def own_token() -> str:
+    """The user's token, made when there is none. Raises `ConfigError` for a file that others can
+    read, or that cannot be read or written."""
+    file = token_file()
+    try:
+        if not file.exists():
+            _make(file)
+        mode, token = file.stat().st_mode, file.read_text("ascii", "replace").strip()
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise ConfigError(f"{file}: {why}; make it readable, or set {TOKEN}") from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(
+            f"{file}: others can read it, so its token may be known; delete it, and the next "
+            "start makes another"
+        )
+    if not _is_token(token):
+        raise ConfigError(f"{file}: holds no token; delete it, and the next start makes one")
+    return token
+
+
+def _make(file: Path) -> None:
+    """Write a new token; a process that was first wins, and nobody sees half of one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=file.parent, prefix=".token-") as new:  # for its owner only
+        new.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")
+        new.flush()
+        with suppress(FileExistsError):
+            os.link(new.name, file)

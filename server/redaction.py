@@ -1,0 +1,100 @@
+"""Takes the operator's secrets out of texts: no log, event, report or prompt shows them.
+
+Of the values that `upstreams.yaml` takes from the environment, not each is a secret: `LOG_LEVEL`
+may be `info`, and hiding that word in every result would spoil them. What an upstream says is
+therefore searched for what is recognisably a secret; what is told of an upstream (its errors, its
+state) for every value of its own. docs/security.md says what that cannot hold.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus, urlsplit
+
+from server.config import HIDDEN, UpstreamSettings
+
+TOKEN_LENGTH = 16
+"""In characters: what is as long as this without a space is a token, whatever it is called."""
+_SHORTEST_PASSWORD = 6
+_SHORTEST_ENCODED = 8
+_SHORTEST_BASE64 = 10
+
+
+class Redactor:
+    """The secrets of all upstreams, as one of them may say them."""
+
+    def __init__(
+        self, everyone: Iterable[UpstreamSettings], own: UpstreamSettings | None = None
+    ) -> None:
+        """`own`: the upstream whose texts these are; None for texts of ours."""
+        likely = {secret for each in everyone for secret in recognisable(each)}
+        self._said = _pattern(likely)
+        self._told = _pattern(likely | own.secrets if own else likely)
+
+    def said(self, text: str) -> str:
+        """A text of the upstream: a result, a description."""
+        return self._said.sub(HIDDEN, text)
+
+    def told(self, text: str) -> str:
+        """A text about the upstream: an error, the end of its log."""
+        return self._told.sub(HIDDEN, text)
+
+
+def recognisable(upstream: UpstreamSettings) -> Iterator[str]:
+    """Those of its secrets that are not likely to be an ordinary word or a path."""
+    for secret in upstream.secrets:
+        for part in {secret, *secret.split()}:  # of `Bearer …`, the second
+            if _is_token(part) or (secret in upstream.credentials and _is_password(secret)):
+                yield part
+        yield from (part for part in [_password_in(secret)] if part)
+
+
+def _is_token(value: str) -> bool:
+    return len(value) >= TOKEN_LENGTH and not re.search(r"\s|^[/\\~]|^[A-Za-z]:\\|://", value)
+
+
+def _is_password(value: str) -> bool:
+    """Whether it is more than a word, as `hunter2` is and `postgres` is not."""
+    kinds = (str.isalpha, str.isdigit, lambda each: not each.isalnum())
+    mixed = sum(any(map(kind, value)) for kind in kinds) > 1
+    return len(value) >= _SHORTEST_PASSWORD and mixed and not re.search(r"^[/\\~]|://", value)
+
+
+def _password_in(value: str) -> str | None:
+    """The password of a URL such as `postgres://user:password@host`."""
+    try:
+        password = urlsplit(value).password if "://" in value else None
+    except ValueError:
+        return None
+    return password if password and len(password) >= _SHORTEST_PASSWORD else None
+
+
+def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
+    """Matches each of them in every spelling; nothing where there are none."""
+    found = {_expression(secret) for secret in secrets}
+    for secret in secrets:
+        found |= {re.escape(spelling) for spelling in _spellings(secret)}
+    return re.compile("|".join(sorted(found, key=len, reverse=True)) or r"(?!)")
+
+
+def _expression(secret: str) -> str:
+    """A short one only as a word of its own: parts of longer words are something else."""
+    whole = re.escape(secret)
+    return whole if len(secret) >= TOKEN_LENGTH else rf"(?<!\w){whole}(?!\w)"
+
+
+def _spellings(secret: str) -> set[str]:
+    """How a value stands in JSON, in a URL, in hexadecimal and in Base64 of a text around it."""
+    if len(secret) < _SHORTEST_ENCODED:
+        return set()
+    data = secret.encode("utf-8", "replace")
+    spelled = {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
+    spelled |= {quote(data), quote(data, safe=""), quote_plus(data), data.hex(), data.hex().upper()}
+    for before in range(3):
+        # What depends on the bytes before and after is left out.
+        encoded = base64.b64encode(bytes(before) + data).decode()
+        inner = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        if len(inner) >= _SHORTEST_BASE64:
+            spelled |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return spelled - {secret}

@@ -1,0 +1,354 @@
+"""The HTTP face lets no stranger in: tokens, hosts, sizes, and whose run is whose."""
+# ruff: noqa: E501  texts stand as they are shown
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastmcp import Client
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
+from inline_snapshot import snapshot
+from scripted_ollama import Hang, ScriptedOllama
+from serving import CLASS, LONG, Place, SharedUpstream, end, free_port, served, text
+from starlette.routing import Route
+
+from planner.errors import ConfigError
+from server import access
+from server.app import build
+
+pytestmark = pytest.mark.anyio
+
+MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with ScriptedOllama() as ollama:
+        yield ollama
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path,
+    ollama: ScriptedOllama,
+    shared_upstream: SharedUpstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
+    place = Place(tmp_path, ollama, shared=shared_upstream)
+    for name, value in place.environ.items():
+        monkeypatch.setenv(name, value)
+    return place
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+# Who is let in
+
+
+async def test_no_route_but_health_answers_without_the_token(place: Place) -> None:
+    app = build(place.settings, auth=access.Tokens([MINE])).http_app(path="/mcp")
+    asked = {}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        for route in app.routes:
+            assert isinstance(route, Route)
+            for method in sorted(route.methods or ()):
+                response = await client.request(method, route.path)
+                asked[f"{method} {route.path}"] = response.status_code
+    assert asked == snapshot(
+        {
+            "DELETE /mcp": 401,
+            "GET /mcp": 401,
+            "HEAD /mcp": 401,
+            "POST /mcp": 401,
+            "GET /health": 200,
+            "HEAD /health": 200,
+        }
+    )
+
+
+async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
+    with place.http() as (process, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with httpx.AsyncClient() as client:
+
+            async def status(said: str = "", query: str = "") -> int:
+                headers = [(b"Authorization", said.encode("latin-1"))] if said else []
+                response = await client.post(url + query, json=LIST, headers=headers)
+                return response.status_code
+
+            assert await status() == 401
+            assert await status(f"Bearer {place.token[:-1]}") == 401
+            assert await status(f"Basic {place.token}") == 401
+            assert await status("Bearer \xff") == 401
+            assert await status("", f"?access_token={place.token}") == 401
+            assert await status(f"Bearer {place.token}") not in (401, 403)
+            health = await client.get(f"http://127.0.0.1:{port}/health")
+            assert health.json() == {"status": "ok"}
+
+            # A web page that has a name point here, or that posts from elsewhere.
+            right = bearer(place.token)
+            rebound = await client.post(url, json=LIST, headers=right | {"Host": "evil.example"})
+            assert (rebound.status_code, rebound.text) == snapshot(
+                (
+                    421,
+                    "This server does not go by the name in the Host header. If it should, name it in PLANLOOM_ALLOWED_HOSTS.\n",
+                )
+            )
+            evil = {"Origin": "http://evil.example"}
+            foreign = await client.post(url, json=LIST, headers=right | evil)
+            assert foreign.status_code == 403
+
+            large = "x" * 5_000_000
+            refused = await client.post(url, content=large, headers=right)
+            assert (refused.status_code, refused.text) == snapshot(
+                (413, "The request is larger than 4 MiB, the most that is taken. Send less.\n")
+            )
+            assert (await client.post(url, content=large)).status_code == 401
+        async with Client(url, auth=place.token) as mcp:
+            assert await mcp.list_tools()
+        process.terminate()
+        _, errors = process.communicate(timeout=LONG)
+    assert b"Traceback" not in errors, errors.decode()
+    assert place.token not in errors.decode()
+    shown = errors.decode().replace(str(port), "PORT").replace(str(place.root), "ROOT")
+    assert shown == snapshot("""\
+{
+  "mcpServers": {
+    "planloom": {
+      "url": "http://127.0.0.1:PORT/mcp",
+      "headers": {
+        "Authorization": "Bearer <what `planloom token` prints>"
+      }
+    }
+  }
+}
+The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
+""")
+
+
+def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
+    """A person reads there; elsewhere standard error goes to a log."""
+    ours, theirs = pty.openpty()
+    address = f"127.0.0.1:{free_port()}"
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        process = subprocess.Popen(
+            place.command("serve", "--http", address),
+            env={**os.environ, **place.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        shown = ""
+        try:
+            while "prints it." not in shown:
+                shown += screen.read(4096).decode()
+        finally:
+            end(process)
+    entry, _ = json.JSONDecoder().raw_decode(shown)
+    assert entry["mcpServers"]["planloom"] == {
+        "url": f"http://{address}/mcp",
+        "headers": bearer(place.token),
+    }
+
+
+def test_the_token_is_for_its_owner_only_and_stays(place: Place) -> None:
+    def token() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "server.cli", "token"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True)
+
+    made = token()
+    assert made.stdout.strip() == place.token
+    file = place.root / "state" / "planloom" / "token"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert list(file.parent.iterdir()) == [file]
+    assert len(place.token) >= 43  # 256 bits
+    assert token().stdout == made.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "told"),
+    [
+        (
+            "x" * 43,
+            0o640,
+            snapshot(
+                "ROOT/state/planloom/token: others can read it, so its token may be known; delete it, and the next start makes another"
+            ),
+        ),
+        (
+            "",
+            0o600,
+            snapshot(
+                "ROOT/state/planloom/token: holds no token; delete it, and the next start makes one"
+            ),
+        ),
+        (
+            "\xff" * 43,
+            0o600,
+            snapshot(
+                "ROOT/state/planloom/token: holds no token; delete it, and the next start makes one"
+            ),
+        ),
+    ],
+)
+def test_a_token_file_that_is_no_use_is_told(
+    place: Place, content: str, mode: int, told: str
+) -> None:
+    file = access.token_file()
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    file.chmod(mode)
+    with pytest.raises(ConfigError) as error:
+        access.own_token()
+    assert str(error.value).replace(str(place.root), "ROOT") == told
+
+
+# Beyond loopback, and the operator's own
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        (
+            {},
+            snapshot(
+                "--http HOST: callers from other machines need a token of your own: set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints), or PLANLOOM_AUTH to module:name of a FastMCP auth provider; or serve 127.0.0.1"
+            ),
+        ),
+        (
+            {"PLANLOOM_TOKEN": f"{MINE},short"},
+            snapshot(
+                "PLANLOOM_TOKEN: a token is 20 characters or more of letters, digits and -._~+/; make one with: openssl rand -hex 32"
+            ),
+        ),
+        (
+            {"PLANLOOM_TOKEN": "twenty characters, and a space"},
+            snapshot(
+                "PLANLOOM_TOKEN: a token is 20 characters or more of letters, digits and -._~+/; make one with: openssl rand -hex 32"
+            ),
+        ),
+        (
+            {"PLANLOOM_AUTH": "no_such_module:auth"},
+            snapshot(
+                "PLANLOOM_AUTH=no_such_module:auth: cannot be loaded (No module named 'no_such_module'); name it as module:name, and see that PYTHONPATH has its folder"
+            ),
+        ),
+        (
+            {"PLANLOOM_AUTH": "json"},
+            snapshot(
+                "PLANLOOM_AUTH=json: cannot be loaded (module 'json' has no attribute ''); name it as module:name, and see that PYTHONPATH has its folder"
+            ),
+        ),
+        (
+            {"PLANLOOM_AUTH": "json:dumps"},
+            snapshot("PLANLOOM_AUTH=json:dumps: is no auth provider of FastMCP; name one"),
+        ),
+    ],
+)
+def test_beyond_loopback_it_needs_a_token_or_a_provider_of_the_operators(
+    environ: dict[str, str], told: str
+) -> None:
+    for host in ("0.0.0.0", "192.0.2.1", "example.com", "::"):
+        with pytest.raises(ConfigError) as error:
+            access.provider(environ, host)
+        assert str(error.value).replace(host, "HOST") == told
+    access.provider({"PLANLOOM_TOKEN": MINE}, "0.0.0.0")
+
+
+async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Place) -> None:
+    environ = {"PLANLOOM_TOKEN": MINE, "PLANLOOM_ALLOWED_HOSTS": "planloom.example"}
+    with place.http(**environ) as (process, port):
+        async with httpx.AsyncClient() as client:
+            response = await client.post(
+                f"http://127.0.0.1:{port}/mcp",
+                json=LIST,
+                headers=bearer(MINE) | {"Host": "planloom.example"},
+            )
+        assert response.status_code not in (401, 421)
+        process.terminate()
+        _, errors = process.communicate(timeout=LONG)
+    assert errors.decode().replace(str(port), "PORT") == snapshot("""\
+{
+  "mcpServers": {
+    "planloom": {
+      "url": "http://planloom.example:PORT/mcp",
+      "headers": {
+        "Authorization": "Bearer ${PLANLOOM_TOKEN}"
+      }
+    }
+  }
+}
+The token is that of PLANLOOM_TOKEN.
+""")
+    assert not access.token_file().exists()
+
+
+# Whose run is whose
+
+
+async def shares(ollama: ScriptedOllama, url: str, mine: str, theirs: str) -> None:
+    """A run of one caller is none to the other, in the same words as one that never was."""
+    ollama.expect(Hang())
+    async with Client(url, auth=mine) as me, Client(url, auth=theirs) as they:
+        prompt = {"prompt": f"What is {CLASS}, and in which file?", "wait_s": 0}
+        begun = await me.call_tool("plan_and_answer", prompt, raise_on_error=False)
+        run_id = (begun.structured_content or {})["run_id"]
+        assert re.fullmatch("[0-9a-f]{32}", run_id)
+        await ollama.arrived()
+
+        async def told(client: Client[Any], tool: str, run_id: str) -> str:
+            result = await client.call_tool(tool, {"run_id": run_id}, raise_on_error=False)
+            assert result.is_error
+            return text(result)
+
+        unknown = "0" * 32
+        for tool in ("get_run", "cancel_run"):
+            foreign = await told(they, tool, run_id)
+            assert foreign.replace(run_id, unknown) == await told(they, tool, unknown)
+        still = await me.call_tool("get_run", {"run_id": run_id, "wait_s": 0})
+        assert (still.structured_content or {})["status"] == "running"
+        ended = await me.call_tool("cancel_run", {"run_id": run_id})
+        assert (ended.structured_content or {})["status"] == "cancelled"
+
+
+async def test_a_run_is_its_callers_own(place: Place, ollama: ScriptedOllama) -> None:
+    auth, _ = access.provider({"PLANLOOM_TOKEN": f"{MINE}, {THEIRS}"}, "0.0.0.0")
+    with served(build(place.settings, auth=auth)) as url:
+        await shares(ollama, url, MINE, THEIRS)
+
+
+async def test_a_provider_of_fastmcp_tells_users_apart(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = RSAKeyPair.generate()
+    (place.root / "my_auth.py").write_text(
+        "from fastmcp.server.auth.providers.jwt import JWTVerifier\n"
+        f"auth = JWTVerifier(public_key={pair.public_key!r}, issuer='https://issuer.example', "
+        "audience='planloom')\n"
+    )
+
+    def user(name: str, audience: str = "planloom") -> str:
+        return pair.create_token(name, "https://issuer.example", audience)
+
+    monkeypatch.syspath_prepend(place.root)
+    auth, source = access.provider({"PLANLOOM_AUTH": "my_auth:auth"}, "0.0.0.0")
+    assert source.shown_as is None
+    with served(build(place.settings, auth=auth)) as url:
+        await shares(ollama, url, user("me"), user("they"))
+        async with httpx.AsyncClient() as client:
+            for stranger in (user("me", "another"), MINE):
+                response = await client.post(url, json=LIST, headers=bearer(stranger))
+                assert response.status_code == 401
