@@ -16,11 +16,10 @@ Everything that happens is an event; what the next prompt needs is a fold of the
 import re
 from collections.abc import Callable
 
-import anyio
-
 from planner import guards, schemas
 from planner.asking import Asker
 from planner.calling import Caller
+from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
     Event,
@@ -55,15 +54,39 @@ CONCLUSION_SECONDS = 60.0
 
 
 async def run(
-    request: RunRequest, models: Models, pool: ToolPool, record: Callable[[Event], None]
+    request: RunRequest,
+    models: Models,
+    pool: ToolPool,
+    record: Callable[[Event], None],
+    clock: Clock | None = None,
 ) -> RunState:
     """Run a request to its end, recording every event, and return the final state.
 
     Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
-    (`RequestError`): a model or a tool that fails is part of the run.
+    (`RequestError`): a model or a tool that fails is part of the run. `clock` holds the run to its
+    seconds; None: one that begins now. What comes from outside are these arguments alone: with the
+    same replies and results, in the same order, a run records the same events.
     """
     check(request)
-    return await _Run(request, models, pool, record).to_its_end()
+    return await _Run(request, models, pool, record, clock or Clock()).to_its_end()
+
+
+def cut_short(state: RunState, reason: str) -> RunFinished:
+    """The honest end of a run that cannot go on: what was found, as it was found."""
+    return _without_model(state, Prompts([], RESULT_CHARACTERS, False), reason)
+
+
+def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
+    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps]
+    found += [
+        f"- {each.tool} returned: {prompts.shown_result(state, each)[:600]}"
+        for each in state.open_iterations
+        if each.outcome is Outcome.SUCCESS and each not in state.lookups[:-1]
+    ]
+    answer = f"Could not find out: {reason.rstrip('.')}."
+    if found:
+        answer += "\n\nFound so far:\n" + "\n".join(found)
+    return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
 
 
 def check(request: RunRequest) -> None:
@@ -87,8 +110,10 @@ class _Run:
         models: Models,
         pool: ToolPool,
         record: Callable[[Event], None],
+        clock: Clock,
     ) -> None:
         self.request = request
+        self.clock = clock
         self.pool = pool
         self.state = RunState()
         self.unsure: str | None = None
@@ -111,7 +136,6 @@ class _Run:
 
     async def to_its_end(self) -> RunState:
         limit = self.request.limits.seconds
-        ends = anyio.current_time() + limit
         kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
         reason: str | None = None
         conclusion: Conclude | None = None
@@ -125,7 +149,7 @@ class _Run:
             )
         )
         try:
-            with anyio.move_on_after(limit - kept_back) as time_limit:
+            with self.clock.limit(limit - kept_back) as time_limit:
                 conclusion = await self.work()
             if time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
@@ -137,7 +161,7 @@ class _Run:
             conclusion = Conclude(final_answer=self.read_once)
         if conclusion is None:
             try:
-                with anyio.move_on_after(kept_back):
+                with self.clock.limit(min(self.clock.seconds + kept_back, limit)):
                     conclusion = await self.asker.conclude()
                     if conclusion.success and self.request.goal == "answer":
                         await self.read_again(conclusion.final_answer)
@@ -145,7 +169,7 @@ class _Run:
                 return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.finish_without_model(reason or "the conclusion took too long")
-        return await self.finish(conclusion, reason, ends)
+        return await self.finish(conclusion, reason)
 
     async def work(self) -> Conclude | None:
         """The protocol. None means that a conclusion is still due."""
@@ -292,12 +316,12 @@ class _Run:
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
 
-    async def finish(self, conclusion: Conclude, reason: str | None, ends: float) -> RunState:
+    async def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
         answer = conclusion.final_answer
         if self.request.goal != "plan" and not answer.strip():
             return self.finish_without_model(reason or "the model gave no answer")
         found = conclusion.success and not guards.gives_up(answer)
-        formatted = await self.format(answer, ends) if found else Shaped()
+        formatted = await self.format(answer) if found else Shaped()
         if self.state.step and self.request.goal == "answer":
             self.emit(
                 StepConcluded(
@@ -333,29 +357,17 @@ class _Run:
         )
         return self.state
 
-    async def format(self, answer: str, ends: float) -> Shaped:
+    async def format(self, answer: str) -> Shaped:
         """The answer as data, while its step's results still stand in the prompt."""
         schema = self.request.data_schema
         if schema is None or self.request.goal != "answer":
             return Shaped()
-        with anyio.move_on_after(ends - anyio.current_time()):
+        with self.clock.limit(self.request.limits.seconds):
             return await shaped(answer, schema, self.asker, self.emit)
         return Shaped(problem="the time limit was reached")
 
     def finish_without_model(self, reason: str) -> RunState:
-        """The honest end when no model can write one: what was found, as it was found."""
-        found = [f"- {step.objective}: {step.notes}" for step in self.state.completed_steps]
-        found += [
-            f"- {each.tool} returned: {self.prompts.shown_result(self.state, each)[:600]}"
-            for each in self.state.open_iterations
-            if each.outcome is Outcome.SUCCESS and each not in self.state.lookups[:-1]
-        ]
-        answer = f"Could not find out: {reason.rstrip('.')}."
-        if found:
-            answer += "\n\nFound so far:\n" + "\n".join(found)
-        self.emit(
-            RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
-        )
+        self.emit(_without_model(self.state, self.prompts, reason))
         return self.state
 
     async def answer(self) -> Conclude | None:

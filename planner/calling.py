@@ -172,7 +172,8 @@ class Caller:
             )
         )
         result = await self.sent(tool, arguments)
-        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
+        again = iteration.by == "choice" and tool.safety is Safety.READ_ONLY
+        if again and nothing_in(result):  # a look-up widens by itself
             result = await self.widened(tool, arguments, result)
         return self.returned(iteration, arguments, result.outcome, result.text, result.seconds)
 
