@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from platformdirs import user_config_path
+from platformdirs import user_config_path, user_state_path
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -39,6 +39,10 @@ HIDDEN = "***"
 
 PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 """Defined by us for every file: the project's absolute path and our own interpreter."""
+
+_TOKEN = re.compile(r"(?![/\\])(?!\S*://)\S{16,}")
+"""A secret that may be hidden in what upstreams say: a path or a word that happens to stand in
+`env` is none."""
 
 _SHORTEST_SECRET = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
@@ -224,6 +228,11 @@ class UpstreamSettings(_Frozen):
         found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
         return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
 
+    @property
+    def tokens(self) -> frozenset[str]:
+        """Those of the secrets that would not stand in a text by chance."""
+        return frozenset(secret for secret in self.secrets if _TOKEN.fullmatch(secret))
+
 
 class ModelSettings(_Frozen):
     """Which models play the two roles and where they run."""
@@ -245,12 +254,24 @@ class ModelSettings(_Frozen):
     with; never by a download."""
 
 
+class RunSettings(_Frozen):
+    """Where runs are recorded, and how long ended ones are kept; whatever is reached first."""
+
+    directory: Path = Field(default_factory=lambda: user_state_path("planloom") / "runs")
+    most: Annotated[int, Field(ge=0)] = 1000
+    days: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30
+    megabytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1024
+
+
 def _empty_if_none(value: object) -> object:
     return {} if value is None else value  # a key whose entries are all commented out
 
 
 class _File(_Frozen):
     models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
+    runs: Annotated[RunSettings, BeforeValidator(_empty_if_none)] = Field(
+        default_factory=RunSettings
+    )
     upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
         Field(default_factory=dict)
     )
@@ -260,12 +281,20 @@ class Settings(_Frozen):
     """Everything a server is started with."""
 
     models: ModelSettings = ModelSettings()
+    runs: RunSettings = Field(default_factory=RunSettings)
     project: Path
     """Absolute."""
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
     """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
+
+    def redacted(self, text: str) -> str:
+        """The text without the tokens of any upstream."""
+        for upstream in self.upstreams.values():
+            for token in upstream.tokens:
+                text = text.replace(token, HIDDEN)
+        return text
 
 
 _MODEL_VARIABLES = {
@@ -299,6 +328,7 @@ def load_settings(
     file = _read(path, variables)
     return Settings(
         models=_overridden(file.models, environ, models or {}),
+        runs=_placed(file.runs, environ),
         project=root,
         upstreams=file.upstreams,
         source=path,
@@ -312,6 +342,11 @@ def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
     if not path.is_dir():
         raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
     return path
+
+
+def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
+    place = Path(environ.get("PLANLOOM_RUNS") or runs.directory)
+    return runs.model_copy(update={"directory": place.expanduser().absolute()})
 
 
 def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
@@ -412,7 +447,8 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> st
 
 def _unknown_key(name: str, parent: _Key) -> str:
     levels: list[type[BaseModel]] = [_File, ModelSettings, UpstreamSettings, Listing, ToolSettings]
-    known = list(levels[len(parent)].model_fields)
+    level = RunSettings if parent == ("runs",) else levels[len(parent)]
+    known = list(level.model_fields)
     near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)
     mend = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
     return f"unknown key `{name}`; {mend}"

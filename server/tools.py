@@ -1,14 +1,14 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import ResourceError, ToolError
+from fastmcp.resources import ResourceContent, ResourceResult
 from fastmcp.tools import ToolResult
 from mcp_types import ProgressNotification, ProgressNotificationParams, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
@@ -24,6 +24,7 @@ from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Report, counted, indented, markdown, report
 from server.toolresults import clean
+from server.transcript import transcript
 from server.upstreams import UpstreamPool
 
 WAIT_SECONDS = 45.0
@@ -68,6 +69,22 @@ DataSchema = Annotated[
     ),
 ]
 RunId = Annotated[str, Field(description="The run_id of a report.")]
+ResumedId = Annotated[
+    str | None,
+    Field(
+        description="The run_id of an interrupted run to go on with; the prompt may be left out "
+        "then, and the run keeps its own limits. What it did is not done again."
+    ),
+]
+RequestKey = Annotated[
+    str | None,
+    Field(
+        description="A name of your own for this request, such as a UUID. The same call with the "
+        "same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+        min_length=1,
+        max_length=200,
+    ),
+]
 
 LIMITS = Limits()
 REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
@@ -102,6 +119,36 @@ class PoolListing(BaseModel):
     tools: list[ToolListing]
 
 
+def register_resources(mcp: FastMCP) -> None:
+    """Publish the runs as resources."""
+
+    @mcp.resource("run://{run_id}", title="Report of a run", mime_type="text/markdown")
+    async def run_report(run_id: str, ctx: Context) -> ResourceResult:
+        """The report of a run, for a reader and as data."""
+        found = report_of(await _resource(ctx, run_id))
+        return ResourceResult(
+            [
+                ResourceContent(markdown(found), mime_type="text/markdown"),
+                ResourceContent(found.model_dump_json(), mime_type="application/json"),
+            ]
+        )
+
+    @mcp.resource(
+        "run://{run_id}/transcript", title="Transcript of a run", mime_type="text/markdown"
+    )
+    async def run_transcript(run_id: str, ctx: Context) -> str:
+        """What was asked of the models and tools in a run, and what they replied."""
+        run = await _resource(ctx, run_id)
+        return transcript(run.id, run.events)
+
+
+async def _resource(ctx: Context, run_id: str) -> Run:
+    try:
+        return await engine_of(ctx).get(run_id)
+    except PlanloomError as error:
+        raise ResourceError(str(error)) from None
+
+
 def engine_of(ctx: Context) -> Engine:
     engine: Engine = ctx.lifespan_context["engine"]
     return engine
@@ -116,13 +163,15 @@ def register(mcp: FastMCP) -> None:
         output_schema=REPORT_SCHEMA,
     )
     async def plan_and_answer(
-        prompt: Prompt,
         ctx: Context,
+        prompt: Prompt = "",
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_iterations: Iterations = LIMITS.iterations,
         max_seconds: Seconds = LIMITS.seconds,
         max_model_tokens: ModelTokens = LIMITS.model_tokens,
         data_schema: DataSchema = None,
+        run_id: ResumedId = None,
+        request_key: RequestKey = None,
     ) -> ToolResult:
         """Answer a question about the project (its code, files, libraries) by planning and running
         read-only tools with small local models. Returns the answer with the plan, the evidence and
@@ -132,7 +181,9 @@ def register(mcp: FastMCP) -> None:
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
         request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema)
-        return await _begin(ctx, request, wait_s)
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, wait_s)
+        return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
         title="Run one step",
@@ -140,8 +191,8 @@ def register(mcp: FastMCP) -> None:
         output_schema=REPORT_SCHEMA,
     )
     async def run_step(
-        prompt: Prompt,
         ctx: Context,
+        prompt: Prompt = "",
         tool: Annotated[
             str | None,
             Field(description="The read-only tool to call (see list_tools); null: let it choose."),
@@ -152,6 +203,8 @@ def register(mcp: FastMCP) -> None:
         ] = None,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
+        run_id: ResumedId = None,
+        request_key: RequestKey = None,
     ) -> ToolResult:
         """Make one tool call and say what its result means for the prompt, for a client that plans
         by itself and wants single steps done.
@@ -163,11 +216,13 @@ def register(mcp: FastMCP) -> None:
             arguments=arguments,
             limits=Limits(iterations=1, seconds=max_seconds),
         )
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, wait_s)
         if tool is None and arguments is not None:
             raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
         if tool is not None:
             await _check_call(ctx.lifespan_context["pool"], tool, arguments, wait_s)
-        return await _begin(ctx, request, wait_s)
+        return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
         title="Make a plan",
@@ -179,12 +234,14 @@ def register(mcp: FastMCP) -> None:
         ctx: Context,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
+        request_key: RequestKey = None,
     ) -> ToolResult:
         """Look around once and return a plan for the prompt (objective and steps) without running
         it.
         """
         limits = Limits(seconds=max_seconds)
-        return await _begin(ctx, RunRequest(prompt=prompt, goal="plan", limits=limits), wait_s)
+        request = RunRequest(prompt=prompt, goal="plan", limits=limits)
+        return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
         title="Follow a run",
@@ -203,9 +260,9 @@ def register(mcp: FastMCP) -> None:
         ] = None,
     ) -> ToolResult:
         """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
-        Cancelling this call leaves the run alone.
+        Cancelling this call leaves the run alone. Runs are found after a restart too.
         """
-        run = _run(ctx, run_id)
+        run = await _run(ctx, run_id)
         await _view(run, ctx, wait_s)
         if iteration is not None and iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
@@ -224,8 +281,11 @@ def register(mcp: FastMCP) -> None:
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
-        run = _run(ctx, run_id)
-        await engine_of(ctx).cancel(run)
+        run = await _run(ctx, run_id)
+        try:
+            await engine_of(ctx).cancel(run)
+        except PlanloomError as error:
+            raise ToolError(str(error)) from None
         return _result(run)
 
     @mcp.tool(
@@ -246,17 +306,43 @@ def register(mcp: FastMCP) -> None:
         )
 
 
-async def _begin(ctx: Context, request: RunRequest, wait_s: float) -> ToolResult:
-    """Start a run and view it. The client's cancel of this call ends the run."""
-    engine = engine_of(ctx)
+async def _begin(
+    ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
+) -> ToolResult:
+    """Start a run and view it. The client's cancel of this call ends the run, unless it gave a key
+    to come back with."""
     try:
-        run = await engine.start(request)
+        run = await engine_of(ctx).start(request, request_key=request_key)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
+    return await _attached(run, ctx, wait_s, held=request_key is not None)
+
+
+async def _resume(ctx: Context, run_id: str, request: RunRequest, wait_s: float) -> ToolResult:
+    """Go on with a run and view it. What else the request says has to be what the run's says."""
+    engine = engine_of(ctx)
+    try:
+        run = await engine.get(run_id)
+        for name in ("prompt", "tool", "arguments", "data_schema"):
+            given, its = getattr(request, name), getattr(run.request, name)
+            if given not in (None, "", its):
+                raise ToolError(
+                    f"{name}: run {run_id} was begun with another. Leave it out to resume the run, "
+                    "or leave run_id out to start one."
+                )
+        run = await engine.resume(run_id)
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    return await _attached(run, ctx, wait_s)
+
+
+async def _attached(run: Run, ctx: Context, wait_s: float, *, held: bool = False) -> ToolResult:
+    """View a run that ends with this call, if the client cancels it, unless it is `held`."""
     try:
         await _view(run, ctx, wait_s)
     except get_cancelled_exc_class():
-        await engine.cancel(run)
+        if run.driven and not held:
+            await engine_of(ctx).cancel(run)
         raise
     return _result(run)
 
@@ -269,14 +355,16 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> None:
     quiet_since = anyio.current_time()
     told = 0
     while True:
-        while told < len(run.events):
+        known = len(run.events)
+        await run.saved()  # what a client was told is not lost
+        while told < known:
             event = run.events[told]
             told += 1
             seen.apply(event)
             await tell(message(event, seen), _slim(event))
             quiet_since = anyio.current_time()
         left = deadline - anyio.current_time()
-        if run.finished or left <= 0:
+        if left <= 0 or (run.finished and told == len(run.events)):
             return
         with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)):
             await run.wait_beyond(told)
@@ -329,9 +417,9 @@ def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], An
     return tell
 
 
-def _run(ctx: Context, run_id: str) -> Run:
+async def _run(ctx: Context, run_id: str) -> Run:
     try:
-        return engine_of(ctx).get(run_id)
+        return await engine_of(ctx).get(run_id)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
 
@@ -362,8 +450,19 @@ async def _check_call(
         )
 
 
+def report_of(run: Run, iteration: int | None = None) -> Report:
+    return report(
+        run.id,
+        run.state,
+        run.now,
+        iteration,
+        interrupted=run.interrupted,
+        not_recorded=run.not_recorded,
+    )
+
+
 def _result(run: Run, iteration: int | None = None) -> ToolResult:
-    found = report(run.id, run.state, time.time(), iteration)
+    found = report_of(run, iteration)
     text = markdown(found) if iteration is None else clean(found.actions[0].tool_calls[0].result)
     return ToolResult(
         content=[TextContent(type="text", text=text)],

@@ -67,7 +67,6 @@ for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packag
 
 _MARK = "PLANLOOM_UPSTREAM"
 _LOG_BYTES = 1_000_000
-_TOKEN_LENGTH = 16
 
 
 class UpstreamPool:
@@ -309,10 +308,8 @@ class _Upstream:
         if self.settings.lines_from == 0 and not tool.verbatim:
             text = toolresults.lines_from_one(text)
         text = toolresults.cut(toolresults.clean(text))
-        for secret in self.settings.secrets:
-            # A token may be echoed; a path or a word that happens to stand in `env` is no secret.
-            if len(secret) >= _TOKEN_LENGTH and not re.search(r"\s|^[/\\]|://", secret):
-                text = text.replace(secret, HIDDEN)
+        for token in self.settings.tokens:
+            text = text.replace(token, HIDDEN)
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
         return (Outcome.FAILURE if failed else Outcome.SUCCESS), text
 
