@@ -140,6 +140,7 @@ class Place:
             "PLANLOOM_BACKEND": "ollama",
             "PLANLOOM_WARM_UP": "false",
             "XDG_CACHE_HOME": cache,
+            "PLANLOOM_RUNS": str(self.root / "runs"),
             "XDG_CONFIG_HOME": str(self.root / "config"),
         }
 
@@ -184,10 +185,10 @@ class Place:
         return found
 
     @contextmanager
-    def http(self) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    def http(self, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         """A served HTTP port, ended by force at the latest here."""
         port = free_port()
-        process = self.popen("serve", "--http", f"127.0.0.1:{port}")
+        process = self.popen("serve", "--http", f"127.0.0.1:{port}", **environ)
         try:
             while not listens(port):
                 assert process.poll() is None, process.communicate()
@@ -347,7 +348,7 @@ def deep(decision: dict[str, Any]) -> dict[str, Any]:
 
 def normalised(text: str) -> str:
     """Without what differs from run to run, or with the wording of the prompts."""
-    text = re.sub(r"\b[0-9a-f]{12}\b", "RUN", text)
+    text = re.sub(r"\b[0-9a-f]{32}\b", "RUN", text)
     text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
     text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
     text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)

@@ -110,7 +110,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ("? [1]\n: 2", "1: this is not YAML: found unhashable key; mend that line"),
         ("- 1", "1: (top level): should be a map; write `key: value` lines below it"),
         ("modls: {}", "1: modls: unknown key `modls`; did you mean `models`?"),
-        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, upstreams"),
+        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, runs, upstreams"),
         ("models:\n  num_ctx: 5", "2: models.num_ctx: should be greater than or equal to 512"),
         ("models:\n  full: a\n  full: b", "3: models.full: the key stands twice; remove one"),
         ("upstreams:\n  a b: {command: x}", "2: upstreams.a b: is no name for an upstream"),
