@@ -19,7 +19,7 @@ from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolPool, ToolResult, ToolSpec, read_only
+from planner.tools import Outcome, Safety, ToolPool, ToolResult, ToolSpec, read_only
 
 
 class Refusal(NamedTuple):

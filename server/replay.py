@@ -259,8 +259,11 @@ class _TapedModel:
 
         return await self._tape.take(Reply, ["reply", self.name, messages[-1]["content"]], ask)
 
+    async def load(self) -> None:
+        """The model is its backend's to load, and to close."""
+
     async def aclose(self) -> None:
-        """The model is its backend's to close."""
+        """See `load`."""
 
 
 class TapedPool:

@@ -495,8 +495,10 @@ class Journal:
             self._connection = sqlite3.connect(
                 self.file, BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            _check(self._db)
-            self._db.executescript(_SCHEMA)
+            # SQLite does not wait for another connection that makes the file a WAL one.
+            with FileLock(self.settings.directory / "opening", timeout=BUSY_SECONDS):
+                _check(self._db)
+                self._db.executescript(_SCHEMA)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA foreign_keys = ON")
             with self._transaction():  # nobody may take our lock file for a dead server's
@@ -575,8 +577,8 @@ def _do(db: sqlite3.Connection, statement: str, *values: Any) -> None:
 
 def _check(db: sqlite3.Connection) -> None:
     """Raises `sqlite3.DatabaseError` for a file that is not a journal of this format."""
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
+    application, version = db.execute(both).fetchone()
     if (application, version) not in ((0, 0), (APPLICATION, FORMAT)):
         raise sqlite3.DatabaseError(
             f"it is a journal of format {version}, and this version of Planloom writes {FORMAT}"
