@@ -13,16 +13,14 @@ A decision is asked for in fast or in deep mode (`planner.actions.mode`).
 Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
 """
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any
 
-import anyio
-
 from planner import guards, schemas
 from planner.asking import Asker
 from planner.calling import Caller, permitted
+from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
     Event,
@@ -62,15 +60,36 @@ async def run(
     pool: ToolPool,
     record: Callable[[Event], None],
     approver: Approver = refuse,
+    clock: Clock | None = None,
 ) -> RunState:
     """Run a request to its end, recording every event, and return the final state. `approver` is
     asked before each call whose tool is not read-only.
 
     Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
-    (`RequestError`): a model or a tool that fails is part of the run.
+    (`RequestError`): a model or a tool that fails is part of the run. `clock` holds the run to its
+    seconds; None: one that begins now. What comes from outside are these arguments alone: with the
+    same replies and results, in the same order, a run records the same events.
     """
     check(request)
-    return await _Run(request, models, pool, record, approver).to_its_end()
+    return await _Run(request, models, pool, record, approver, clock or Clock()).to_its_end()
+
+
+def cut_short(state: RunState, reason: str) -> RunFinished:
+    """The honest end of a run that cannot go on: what was found, as it was found."""
+    return _without_model(state, Prompts([], RESULT_CHARACTERS, False), reason)
+
+
+def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
+    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps]
+    found += [
+        f"- {each.tool} returned: {prompts.shown_result(state, each)[:600]}"
+        for each in state.open_iterations
+        if each.outcome is Outcome.SUCCESS and each not in state.lookups[:-1]
+    ]
+    answer = f"Could not find out: {reason.rstrip('.')}."
+    if found:
+        answer += "\n\nFound so far:\n" + "\n".join(found)
+    return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
 
 
 def check(request: RunRequest) -> None:
@@ -95,8 +114,10 @@ class _Run:
         pool: ToolPool,
         record: Callable[[Event], None],
         approver: Approver,
+        clock: Clock,
     ) -> None:
         self.request = request
+        self.clock = clock
         self.pool = pool
         self.state = RunState()
         self.unsure: str | None = None
@@ -111,7 +132,14 @@ class _Run:
         self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS, fused)
         self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
         self.caller = Caller(
-            pool, tools, self.asker, self.state, self.emit, request.policy, self.approve
+            pool,
+            tools,
+            self.asker,
+            self.state,
+            self.emit,
+            request.policy,
+            self.approve,
+            clock,
         )
 
     def emit(self, event: Event) -> None:
@@ -122,7 +150,6 @@ class _Run:
 
     async def to_its_end(self) -> RunState:
         limit = self.request.limits.seconds
-        self.ends = anyio.current_time() + limit
         kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
         reason: str | None = None
         conclusion: Conclude | None = None
@@ -137,9 +164,9 @@ class _Run:
             )
         )
         try:
-            with anyio.move_on_after(limit - kept_back) as self.time_limit:
+            with self.clock.limit(limit - kept_back) as time_limit:
                 conclusion = await self.work()
-            if self.time_limit.cancelled_caught:
+            if time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
         except LimitReached as reached:
             reason = str(reached)
@@ -149,7 +176,7 @@ class _Run:
             conclusion = Conclude(final_answer=self.read_once)
         if conclusion is None:
             try:
-                with anyio.move_on_after(kept_back):
+                with self.clock.limit(min(self.clock.seconds + kept_back, limit)):
                     conclusion = await self.asker.conclude()
                     if conclusion.success and self.request.goal == "answer":
                         await self.read_again(conclusion.final_answer)
@@ -160,16 +187,12 @@ class _Run:
         return await self.finish(conclusion, reason)
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-        """What the approver says. The time a person takes is not the run's: the limit is put off
-        by it."""
-        asked, deadline = anyio.current_time(), self.time_limit.deadline
-        self.time_limit.deadline = math.inf
+        """What the approver says. The time a person takes is not the run's."""
+        self.clock.hold()
         try:
             return await self._approver(tool, arguments)
         finally:
-            taken = anyio.current_time() - asked
-            self.ends += taken
-            self.time_limit.deadline = deadline + taken
+            self.clock.release()
 
     async def work(self) -> Conclude | None:
         """The protocol. None means that a conclusion is still due."""
@@ -362,24 +385,12 @@ class _Run:
         schema = self.request.data_schema
         if schema is None or self.request.goal != "answer":
             return Shaped()
-        with anyio.move_on_after(self.ends - anyio.current_time()):
+        with self.clock.limit(self.request.limits.seconds):
             return await shaped(answer, schema, self.asker, self.emit)
         return Shaped(problem="the time limit was reached")
 
     def finish_without_model(self, reason: str) -> RunState:
-        """The honest end when no model can write one: what was found, as it was found."""
-        found = [f"- {step.objective}: {step.notes}" for step in self.state.completed_steps]
-        found += [
-            f"- {each.tool} returned: {self.prompts.shown_result(self.state, each)[:600]}"
-            for each in self.state.open_iterations
-            if each.outcome is Outcome.SUCCESS and each not in self.state.lookups[:-1]
-        ]
-        answer = f"Could not find out: {reason.rstrip('.')}."
-        if found:
-            answer += "\n\nFound so far:\n" + "\n".join(found)
-        self.emit(
-            RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
-        )
+        self.emit(_without_model(self.state, self.prompts, reason))
         return self.state
 
     async def answer(self) -> Conclude | None:

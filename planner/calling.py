@@ -7,6 +7,7 @@ import anyio
 
 from planner import context, guards, schemas
 from planner.asking import Asker
+from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
@@ -51,11 +52,13 @@ class Caller:
         emit: Callable[[Event], None],
         policy: Policy,
         approver: Approver,
+        clock: Clock,
     ) -> None:
         self.pool = pool
         self.tools = tools
         self.policy = policy
         self.approver = approver
+        self.clock = clock
         self.read_only = read_only(tools)
         self.asker = asker
         self.state = state
@@ -234,12 +237,14 @@ class Caller:
     async def change(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
     ) -> ToolResult:
-        """An approved call, made once. Where no answer comes, the result says so."""
+        """An approved call, made once. Where no answer comes, the result says so; where the run is
+        ended from outside, the call stays open."""
         try:
             result = await self.sent(tool, arguments)
         except anyio.get_cancelled_exc_class():
-            cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=guards.UNKNOWN, answered=False)
-            self.came(iteration, arguments, cut_off)
+            if self.clock.expired:
+                cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=guards.UNKNOWN, answered=False)
+                self.came(iteration, arguments, cut_off)
             raise
         if result.answered:
             return result

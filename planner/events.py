@@ -205,6 +205,17 @@ class ContextCompressed(BaseEvent):
     """The last iteration that does."""
 
 
+class RunResumed(BaseEvent):
+    """The server that ran the run had ended; another goes on with it. Recorded by whoever resumes
+    the run, not by the agent."""
+
+    type: Literal["run_resumed"] = "run_resumed"
+    paused: float
+    """Seconds since the event before, in which nothing was done."""
+    unknown: list[str] = []
+    """The calls that were under way and may have been carried out; they are not made again."""
+
+
 class AnswerDelta(BaseEvent):
     """The next piece of an answer while a model writes it, before it is checked."""
 
@@ -244,6 +255,7 @@ Event = Annotated[
     | PlanRevised
     | GuardTripped
     | ContextCompressed
+    | RunResumed
     | AnswerDelta
     | RunFinished,
     Field(discriminator="type"),

@@ -122,10 +122,11 @@ class Lookup:
         return list(dict.fromkeys(found))[:MOST_FILES]
 
     def _paths_of(self, name: str) -> list[str]:
-        known = [*_PATH.findall(self.listing), *self.paths, *{line.path for line in self.all}]
+        found = dict.fromkeys(line.path for line in self.all)
+        known = [*_PATH.findall(self.listing), *self.paths, *found]
         exact = [path for path in known if path == name or path.endswith("/" + name)]
         begun = [path for path in known if path.rsplit("/", 1)[-1].startswith(name + ".")]
-        return sorted(set(exact or begun), key=len) or ([name] if "/" in name else [])
+        return sorted(dict.fromkeys(exact or begun), key=len) or ([name] if "/" in name else [])
 
     def _files_wanted(self) -> list[str]:
         """The files that have to be known whole: those of what is counted, of the definitions

@@ -18,6 +18,7 @@ from planner.events import (
     PlanRevised,
     ResultAssessed,
     RunFinished,
+    RunResumed,
     RunStarted,
     StepConcluded,
     StepContinued,
@@ -115,6 +116,7 @@ class RunState:
     unsupported: list[str] = field(default_factory=list)
     data: Any = None
     finished_at: float | None = None
+    resumed: list[RunResumed] = field(default_factory=list)
     compressed_up_to: int = -1
     """The last iteration that stands in prompts in short."""
     _first_open: int = 0
@@ -257,6 +259,8 @@ class RunState:
                 self.guards.append(event)
             case ContextCompressed():
                 self.compressed_up_to = event.up_to
+            case RunResumed():
+                self.resumed.append(event)
             case AnswerDelta():
                 self.draft = event.text if event.begins else self.draft + event.text
             case RunFinished():

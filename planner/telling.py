@@ -169,8 +169,10 @@ def _score_words(lookup: Lookup, give: Give) -> None:
     texts = {line: f"{line.path}:{line.text} {lookup.lines.about(line)}" for line in lines}
     weights = dict.fromkeys((word.lower() for word in lookup.suggested), SHARE_OF_SUGGESTED)
     weights |= dict.fromkeys(lookup.reading.stems, 1.0)
+    # Nothing iterates over a set: its order, and so that of equal lines, differs between processes.
     holding = {
-        stem: {line for line, text in texts.items() if speaks(text, stem)} for stem in weights
+        stem: dict.fromkeys(line for line, text in texts.items() if speaks(text, stem))
+        for stem in weights
     }
     rarity = {
         stem: weights[stem] * math.log(1 + len(lines) / len(found))
@@ -180,14 +182,14 @@ def _score_words(lookup: Lookup, give: Give) -> None:
     in_file: dict[str, float] = {}
     near: dict[Line, set[str]] = {}
     for stem, value in rarity.items():
-        for path in {line.path for line in holding[stem]}:
+        for path in dict.fromkeys(line.path for line in holding[stem]):
             in_file[path] = in_file.get(path, 0.0) + value
         for line in holding[stem]:
             for beside in lookup.lines.around(line, WINDOW):
                 near.setdefault(beside, set()).add(stem)
     for line, passage in near.items():
         own = sum(value for stem, value in rarity.items() if line in holding[stem])
-        around = sum(rarity[stem] for stem in passage) - own
+        around = sum(value for stem, value in rarity.items() if stem in passage) - own
         score = own + SHARE_OF_PASSAGE * around + SHARE_OF_FILE * in_file.get(line.path, 0.0)
         if line.imports or _told_beside(lookup, line):
             score *= 0.3

@@ -21,6 +21,7 @@ from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.engine import Engine
 from server.input_errors import ClearInputErrors
+from server.runs import Journal
 from server.upstreams import UpstreamPool
 
 T = TypeVar("T")
@@ -39,9 +40,11 @@ class Parts:
     pool: UpstreamPool
     engine: Engine
     backend: Backend
+    journal: Journal
 
     async def aclose(self) -> None:
-        """End every child process now, from whatever task; the runs fail."""
+        """End every child process now, from whatever task; the runs stop, to be resumed."""
+        await self.engine.interrupt_all()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.pool.aclose)
             tasks.start_soon(self.backend.aclose)
@@ -57,9 +60,12 @@ async def open_parts(
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
         pool = await stack.enter_async_context(UpstreamPool(settings))
-        engine = await stack.enter_async_context(Engine.open(backend, pool, settings.approval))
+        journal = await stack.enter_async_context(Journal.open(settings.runs, pool.redacted))
+        engine = await stack.enter_async_context(
+            Engine.open(backend, pool, journal, settings.approval)
+        )
         engine.warm_up(backend.warm)
-        yield Parts(pool, engine, backend)
+        yield Parts(pool, engine, backend, journal)
 
 
 @asynccontextmanager
@@ -101,7 +107,7 @@ def build(
         async with in_own_task(open_parts(settings)) as opened:
             if on_open:
                 on_open(opened)
-            yield {"pool": opened.pool, "engine": opened.engine}
+            yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}
 
     mcp: FastMCP = FastMCP(
         "planloom",
@@ -116,6 +122,7 @@ def build(
         ),
     )
     tools.register(mcp, changes=settings.may_change)
+    tools.register_resources(mcp)
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:

@@ -140,7 +140,7 @@ class Question:
 
 
 class Approvals:
-    """The approvals of one run; a `planner.tools.Approver`."""
+    """The approvals of one run."""
 
     def __init__(
         self,
@@ -148,9 +148,8 @@ class Approvals:
         request: RunRequest,
         state: RunState,
         timeout_s: float,
-        can_ask: bool,
     ) -> None:
-        self.can_ask = can_ask
+        self.can_ask = False
         """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
         again after a question that had no answer, until somebody calls."""
         self._run_id = run_id
@@ -167,11 +166,9 @@ class Approvals:
         open_ = self._question is not None and not self._question.closed.is_set()
         return self._question if open_ else None
 
-    async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-        approval = await self._decide(tool, arguments)
-        if approval.approved:
-            self._granted.add(digest(tool, arguments))
-        return approval
+    def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
+        """Let this very call out, once."""
+        self._granted.add(digest(tool, arguments))
 
     def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
         """Whether this very call was approved; it is not any more after that."""
@@ -201,7 +198,8 @@ class Approvals:
         if isinstance(response, ElicitResult):
             question.answer(response)
 
-    async def _decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+    async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        """What the policies say, or the person who is asked."""
         match strictest(self._request.policy, tool.policy):
             case Policy.READ_ONLY:
                 reason = "only read-only tools may run"

@@ -1,4 +1,4 @@
-"""The command line: ask, serve, token, tools, doctor, models."""
+"""The command line: ask, serve, token, runs, tools, doctor, models."""
 
 import json
 import os
@@ -96,6 +96,55 @@ def serve(
         _run(serve_stdio, settings)
     else:
         serve_http(settings, http, os.environ)
+
+
+runs = typer.Typer(help="Show recorded runs, and go on with interrupted ones.")
+app.add_typer(runs, name="runs")
+RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
+
+
+@runs.callback(invoke_without_command=True)
+def runs_listed(
+    context: typer.Context,
+    most: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """List the newest runs."""
+    if context.invoked_subcommand is None:
+        settings = _settings(project, upstreams)
+        from server.inspection import list_runs
+
+        _run(list_runs, settings, most)
+
+
+@runs.command("show")
+def runs_show(
+    run_id: RunId,
+    whole: Annotated[bool, typer.Option("--transcript", help="Prompts, replies, results.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """Show the report of a run, or all that was said in it."""
+    settings = _settings(project, upstreams)
+    from server.inspection import show_run
+
+    _run(show_run, settings, run_id, whole, as_json)
+
+
+@runs.command("resume")
+def runs_resume(
+    run_id: RunId,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """Go on with an interrupted run; what it did is not done again."""
+    settings = _settings(project, upstreams)
+    from server.terminal import resume_on_terminal
+
+    sys.exit(_run(resume_on_terminal, settings, run_id, as_json))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from platformdirs import user_config_path
+from platformdirs import user_config_path, user_state_path
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -39,6 +39,10 @@ HIDDEN = "***"
 
 PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 """Defined by us for every file: the project's absolute path and our own interpreter."""
+
+_TOKEN = re.compile(r"(?![/\\])(?!\S*://)\S{16,}")
+"""A secret that may be hidden in what upstreams say: a path or a word that happens to stand in
+`env` is none."""
 
 _SHORTEST_SECRET = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
@@ -291,6 +295,15 @@ class ApprovalSettings(_Frozen):
     """How long a question waits for its answer; then the call is refused."""
 
 
+class RunSettings(_Frozen):
+    """Where runs are recorded, and how long ended ones are kept; whatever is reached first."""
+
+    directory: Path = Field(default_factory=lambda: user_state_path("planloom") / "runs")
+    most: Annotated[int, Field(ge=0)] = 1000
+    days: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30
+    megabytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1024
+
+
 def _empty_if_none(value: object) -> object:
     return {} if value is None else value  # a key whose entries are all commented out
 
@@ -298,6 +311,9 @@ def _empty_if_none(value: object) -> object:
 class _File(_Frozen):
     models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
     approval: Annotated[ApprovalSettings, BeforeValidator(_empty_if_none)] = ApprovalSettings()
+    runs: Annotated[RunSettings, BeforeValidator(_empty_if_none)] = Field(
+        default_factory=RunSettings
+    )
     upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
         Field(default_factory=dict)
     )
@@ -308,6 +324,7 @@ class Settings(_Frozen):
 
     models: ModelSettings = ModelSettings()
     approval: ApprovalSettings = ApprovalSettings()
+    runs: RunSettings = Field(default_factory=RunSettings)
     project: Path
     """Absolute."""
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
@@ -359,6 +376,7 @@ def load_settings(
     return Settings(
         models=_overridden(file.models, environ, models or {}),
         approval=file.approval,
+        runs=_placed(file.runs, environ),
         project=root,
         upstreams=file.upstreams,
         source=path,
@@ -372,6 +390,11 @@ def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
     if not path.is_dir():
         raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
     return path
+
+
+def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
+    place = Path(environ.get("PLANLOOM_RUNS") or runs.directory)
+    return runs.model_copy(update={"directory": place.expanduser().absolute()})
 
 
 def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
@@ -471,7 +494,8 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> st
 
 
 def _unknown_key(name: str, parent: _Key) -> str:
-    section = ApprovalSettings if parent[:1] == ("approval",) else ModelSettings
+    sections: dict[str, type[BaseModel]] = {"approval": ApprovalSettings, "runs": RunSettings}
+    section = sections.get(str(parent[0]), ModelSettings) if parent else ModelSettings
     levels: list[type[BaseModel]] = [_File, section, UpstreamSettings, Listing, ToolSettings]
     known = list(levels[len(parent)].model_fields)
     near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)

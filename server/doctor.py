@@ -13,8 +13,9 @@ from planner.weights import cached
 from server.backends import EMBEDDED_EXTRA, embedded_installed
 from server.config import ModelSettings, Settings
 from server.engine import START_SECONDS
+from server.inspection import output
 from server.reports import counted, indented
-from server.terminal import console, output
+from server.terminal import console
 from server.upstreams import UpstreamPool
 
 

@@ -1,36 +1,51 @@
-"""The runs in progress. A run belongs to the server; calls, the CLI and tests are views on it."""
+"""The runs in progress. A run belongs to the server; calls, the CLI and tests are views on it.
+
+What happens in a run goes to the journal (`server.runs`) as well; a run that is not in progress
+here, or not any more, comes from there.
+"""
 
 import logging
 import time
 import traceback
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Self
+from importlib.metadata import version
+from typing import Literal, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from planner import agent, warming
+from planner.clock import Clock
 from planner.errors import PlanloomError, RequestError
-from planner.events import Event, RunFinished
+from planner.events import AnswerDelta, Event, RunFinished, RunResumed
 from planner.models import Models
 from planner.protocol import RunRequest
-from planner.state import RunState
+from planner.state import RunState, Status
 from planner.tools import Policy
+from server import replay
 from server.approval import Approvals, GuardedPool
 from server.config import ApprovalSettings
+from server.replay import Tape, TapedPool, taped_approver, taped_models
+from server.runs import Entry, Journal, KeyUsed, Made, Record, Recorded
 from server.telemetry import Spans
 from server.upstreams import UpstreamPool
 
 log = logging.getLogger(__name__)
 
 RUNS_KEPT = 200
-"""Finished runs that can still be asked for; the oldest go first."""
+"""Finished runs that can be asked for without the journal; the oldest go first."""
 START_SECONDS = 90.0
 """How long a run waits for slow upstreams before it goes on without them."""
 CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call."""
+INTERRUPT_SECONDS = 2.0
+"""The same, when the server ends: a host soon kills it."""
+FOLLOW_SECONDS = 0.2
+"""How often the journal is looked at for a run that another server drives."""
+LOCAL = ""
+"""The caller, where there is only one: who starts the server owns its runs."""
 
 
 class Run:
@@ -39,35 +54,90 @@ class Run:
     def __init__(
         self,
         request: RunRequest,
-        providers: Mapping[str, str],
         approval: ApprovalSettings,
-        can_ask: bool,
-        owner: str = "",
+        caller: str = LOCAL,
+        request_key: str | None = None,
+        run_id: str | None = None,
+        events: Sequence[Event] = (),
     ) -> None:
-        self.id = uuid.uuid4().hex
-        """Unguessable: 122 random bits."""
-        self.owner = owner
-        """Who may see it: the caller that started it (`server.access.caller`)."""
+        """`caller`: who may see it (`server.access.caller`). `run_id`: None makes one of 122 random
+        bits. `events`: of a run that began before."""
+        self.id = run_id or uuid.uuid4().hex
         self.request = request
+        self.caller = caller
+        self.request_key = request_key
         self.created = time.time()
-        self.events: list[Event] = []
-        self.state = RunState()
-        self._spans = Spans(self.id, providers)
-        self.approvals = Approvals(self.id, request, self.state, approval.timeout_s, can_ask)
+        self.events: list[Event] = list(events)
+        self.state = RunState.of(events)
+        self.approvals = Approvals(self.id, request, self.state, approval.timeout_s)
+        self.interrupted = False
+        """Nobody drives it, and it has not ended: it can be resumed."""
+        self.driven = False
+        """Whether this server drives it."""
+        self.stopping = False
+        """Whether it is being interrupted, not cancelled."""
+        self.clock = Clock()
+        self._record: Record | None = None
+        self._spans: Spans | None = None
         self._changed = anyio.Event()
         self._scope = anyio.CancelScope()
 
+    @classmethod
+    def of(cls, recorded: Recorded, approval: ApprovalSettings) -> Self:
+        run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
+        run.created = recorded.created
+        run.interrupted = recorded.status == "interrupted"
+        return run
+
+    @property
+    def status(self) -> Status | Literal["interrupted"]:
+        return "interrupted" if self.interrupted else self.state.status
+
     @property
     def finished(self) -> bool:
-        return self.state.status != "running"
+        """Whether nothing more will happen in it, unless it is resumed."""
+        return self.status != "running"
+
+    @property
+    def now(self) -> float:
+        """The time up to which it has been going on, in seconds since the epoch."""
+        return self.events[-1].at if self.finished and self.events else time.time()
+
+    @property
+    def not_recorded(self) -> str | None:
+        """Why it is not in the journal, or not as a whole."""
+        return self._record.problem if self._record else None
+
+    async def saved(self) -> None:
+        """Wait until all events so far are on disk, or cannot be."""
+        if self._record:
+            await self._record.saved()
 
     def record(self, event: Event) -> None:
         """Append an event. Never waits, so no follower can hold the run up."""
-        self.events.append(event)
-        self.state.apply(event)
-        self._spans.record(event)
+        if self._record and not isinstance(event, AnswerDelta):  # the reply has it as a whole
+            last = isinstance(event, RunFinished)
+            self._record.append(Entry.of(event, self.clock.seconds), synced=last)
+        if self._spans:
+            self._spans.record(event)
+        self.add(event)
+
+    def add(self, *events: Event) -> None:
+        """Take in events that are recorded already."""
+        for event in events:
+            self.events.append(event)
+            self.state.apply(event)
         self._changed.set()
         self._changed = anyio.Event()
+
+    def interrupt(self) -> None:
+        """The run stops here, to be resumed; one that is not recorded ends."""
+        if self._record and self._record.problem is None:
+            self._record.release()
+            self.interrupted = True
+            self.add()
+        else:
+            self.record(cancelled(self.state, "the server ended"))
 
     async def wait_beyond(self, count: int) -> None:
         """Wait until there are more than `count` events."""
@@ -93,14 +163,17 @@ class Engine:
         self,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
+        journal: Journal,
         approval: ApprovalSettings,
         tasks: TaskGroup,
     ) -> None:
         self._models = models
         self._approval = approval
         self.pool = pool
+        self.journal = journal
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
+        self._resuming = anyio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -108,12 +181,13 @@ class Engine:
         cls,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
+        journal: Journal,
         approval: ApprovalSettings,
     ) -> AsyncIterator[Self]:
-        """An engine whose runs all end with this scope."""
+        """An engine whose runs all stop with this scope."""
         tasks = await anyio.create_task_group().__aenter__()
         try:
-            yield cls(models, pool, approval, tasks)
+            yield cls(models, pool, journal, approval, tasks)
         finally:
             tasks.cancel_scope.cancel()
             # Without the exception, which would come out wrapped in a group.
@@ -133,54 +207,143 @@ class Engine:
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
 
-    async def start(self, request: RunRequest, can_ask: bool = False, owner: str = "") -> Run:
-        """Start a run; `can_ask`: its caller can ask a person for approval. Raises `RequestError`
-        for one that cannot be, and `ModelUnavailable` when there is no model to run it with."""
+    async def start(
+        self,
+        request: RunRequest,
+        caller: str = LOCAL,
+        request_key: str | None = None,
+        can_ask: bool = False,
+    ) -> Run:
+        """Start a run; or, where the caller has used the `request_key` before, go on with the run
+        it belongs to. `can_ask`: the caller can ask a person for approval.
+
+        Raises `RequestError` for a request that cannot be, or that is not the key's, and
+        `ModelUnavailable` when there is no model to run it with.
+        """
         agent.check(request)
-        models = await self._models()
         if request.policy is Policy.ASK and not can_ask:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
-        providers = {each.name: each.provider for each in models.distinct}
-        run = Run(request, providers, self._approval, can_ask, owner)
+        if request_key and (known := await self._of_key(caller, request_key)):
+            return await self._same(known, caller, request, request_key)
+        models = await self._models()
+        run = Run(request, self._approval, caller, request_key)
+        run.approvals.can_ask = can_ask
+        run._spans = _spans(run, models)
         self._runs[run.id] = run
         self._forget_oldest()
-        self._tasks.start_soon(self._drive, run, models)
+        made = _made(models)
+        try:
+            with anyio.CancelScope(shield=True):  # a run on record is driven
+                run._record = await self.journal.begin(run.id, request, made, caller, request_key)
+        except KeyUsed as used:
+            del self._runs[run.id]
+            return await self._same(used.run_id, caller, request, str(request_key))
+        self._go_on(run, models)
         return run
 
-    def get(self, run_id: str, owner: str = "") -> Run:
-        """The owner's run of this id. Raises `RequestError` when there is none (any more), and in
-        the same words when it is another's."""
+    async def get(self, run_id: str, caller: str = LOCAL) -> Run:
+        """The caller's run of this id, wherever it is or was driven. Raises `RequestError` when
+        there is none (any more), and in the same words when it is another's."""
         run = self._runs.get(run_id)
-        if run is None or run.owner != owner:
+        if run is not None and run.caller == caller:
+            return run
+        recorded = await self.journal.load(run_id, caller)
+        if recorded is None:
             raise RequestError(
-                f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; the '
-                f"last {RUNS_KEPT} runs of this server are kept."
+                f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; '
+                f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
+        run = Run.of(recorded, self._approval)
+        if not run.finished:
+            self._tasks.start_soon(self._follow, run, len(recorded.entries))
         return run
+
+    async def resume(self, run_id: str, caller: str = LOCAL) -> Run:
+        """The run, going on if it was interrupted. Raises `RequestError` when it cannot, and
+        `ModelUnavailable`."""
+        async with self._resuming:
+            run = await self.get(run_id, caller)
+            if not run.interrupted:
+                return run
+            models = await self._models()
+            before = await self.journal.load(run_id, caller)
+            assert before  # it was there a moment ago
+            _check_made(before, _made(models))
+            with anyio.CancelScope(shield=True):  # what is taken over is driven
+                taken = await self.journal.resume(run_id)
+            if taken is None:
+                return await self.get(run_id, caller)
+            record, recorded = taken
+            run = Run.of(recorded, self._approval)
+            run.interrupted, run._record = False, record
+            run._spans = _spans(run, models)
+            self._runs[run_id] = run
+            paused = max(0.0, time.time() - run.events[-1].at) if run.events else 0.0
+            run.record(RunResumed(paused=paused, unknown=replay.in_doubt(recorded.entries)))
+            self._go_on(run, models, recorded)
+            return run
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled. Fine when it has ended."""
+        """End a run: its model call and its tool call are cancelled. Fine when it has ended.
+        Raises `RequestError` for a run that another server drives."""
+        if run.interrupted and (taken := await self.journal.resume(run.id)):
+            run._record, run.interrupted = taken[0], False
+            run.record(cancelled(run.state, "cancelled"))
+            await run.saved()
+        if run.finished:
+            return
+        if not run.driven:
+            raise RequestError(
+                f"Run {run.id} is driven by another Planloom server. Cancel it there, or end that "
+                "server."
+            )
         run._scope.cancel()
-        with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+        await self._stopped(run, CANCEL_SECONDS)
+
+    async def interrupt_all(self) -> None:
+        """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
+        async with anyio.create_task_group() as tasks:
+            for run in [each for each in self._runs.values() if each.driven and not each.finished]:
+                run.stopping = True
+                run._scope.cancel()
+                tasks.start_soon(self._stopped, run, INTERRUPT_SECONDS)
+
+    async def _stopped(self, run: Run, seconds: float) -> None:
+        with anyio.move_on_after(seconds, shield=True):
             while not run.finished:
                 await run.wait_beyond(len(run.events))
+            await run.saved()
 
-    async def cancel_all(self) -> None:
-        """End every run."""
-        async with anyio.create_task_group() as tasks:
-            for run in list(self._runs.values()):
-                tasks.start_soon(self.cancel, run)
+    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
+        run.driven = True
+        self._tasks.start_soon(self._drive, run, models, recorded)
 
-    async def _drive(self, run: Run, models: Models) -> None:
+    async def _drive(self, run: Run, models: Models, recorded: Recorded | None) -> None:
+        assert run._record
+        tape: Tape | None = None
         try:
             with run._scope:
                 await self.pool.ready(START_SECONDS)
-                pool = GuardedPool(self.pool, run.approvals)
-                await agent.run(run.request, models, pool, run.record, run.approvals)
+                tools = recorded.tools if recorded else None
+                if tools is None:
+                    tools = list(self.pool.tools())
+                    run._record.began_with(tools)
+                tape = Tape(run._record, run.record, recorded)
+                run.clock = tape.clock
+                guarded = GuardedPool(self.pool, run.approvals)
+                pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
+                approver = taped_approver(run.approvals, tape)
+                await agent.run(
+                    run.request, taped_models(models, tape), pool, tape.say, approver, tape.clock
+                )
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
+            if recorded and tape and tape.diverged:
+                reason = _parted(recorded.made.planloom, tape.diverged)
+                run.record(agent.cut_short(run.state, reason))
+                return
             log.error("run %s\n%s", run.id, self.pool.redacted(traceback.format_exc()))
             told = self.pool.redacted(f"{type(error).__name__}: {error}")
             reason = f"a fault in planloom itself ({told})"
@@ -190,11 +353,89 @@ class Engine:
             run.record(RunFinished(status="failed", answer=answer, reason=reason))
         finally:
             if not run.finished:
-                found = "; ".join(step.notes for step in run.state.completed_steps if step.notes)
-                answer = f"Cancelled. Found so far: {found}" if found else "Cancelled."
-                run.record(RunFinished(status="cancelled", answer=answer, reason="cancelled"))
+                if run._scope.cancel_called and not run.stopping:
+                    run.record(cancelled(run.state, "cancelled"))
+                else:
+                    run.interrupt()
+            if not self._tasks.cancel_scope.cancel_called:
+                self._tasks.start_soon(self.journal.prune)
+
+    async def _follow(self, run: Run, seen: int) -> None:
+        """Take in what another server records of a run that it drives."""
+        while not run.finished:
+            await anyio.sleep(FOLLOW_SECONDS)
+            try:
+                status = await self.journal.status(run.id)
+                entries = await self.journal.entries(run.id, seen)
+            except RequestError:  # it cannot be read any more
+                status, entries = None, []
+            seen += len(entries)
+            run.add(*(entry.event for entry in entries if entry.kind == "event"))
+            if status in ("interrupted", None) and not entries:
+                run.interrupted = True
+                run.add()
+
+    async def _of_key(self, caller: str, request_key: str) -> str | None:
+        for run in self._runs.values():
+            if (run.caller, run.request_key) == (caller, request_key):
+                return run.id
+        if self.journal.problem:
+            return None
+        return await self.journal.find_key(caller, request_key)
+
+    async def _same(self, run_id: str, caller: str, request: RunRequest, request_key: str) -> Run:
+        run = await self.get(run_id, caller)
+        if run.request != request:
+            raise RequestError(
+                f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
+                "Give each request a key of its own."
+            )
+        return await self.resume(run_id, caller)
 
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
         for run_id in finished[: max(0, len(self._runs) - RUNS_KEPT)]:
             del self._runs[run_id]
+
+
+def cancelled(state: RunState, why: str) -> RunFinished:
+    """The end of a run that was ended from outside."""
+    found = "; ".join(step.notes for step in state.completed_steps if step.notes)
+    answer = f"Cancelled. Found so far: {found}" if found else "Cancelled."
+    return RunFinished(status="cancelled", answer=answer, reason=why)
+
+
+def _spans(run: Run, models: Models) -> Spans:
+    return Spans(run.id, {each.name: each.provider for each in models.distinct})
+
+
+def _made(models: Models) -> Made:
+    return Made(
+        planloom=version("planloom"),
+        fast=models.fast.name,
+        full=models.full.name,
+        context_tokens=(models.fast.context_tokens, models.full.context_tokens),
+        argument_route=models.argument_route,
+    )
+
+
+def _check_made(recorded: Recorded, now: Made) -> None:
+    """Raises `RequestError` for a run that was begun with other models."""
+    was = recorded.made
+    if was.model_copy(update={"planloom": now.planloom}) != now:
+        raise RequestError(
+            f"Run {recorded.id} was begun with {_models(was)}; this server has {_models(now)}. "
+            "Resume it with those, or ask anew."
+        )
+
+
+def _models(made: Made) -> str:
+    return (
+        f"{made.fast} and {made.full} (num_ctx {made.context_tokens[1]}, argument route "
+        f"{made.argument_route})"
+    )
+
+
+def _parted(before: str, what: str) -> str:
+    other = f", made by planloom {before}," if before != version("planloom") else ""
+    return f"the record of the run{other} cannot be followed to its end: {what}"

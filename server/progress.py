@@ -17,6 +17,7 @@ from planner.events import (
     PlanRevised,
     ResultAssessed,
     RunFinished,
+    RunResumed,
     RunStarted,
     StepConcluded,
     StepContinued,
@@ -136,6 +137,8 @@ def _message(event: Event, state: RunState) -> str:
             return f"Plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
         case GuardTripped():
             return f"{at}{event.message}"
+        case RunResumed():
+            return f"{at}resumed after {event.paused:.0f} s"
         case AnswerDelta():
             newest = state.draft[-LONGEST_DRAFT:]
             return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"

@@ -68,10 +68,11 @@ class Report(BaseModel):
     model_config = ConfigDict(title="Report")
 
     run_id: str
-    status: Status = Field(
+    status: Status | Literal["interrupted"] = Field(
         description="running: follow it with get_run. answered. partial: a limit or fault cut it "
         "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
-        "honestly not found. failed. cancelled."
+        "honestly not found. failed. cancelled. interrupted: its server ended; plan_and_answer "
+        "with this run_id goes on with it."
     )
     answer: str = Field(description="Empty while the run is running.")
     draft: str = Field(
@@ -84,20 +85,32 @@ class Report(BaseModel):
     steps: list[StepReport] = []
     actions: list[Action] = []
     evidence: list[Evidence] = []
+    warnings: list[str] = Field(
+        default=[], description="Calls of unknown outcome; why the run is not recorded."
+    )
     guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
     usage: Usage
     upstreams: list[UpstreamStatus] = []
 
 
-def report(run_id: str, state: RunState, now: float, iteration: int | None = None) -> Report:
+def report(
+    run_id: str,
+    state: RunState,
+    now: float,
+    iteration: int | None = None,
+    *,
+    interrupted: bool = False,
+    not_recorded: str | None = None,
+) -> Report:
     """Fold a run's state into its report; `now` is the time in seconds since the epoch. With an
-    `iteration`, the report's only action is that one, with its whole tool result."""
+    `iteration`, the report's only action is that one, with its whole tool result. `interrupted`:
+    nobody drives the run any more; `not_recorded`: why its record is not whole."""
     chosen, longest = state.iterations, LONGEST_RESULT
     if iteration is not None:
         chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
     found = Report(
         run_id=run_id,
-        status=state.status,
+        status="interrupted" if interrupted else state.status,
         answer=state.answer,
         draft=state.draft,
         data=state.data,
@@ -107,6 +120,7 @@ def report(run_id: str, state: RunState, now: float, iteration: int | None = Non
         steps=_steps(state),
         actions=actions(state, chosen, longest),
         evidence=evidence(state),
+        warnings=_warnings(state, not_recorded),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         usage=_usage(state, now),
         upstreams=state.started.upstreams if state.started else [],
@@ -115,6 +129,17 @@ def report(run_id: str, state: RunState, now: float, iteration: int | None = Non
         longest //= 2
         found = found.model_copy(update={"actions": actions(state, chosen, longest)})
     return found
+
+
+def _warnings(state: RunState, not_recorded: str | None) -> list[str]:
+    unknown = dict.fromkeys(call for resumed in state.resumed for call in resumed.unknown)
+    warnings = [
+        f"It is unknown whether this call was carried out, and it was not made again: {call}"
+        for call in unknown
+    ]
+    if not_recorded:
+        warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
+    return warnings
 
 
 def _size(found: Report) -> int:
@@ -158,7 +183,7 @@ def _usage(state: RunState, now: float) -> Usage:
     began = state.started.at if state.started else ended
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=round(ended - began, 3),
+        seconds=round(ended - began - sum(each.paused for each in state.resumed), 3),
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(call.cached_tokens for call in calls),
@@ -214,11 +239,18 @@ def markdown(found: Report) -> str:
     ]
     if lines:
         parts.append("### Not available\n\n" + "\n".join(lines))
+    if found.warnings:
+        parts.append("\n".join(f"**Warning:** {_flat(warning)}" for warning in found.warnings))
     parts.append(_foot(found))
     return clean("\n\n".join(parts))  # a model may write terminal escapes too
 
 
 def _head(found: Report) -> str:
+    if found.status == "interrupted":
+        return (
+            "Interrupted: the server that ran it ended. Call plan_and_answer with run_id "
+            f"`{found.run_id}` to go on with it; what was done is not done again."
+        )
     if waiting := _waiting(found):
         return (
             f"Waiting for approval of `{waiting.name}`. Call get_run with run_id "

@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
     async def _end_runs(self, sig: int, frame: FrameType | None) -> None:
         try:
             for parts in self._opened:
-                await parts.engine.cancel_all()
+                await parts.engine.interrupt_all()
             with anyio.move_on_after(ANSWER_SECONDS):
                 while self.server_state.tasks:  # noqa: ASYNC110  uvicorn sets no event
                     await anyio.sleep(0.02)

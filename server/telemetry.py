@@ -9,7 +9,15 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from planner.events import Event, ModelCalled, RunFinished, RunStarted, ToolCalled, ToolReturned
+from planner.events import (
+    Event,
+    ModelCalled,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
 from planner.tools import Outcome
 
 AGENT = "planloom"
@@ -31,7 +39,7 @@ class Spans:
     def record(self, event: Event) -> None:
         """Take in the run's next event."""
         match event:
-            case RunStarted():
+            case RunStarted() | RunResumed():
                 self._run = self._tracer.start_span(
                     f"invoke_agent {AGENT}",
                     context=self._parent,

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 from mcp_types import ElicitResult
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 from rich.text import Text
@@ -27,14 +26,14 @@ from server.approval import Question
 from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
+from server.inspection import output, print_report, show_markdown
 from server.pins import Pins, identity
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import UP, Usage, markdown, report
-from server.tools import listing_markdown, pool_listing
+from server.reports import UP, Usage
+from server.tools import listing_markdown, pool_listing, report_of
 
 YES = ("y", "yes")
 console = Console(stderr=True, highlight=False)
-output = Console(highlight=False)
 
 
 async def ask_on_terminal(
@@ -55,12 +54,28 @@ async def ask_on_terminal(
             run = await parts.engine.start(request, can_ask=sys.stdin.isatty())
             downloads.done()
             await show(run)
-    found = report(run.id, run.state, time.time())
+            await run.saved()
+    return show_report(run, as_json)
+
+
+async def resume_on_terminal(settings: Settings, run_id: str, as_json: bool) -> int:
+    """Go on with an interrupted run, as `ask_on_terminal` does with a new one."""
+    with Downloads() as downloads:
+        async with open_parts(settings, downloads.progress) as parts:
+            recorded = await parts.journal.load(await parts.journal.whole_id(run_id))
+            assert recorded  # `whole_id` found it
+            run = await parts.engine.resume(recorded.id, recorded.caller)
+            downloads.done()
+            await show(run)
+            await run.saved()
+    return show_report(run, as_json)
+
+
+def show_report(run: Run, as_json: bool) -> int:
+    """Print it; returns the process's exit status."""
+    found = report_of(run)
     show_ledger(found.usage)
-    if as_json:
-        sys.stdout.write(found.model_dump_json(indent=2) + "\n")
-    else:
-        show_markdown(markdown(found))
+    print_report(found, as_json)
     return 0 if found.status in ("answered", "not_found") else 1
 
 
@@ -141,14 +156,6 @@ def show_ledger(usage: Usage) -> None:
         table.add_row(role, Text(model), *cells)
     if usage.calls:
         console.print(table)
-
-
-def show_markdown(text: str) -> None:
-    """Rendered on a terminal, as it is elsewhere."""
-    if output.is_terminal:
-        output.print(Markdown(text))
-    else:
-        sys.stdout.write(text + "\n")
 
 
 async def list_tools(settings: Settings) -> int:

@@ -2,14 +2,14 @@
 
 import json
 import math
-import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import ResourceError, ToolError
+from fastmcp.resources import ResourceContent, ResourceResult
 from fastmcp.tools import ToolResult
 from mcp_types import (
     InputRequiredResult,
@@ -34,6 +34,7 @@ from server.engine import Engine, Run
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Report, counted, indented, markdown, report
 from server.toolresults import clean
+from server.transcript import transcript
 from server.upstreams import UpstreamPool
 
 WAIT_SECONDS = 45.0
@@ -86,6 +87,22 @@ RunPolicy = Annotated[
     ),
 ]
 RunId = Annotated[str, Field(description="The run_id of a report.")]
+ResumedId = Annotated[
+    str | None,
+    Field(
+        description="The run_id of an interrupted run to go on with; the prompt may be left out "
+        "then, and the run keeps its own limits. What it did is not done again."
+    ),
+]
+RequestKey = Annotated[
+    str | None,
+    Field(
+        description="A name of your own for this request, such as a UUID. The same call with the "
+        "same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+        min_length=1,
+        max_length=200,
+    ),
+]
 
 LIMITS = Limits()
 REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
@@ -129,6 +146,36 @@ class PoolListing(BaseModel):
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
 
 
+def register_resources(mcp: FastMCP) -> None:
+    """Publish the runs as resources."""
+
+    @mcp.resource("run://{run_id}", title="Report of a run", mime_type="text/markdown")
+    async def run_report(run_id: str, ctx: Context) -> ResourceResult:
+        """The report of a run, for a reader and as data."""
+        found = report_of(await _resource(ctx, run_id))
+        return ResourceResult(
+            [
+                ResourceContent(markdown(found), mime_type="text/markdown"),
+                ResourceContent(found.model_dump_json(), mime_type="application/json"),
+            ]
+        )
+
+    @mcp.resource(
+        "run://{run_id}/transcript", title="Transcript of a run", mime_type="text/markdown"
+    )
+    async def run_transcript(run_id: str, ctx: Context) -> str:
+        """What was asked of the models and tools in a run, and what they replied."""
+        run = await _resource(ctx, run_id)
+        return transcript(run.id, run.events)
+
+
+async def _resource(ctx: Context, run_id: str) -> Run:
+    try:
+        return await engine_of(ctx).get(run_id, caller())
+    except PlanloomError as error:
+        raise ResourceError(str(error)) from None
+
+
 def engine_of(ctx: Context) -> Engine:
     engine: Engine = ctx.lifespan_context["engine"]
     return engine
@@ -144,14 +191,16 @@ def register(mcp: FastMCP, changes: bool) -> None:
         output_schema=REPORT_SCHEMA,
     )
     async def plan_and_answer(
-        prompt: Prompt,
         ctx: Context,
+        prompt: Prompt = "",
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_iterations: Iterations = LIMITS.iterations,
         max_seconds: Seconds = LIMITS.seconds,
         max_model_tokens: ModelTokens = LIMITS.model_tokens,
         data_schema: DataSchema = None,
         policy: RunPolicy = Policy.ASK,
+        run_id: ResumedId = None,
+        request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
         """Answer a question about the project (its code, files, libraries) by planning and running
         tools with small local models; what may change something is done only when the user
@@ -162,7 +211,9 @@ def register(mcp: FastMCP, changes: bool) -> None:
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
         request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
-        return await _begin(ctx, request, wait_s)
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, wait_s)
+        return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
         title="Run one step",
@@ -170,8 +221,8 @@ def register(mcp: FastMCP, changes: bool) -> None:
         output_schema=REPORT_SCHEMA,
     )
     async def run_step(
-        prompt: Prompt,
         ctx: Context,
+        prompt: Prompt = "",
         tool: Annotated[
             str | None,
             Field(description="The tool to call (see list_tools); null: let it choose."),
@@ -183,6 +234,8 @@ def register(mcp: FastMCP, changes: bool) -> None:
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
         policy: RunPolicy = Policy.ASK,
+        run_id: ResumedId = None,
+        request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
         """Make one tool call and say what its result means for the prompt, for a client that plans
         by itself and wants single steps done.
@@ -195,11 +248,13 @@ def register(mcp: FastMCP, changes: bool) -> None:
             limits=Limits(iterations=1, seconds=max_seconds),
             policy=policy,
         )
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, wait_s)
         if tool is None and arguments is not None:
             raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
-        return await _begin(ctx, request, wait_s)
+        return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
         title="Make a plan",
@@ -211,12 +266,14 @@ def register(mcp: FastMCP, changes: bool) -> None:
         ctx: Context,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
+        request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
         """Look around once and return a plan for the prompt (objective and steps) without running
         it.
         """
         limits = Limits(seconds=max_seconds)
-        return await _begin(ctx, RunRequest(prompt=prompt, goal="plan", limits=limits), wait_s)
+        request = RunRequest(prompt=prompt, goal="plan", limits=limits)
+        return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
         title="Follow a run",
@@ -240,12 +297,12 @@ def register(mcp: FastMCP, changes: bool) -> None:
     ) -> ToolResult | InputRequiredResult:
         """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
         Cancelling this call leaves the run alone. When the run waits for approval, the user is
-        asked.
+        asked. Runs are found after a restart too.
         """
-        run = _answered(ctx) or _run(ctx, run_id)
+        run = await _answered(ctx) or await _run(ctx, run_id)
         if iteration is None:
             return await _view(run, ctx, wait_s) or _result(run)
-        if iteration is not None and iteration >= len(run.state.iterations):
+        if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
         return _result(run, iteration)
@@ -262,8 +319,11 @@ def register(mcp: FastMCP, changes: bool) -> None:
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
-        run = _run(ctx, run_id)
-        await engine_of(ctx).cancel(run)
+        run = await _run(ctx, run_id)
+        try:
+            await engine_of(ctx).cancel(run)
+        except PlanloomError as error:
+            raise ToolError(str(error)) from None
         return _result(run)
 
     @mcp.tool(
@@ -285,23 +345,52 @@ def register(mcp: FastMCP, changes: bool) -> None:
 
 
 async def _begin(
-    ctx: Context, request: RunRequest, wait_s: float
+    ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
 ) -> ToolResult | InputRequiredResult:
     """Start a run and view it, or go on with the one whose question the call answers. The client's
-    cancel of this call ends the run."""
-    engine = engine_of(ctx)
+    cancel of this call ends the run, unless it gave a key to come back with."""
     try:
-        run = _answered(ctx) or await engine.start(request, approval.can_ask(ctx), caller())
+        run = await _answered(ctx) or await engine_of(ctx).start(
+            request, caller(), request_key, approval.can_ask(ctx)
+        )
     except PlanloomError as error:
         raise ToolError(str(error)) from None
+    return await _attached(run, ctx, wait_s, held=request_key is not None)
+
+
+async def _resume(
+    ctx: Context, run_id: str, request: RunRequest, wait_s: float
+) -> ToolResult | InputRequiredResult:
+    """Go on with a run and view it. What else the request says has to be what the run's says."""
+    engine = engine_of(ctx)
+    try:
+        run = await engine.get(run_id, caller())
+        for name in ("prompt", "tool", "arguments", "data_schema"):
+            given, its = getattr(request, name), getattr(run.request, name)
+            if given not in (None, "", its):
+                raise ToolError(
+                    f"{name}: run {run_id} was begun with another. Leave it out to resume the run, "
+                    "or leave run_id out to start one."
+                )
+        run = await engine.resume(run_id, caller())
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    return await _attached(run, ctx, wait_s)
+
+
+async def _attached(
+    run: Run, ctx: Context, wait_s: float, *, held: bool = False
+) -> ToolResult | InputRequiredResult:
+    """View a run that ends with this call, if the client cancels it, unless it is `held`."""
     try:
         return await _view(run, ctx, wait_s) or _result(run)
     except get_cancelled_exc_class():
-        await engine.cancel(run)
+        if run.driven and not held:
+            await engine_of(ctx).cancel(run)
         raise
 
 
-def _answered(ctx: Context) -> Run | None:
+async def _answered(ctx: Context) -> Run | None:
     """The run whose question this call answers, after it got the answer; None for any other call.
 
     The state is ours: the SDK has unsealed it, and refuses one that is forged, expired, or another
@@ -310,7 +399,7 @@ def _answered(ctx: Context) -> Run | None:
     if ctx.request_state is None:
         return None
     state = json.loads(ctx.request_state)
-    run = _run(ctx, state["run"])
+    run = await _run(ctx, state["run"])
     try:
         run.approvals.answer(state["ticket"], ctx.input_responses)
     except PlanloomError as error:
@@ -343,12 +432,16 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
 
     async with anyio.create_task_group() as tasks:
         while True:
-            while told < len(run.events):
+            known = len(run.events)
+            await run.saved()  # what a client was told is not lost
+            while told < known:
                 event = run.events[told]
                 told += 1
                 seen.apply(event)
                 await tell(message(event, seen), _slim(event))
                 quiet_since = anyio.current_time()
+            if told < len(run.events):
+                continue
             question = run.approvals.question
             if asks and question and question is not asked:
                 if approval.is_modern(ctx):
@@ -412,9 +505,9 @@ def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], An
     return tell
 
 
-def _run(ctx: Context, run_id: str) -> Run:
+async def _run(ctx: Context, run_id: str) -> Run:
     try:
-        return engine_of(ctx).get(run_id, caller())
+        return await engine_of(ctx).get(run_id, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
 
@@ -457,8 +550,19 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         )
 
 
+def report_of(run: Run, iteration: int | None = None) -> Report:
+    return report(
+        run.id,
+        run.state,
+        run.now,
+        iteration,
+        interrupted=run.interrupted,
+        not_recorded=run.not_recorded,
+    )
+
+
 def _result(run: Run, iteration: int | None = None) -> ToolResult:
-    found = report(run.id, run.state, time.time(), iteration)
+    found = report_of(run, iteration)
     text = markdown(found)
     if iteration is not None:
         shown = run.state.iterations[iteration]

@@ -151,6 +151,7 @@ class Place:
             "PLANLOOM_BACKEND": "ollama",
             "PLANLOOM_WARM_UP": "false",
             "XDG_CACHE_HOME": cache,
+            "PLANLOOM_RUNS": str(self.root / "runs"),
             "XDG_CONFIG_HOME": str(self.root / "config"),
             "XDG_STATE_HOME": str(self.root / "state"),
         }

@@ -558,10 +558,11 @@ async def test_a_client_that_fails_to_ask_takes_the_question_from_no_other(
 
 async def test_after_a_question_without_answer_nobody_is_waited_for_until_somebody_calls() -> None:
     request = RunRequest(prompt="p", policy=Policy.ASK)
-    approvals = Approvals("run", request, RunState(), timeout_s=0.01, can_ask=True)
-    by = [(await approvals(WRITE, NOTE)).by for _ in range(2)]
+    approvals = Approvals("run", request, RunState(), timeout_s=0.01)
+    approvals.can_ask = True
+    by = [(await approvals.decide(WRITE, NOTE)).by for _ in range(2)]
     approvals.can_ask = True  # a view came
-    by.append((await approvals(WRITE, NOTE)).by)
+    by.append((await approvals.decide(WRITE, NOTE)).by)
     assert by == ["timeout", "no_way_to_ask", "timeout"]
 
 
@@ -726,7 +727,7 @@ def test_only_what_was_approved_goes_out_and_once(
     }
     pool = DictionaryPool({}, [*tools.values()], {name: ["done"] * 99 for name in "AB"})
     request = RunRequest(prompt="p", policy=Policy.ALLOW)
-    approvals = Approvals("run", request, RunState(), timeout_s=1, can_ask=False)
+    approvals = Approvals("run", request, RunState(), timeout_s=1)
     gate = GuardedPool(pool, approvals)
     granted: set[tuple[str, str]] = set()
     expected = []
@@ -735,8 +736,10 @@ def test_only_what_was_approved_goes_out_and_once(
         for approve, name, written in moves:
             arguments = {"text": written}
             if approve:
-                decided = await approvals(tools[name], arguments | tools[name].fixed_arguments)
+                whole = arguments | tools[name].fixed_arguments
+                decided = await approvals.decide(tools[name], whole)
                 assert decided.approved
+                approvals.grant(tools[name], whole)
                 granted.add((name, written))
             else:
                 result = await gate.call(tools[name], arguments)
@@ -751,7 +754,7 @@ def test_only_what_was_approved_goes_out_and_once(
 
 async def test_a_tool_that_stopped_being_read_only_during_the_run_is_held_back() -> None:
     pool = DictionaryPool({"a": "b"}, [READ.model_copy(update={"safety": Safety.DESTRUCTIVE})])
-    approvals = Approvals("run", RunRequest(prompt="p"), RunState(), timeout_s=1, can_ask=True)
+    approvals = Approvals("run", RunRequest(prompt="p"), RunState(), timeout_s=1)
     result = await GuardedPool(pool, approvals).call(READ, {"path": "a"})
     assert (result.outcome, pool.calls) == (Outcome.ERROR, [])
     assert result.text == snapshot("The call of read_file was not approved and not made.")

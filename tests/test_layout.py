@@ -11,7 +11,7 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 
 LEVELS = (
-    {"errors", "protocol", "tools", "models"},
+    {"errors", "protocol", "tools", "models", "clock"},
     {"events"},
     {"state"},
     {"ranking", "schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},

@@ -207,6 +207,7 @@ many searches and file reads of your own: one call, one answer.\
                     "additionalProperties": False,
                     "properties": {
                         "prompt": {
+                            "default": "",
                             "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
                             "type": "string",
                         },
@@ -251,8 +252,20 @@ many searches and file reads of your own: one call, one answer.\
                             "type": "string",
                             "default": "ask",
                         },
+                        "run_id": {
+                            "anyOf": [{"type": "string"}, {"type": "null"}],
+                            "default": None,
+                            "description": "The run_id of an interrupted run to go on with; the prompt may be left out then, and the run keeps its own limits. What it did is not done again.",
+                        },
+                        "request_key": {
+                            "anyOf": [
+                                {"maxLength": 200, "minLength": 1, "type": "string"},
+                                {"type": "null"},
+                            ],
+                            "default": None,
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+                        },
                     },
-                    "required": ["prompt"],
                 },
                 "annotations": {
                     "readOnlyHint": False,
@@ -273,6 +286,7 @@ by itself and wants single steps done.\
                     "additionalProperties": False,
                     "properties": {
                         "prompt": {
+                            "default": "",
                             "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
                             "type": "string",
                         },
@@ -309,8 +323,20 @@ by itself and wants single steps done.\
                             "type": "string",
                             "default": "ask",
                         },
+                        "run_id": {
+                            "anyOf": [{"type": "string"}, {"type": "null"}],
+                            "default": None,
+                            "description": "The run_id of an interrupted run to go on with; the prompt may be left out then, and the run keeps its own limits. What it did is not done again.",
+                        },
+                        "request_key": {
+                            "anyOf": [
+                                {"maxLength": 200, "minLength": 1, "type": "string"},
+                                {"type": "null"},
+                            ],
+                            "default": None,
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+                        },
                     },
-                    "required": ["prompt"],
                 },
                 "annotations": {
                     "readOnlyHint": False,
@@ -348,6 +374,14 @@ it.\
                             "maximum": 86400,
                             "type": "number",
                         },
+                        "request_key": {
+                            "anyOf": [
+                                {"maxLength": 200, "minLength": 1, "type": "string"},
+                                {"type": "null"},
+                            ],
+                            "default": None,
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+                        },
                     },
                     "required": ["prompt"],
                 },
@@ -364,7 +398,7 @@ it.\
                 "description": """\
 The report of a run: waits for its end for up to wait_s seconds, returns what there is.
 Cancelling this call leaves the run alone. When the run waits for approval, the user is
-asked.\
+asked. Runs are found after a restart too.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -658,6 +692,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "lines": ["UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613"],
                 }
             ],
+            "warnings": [],
             "guards": ["grounding: no result says 48614"],
             "usage": {
                 "seconds": 0,
@@ -982,15 +1017,15 @@ async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
     assert all("\n" not in line for line in told)
     assert told == snapshot(
         [
-            "plan_and_answer: prompt is missing; give it.",
+            "The prompt is empty. Say what you want to know.",
             "The prompt is empty. Say what you want to know.",
             "plan_and_answer: prompt: should be a valid string, not ['a', 'b'].",
             "plan_and_answer: max_iterations: should be less than or equal to 100, not 1000.",
             "plan_and_answer: wait_s: should be greater than or equal to 0, not -1. max_seconds: should be a valid number, unable to parse string as a number, not 'soon'.",
-            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens, data_schema, policy.",
+            "plan_and_answer: question is not an argument; the arguments are prompt, wait_s, max_iterations, max_seconds, max_model_tokens, data_schema, policy, run_id, request_key.",
             "run_step: arguments: should be a valid dictionary, not 'text'.",
-            'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
-            'There is no run "nope". Run ids come with the report of plan_and_answer; the last 200 runs of this server are kept.',
+            'There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.',
+            'There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.',
             "list_tools: all is not an argument; it takes none.",
             'There is no tool "answer"; the tools are plan_and_answer, run_step, make_plan, get_run, cancel_run, list_tools.',
         ]
@@ -1199,7 +1234,7 @@ async def test_http_ends_its_runs_and_answers_before_it_ends(
                     process.terminate()
         _, errors = await anyio.to_thread.run_sync(process.communicate)
     # Within a whole run of the suite the last answer is now and then cut off before it arrives.
-    assert [text(result).splitlines()[0] for result in results] in ([], ["Cancelled."])
+    assert [text(result).split(":")[0] for result in results] in ([], ["Interrupted"])
     assert process.returncode == -signal.SIGTERM
     assert b"Traceback" not in errors, errors.decode()
     assert await hung_up(ollama.requests[0])

@@ -40,9 +40,10 @@ from benchmarks.injection.data import (
 from planner.models import Message, Models, Reply
 from server import tools
 from server.app import in_own_task
-from server.config import Settings, UpstreamSettings
+from server.config import RunSettings, Settings, UpstreamSettings
 from server.engine import Engine
 from server.pins import Pins
+from server.runs import Journal
 from server.upstreams import UpstreamPool
 
 ITERATIONS = 40
@@ -258,7 +259,8 @@ async def client_of(
         async def parts() -> AsyncIterator[dict[str, Any]]:
             async with (
                 UpstreamPool(settings, cache_dir=Path(folder), pins=pins) as pool,
-                Engine.open(models, pool, settings.approval) as engine,
+                Journal.open(RunSettings(directory=Path(folder) / "runs")) as journal,
+                Engine.open(models, pool, journal, settings.approval) as engine,
             ):
                 yield {"pool": pool, "engine": engine}
 

@@ -32,6 +32,7 @@ from planner.models import Message, Models, Reply
 from server import tools
 from server.config import Settings, load_settings
 from server.engine import Engine
+from server.runs import Journal
 from server.upstreams import UpstreamPool
 
 STEPS = 30
@@ -100,7 +101,7 @@ def _settings(folder: Path, command: Sequence[str]) -> Settings:
     file = folder / "upstreams.yaml"
     entry = {"command": command[0], "args": list(command[1:]), "cwd": str(REPOSITORY)}
     file.write_text(json.dumps({"upstreams": {"recorded": entry}}))
-    return load_settings(file, REPOSITORY, {})
+    return load_settings(file, REPOSITORY, {"PLANLOOM_RUNS": str(folder / "runs")})
 
 
 async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
@@ -111,7 +112,11 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
         return Models(Instant("fast", script), Instant("full", script))
 
     approval = settings.approval
-    async with UpstreamPool(settings) as pool, Engine.open(models, pool, approval) as engine:
+    async with (
+        UpstreamPool(settings) as pool,
+        Journal.open(settings.runs) as journal,
+        Engine.open(models, pool, journal, approval) as engine,
+    ):
 
         @lifespan
         async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
@@ -129,7 +134,7 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
                 )
                 report = result.structured_content
                 assert report["status"] == "answered", report["reason"]
-                events = engine.get(report["run_id"]).events
+                events = (await engine.get(report["run_id"])).events
                 returned = [event.at for event in events if isinstance(event, ToolReturned)]
                 assert len(returned) == len(run.calls)
                 if repeat:

@@ -1,0 +1,61 @@
+"""The time a run has taken, and what ends when it has taken too much."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+
+
+class Clock:
+    """Counts a run's seconds on the event loop's clock, which never jumps.
+
+    A run that is resumed begins with the seconds it had `spent`. While the clock is held nothing
+    counts and nothing is cut off: so while what happened before is gone through again.
+    """
+
+    def __init__(self, spent: float = 0.0) -> None:
+        self._spent = spent
+        self._since = anyio.current_time()
+        self._holds = 0
+        self._open: list[tuple[float, anyio.CancelScope]] = []
+
+    @property
+    def seconds(self) -> float:
+        """Taken so far."""
+        return self._spent + (0.0 if self._holds else anyio.current_time() - self._since)
+
+    @contextmanager
+    def limit(self, seconds: float) -> Iterator[anyio.CancelScope]:
+        """A scope that is cancelled once the run has taken so many seconds."""
+        with anyio.CancelScope() as scope:
+            self._open.append((seconds, scope))
+            self._set_deadlines()
+            try:
+                yield scope
+            finally:
+                self._open.pop()
+
+    @property
+    def expired(self) -> bool:
+        """Whether a limit that is in force has been reached."""
+        return any(scope.cancel_called for _, scope in self._open)
+
+    def expire(self) -> None:
+        """Let the innermost limit be reached now, as it was in the run that is gone through."""
+        self._open[-1][1].cancel()
+
+    def hold(self) -> None:
+        """Stop, until as many calls of `release`."""
+        self._spent = self.seconds
+        self._holds += 1
+        self._set_deadlines()
+
+    def release(self) -> None:
+        self._holds -= 1
+        self._since = anyio.current_time()
+        self._set_deadlines()
+
+    def _set_deadlines(self) -> None:
+        for seconds, scope in self._open:
+            left = float("inf") if self._holds else seconds - self.seconds
+            scope.deadline = anyio.current_time() + left

@@ -1,0 +1,58 @@
+"""What the commands show of recorded runs. It loads no MCP framework: looking is quick."""
+
+import sys
+import time
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.text import Text
+
+from planner.state import RunState
+from server.config import Settings
+from server.reports import Report, markdown, report
+from server.runs import Journal
+from server.toolresults import clean
+from server.transcript import transcript
+
+output = Console(highlight=False)
+LONGEST_PROMPT = 80
+"""Characters of it in a list."""
+
+
+async def list_runs(settings: Settings, most: int) -> None:
+    """Print the newest runs, one a line."""
+    for run in await Journal(settings.runs).list(most):
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
+        prompt = clean(" ".join(run.prompt.split()))[:LONGEST_PROMPT]
+        output.print(Text(f"{run.id}  {began}  {run.status:<11}  {prompt}"), soft_wrap=True)
+
+
+async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
+    """Print the report of a run, or its transcript."""
+    journal = Journal(settings.runs)
+    recorded = await journal.load(await journal.whole_id(run_id))
+    assert recorded  # `whole_id` found it
+    events = recorded.events
+    if whole:
+        show_markdown(transcript(recorded.id, events))
+        return
+    going_on = recorded.status == "running" or not events
+    now = time.time() if going_on else events[-1].at
+    interrupted = recorded.status == "interrupted"
+    found = report(recorded.id, RunState.of(events), now, interrupted=interrupted)
+    print_report(found, as_json)
+
+
+def print_report(found: Report, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(found.model_dump_json(indent=2) + "\n")
+    else:
+        show_markdown(markdown(found))
+
+
+def show_markdown(text: str) -> None:
+    """Rendered on a terminal, as it is elsewhere."""
+    if output.is_terminal:
+        output.print(Markdown(text))
+    else:
+        sys.stdout.write(text + "\n")

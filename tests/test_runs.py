@@ -1,0 +1,795 @@
+"""The run journal: what is on disk, what a killed server leaves, and how a run goes on from there."""
+# ruff: noqa: E501  texts stand as clients see them
+
+import json
+import random
+import re
+import resource
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import anyio
+import pytest
+from fastmcp import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from in_memory import models, spec
+from inline_snapshot import snapshot
+from killing import Kills, ScriptedModels, answer, entry, question, script
+from mcp_types import TextResourceContents
+from scripted_ollama import Hang, Request, ScriptedOllama
+from serving import CLASS, LONG, Place, conclusion, found, normalised, text
+
+from planner import agent
+from planner.errors import ModelUnavailable, RequestError
+from planner.events import EVENT, Event
+from planner.models import Message, Reply
+from planner.protocol import Limits, RunRequest
+from planner.state import RunState
+from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, UpstreamStatus
+from server.app import build
+from server.approval import Approvals, GuardedPool
+from server.config import RunSettings, load_settings
+from server.replay import UNKNOWN, Diverged, Tape, TapedPool, taped_approver, taped_models
+from server.runs import FORMAT, Entry, Journal, Made, Record, Recorded
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = f"What is {CLASS}, and in which file?"
+ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
+MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1), argument_route="by_tool")
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with ScriptedOllama() as ollama:
+        yield ollama
+
+
+@pytest.fixture
+def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: Any) -> Place:
+    return Place(tmp_path, ollama, shared=shared_upstream)
+
+
+def file_of(place: Place) -> Path:
+    return Path(place.environ["PLANLOOM_RUNS"]) / "runs.sqlite"
+
+
+def changed(place: Place, *statements: str) -> None:
+    """Run statements on the journal."""
+    with closing(sqlite3.connect(file_of(place))) as db, db:
+        for statement in statements:
+            db.execute(statement)
+
+
+# Record and replay, without a server
+
+
+@dataclass
+class Kept:
+    """A record in memory."""
+
+    journal: Any
+    entries: list[Entry] = field(default_factory=list)
+    problem: str | None = None
+
+    def append(self, entry: Entry, *, synced: bool = False) -> None:
+        self.entries.append(entry)
+
+    async def saved(self) -> bool:
+        return self.problem is None
+
+
+class Unscrubbed:
+    @staticmethod
+    def scrubbed(value: Any) -> Any:
+        return value
+
+
+NOTE = spec("note", "text", safety=Safety.WRITE, policy=Policy.ALLOW)
+
+
+@dataclass
+class Counting:
+    """A pool of a tool that reads and one that writes, some calls slower than others."""
+
+    made: list[str] = field(default_factory=list)
+    specs: list[ToolSpec] = field(default_factory=lambda: [spec("find", "text"), NOTE])
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self.specs
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return [UpstreamStatus(name="files", state="ready", tools=2)]
+
+    async def listing(self) -> str | None:
+        return "notes/"
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        words = f"{tool.name} {arguments['text']}"
+        self.made.append(words)
+        await anyio.sleep(0.0002 * (9 - int(words[-1])))  # of two side by side the later ends first
+        return ToolResult(outcome=Outcome.SUCCESS, text=f"done {words}", seconds=len(words) / 8)
+
+
+async def said(model: str, messages: Sequence[Message], schema: Any) -> Reply:
+    reply = json.dumps(script(Request({"messages": list(messages), "format": schema})))
+    return Reply(text=reply, prompt_tokens=len(str(messages)) // 4, generated_tokens=9)
+
+
+async def ran(
+    pool: Any,
+    before: Sequence[Entry] = (),
+    answers: Any = said,
+    limits: Limits | None = None,
+    problem: str | None = None,
+) -> list[Entry]:
+    """The record of a run that goes on from `before`."""
+    request = RunRequest(prompt=question("a"), limits=limits or Limits(), policy=Policy.ALLOW)
+    kept = Kept(Unscrubbed(), list(before), problem)
+    record: Any = kept
+    recorded = Recorded("x", "me", request, MADE, None, "interrupted", 0.0, list(before))
+    tape = Tape(record, lambda event: record.append(Entry.of(event, tape.clock.seconds)), recorded)
+    approvals = Approvals("run", request, RunState(), timeout_s=1)
+    taped = TapedPool(GuardedPool(pool, approvals), tape, pool.tools(), recorded.began)
+    approver = taped_approver(approvals, tape)
+    said_by = taped_models(models(answers, 8192), tape)
+    with anyio.fail_after(LONG):
+        await agent.run(request, said_by, taped, tape.say, approver, tape.clock)
+    return kept.entries
+
+
+def untimed(entries: Sequence[Entry]) -> list[Any]:
+    def data(entry: Entry) -> dict[str, Any]:
+        return {key: value for key, value in entry.data.items() if key != "at"}
+
+    return [(entry.kind, entry.key, data(entry)) for entry in entries]
+
+
+async def test_a_run_goes_on_from_every_entry_of_its_record() -> None:
+    whole = Counting()
+    entries = await ran(whole)
+    assert [word for word in whole.made if word.startswith("note")] == ["note a_3", "note a_5"]
+    in_doubt = 0
+    for cut in range(len(entries)):
+        pool = Counting()
+        again = await ran(pool, entries[:cut])
+        kept = [entry for entry in entries[:cut] if entry.kind == "outcome"]
+        done = [entry.data["text"] for entry in kept if "outcome" in entry.data]
+        assert not {f"done {made}" for made in pool.made} & set(done)
+        if entries[cut - 1].kind == "intent":
+            in_doubt += 1
+            asked = entries[cut - 1].data["asked"][2]["text"]
+            assert f"note {asked}" not in pool.made
+            told = [entry for entry in again if entry.data.get("text", "").startswith(UNKNOWN)]
+            assert [entry.data.get("type") for entry in told] == [None, "tool_returned"]
+        else:
+            assert untimed(again)[:cut] == untimed(entries)[:cut]
+            assert sorted(map(str, untimed(again))) == sorted(map(str, untimed(entries)))
+        finished = again[-1].event
+        assert finished.model_dump(include={"status", "answer"}) == {
+            "status": "answered",
+            "answer": answer("a"),
+        }
+    assert in_doubt == 2
+
+
+async def test_a_time_limit_that_was_reached_is_reached_again_at_the_same_place() -> None:
+    async def hangs(model: str, messages: Sequence[Message], schema: Any) -> Reply:
+        if "conclude" in str(schema) and "stay" not in str(schema):
+            text = {"assessment": "", "decision": "conclude", "final_answer": "done find a_0."}
+            return await said_of(text | {"success": True})
+        if "found_in" in str(schema):
+            await anyio.sleep_forever()
+        return await said(model, messages, schema)
+
+    async def said_of(content: dict[str, Any]) -> Reply:
+        return Reply(text=json.dumps(content), prompt_tokens=9, generated_tokens=9)
+
+    limits = Limits(seconds=0.5)
+    entries = await ran(Counting(), answers=hangs, limits=limits)
+    cut = next(n for n, entry in enumerate(entries) if entry.kind == "cut")
+    assert entries[-1].data["reason"] == "the time limit of 0.5 s was reached"
+    for end in range(cut, len(entries)):
+        again = await ran(Counting(), entries[:end], hangs, limits)
+        assert untimed(again) == untimed(entries)
+
+
+async def test_an_error_of_a_model_comes_again() -> None:
+    async def fails(model: str, messages: Sequence[Message], schema: Any) -> Reply:
+        if "a_line" in str(schema):
+            raise ModelUnavailable("it is gone")
+        return await said(model, messages, schema)
+
+    entries = await ran(Counting(), answers=fails)
+    assert "could not be read again: it is gone" in entries[-1].data["reason"]
+    again = await ran(Counting(), entries[:-2])  # the model would answer now
+    assert untimed(again) == untimed(entries)
+
+
+async def test_another_record_is_not_guessed_at() -> None:
+    entries = await ran(Counting())
+    place = next(n for n, e in enumerate(entries) if e.data.get("type") == "plan_made")
+    other = replace(entries[place], data=entries[place].data | {"main_objective": "Another"})
+    with pytest.raises(Diverged, match="plan_made has another main_objective now"):
+        await ran(Counting(), [*entries[:place], other])
+    missing = [entry for entry in entries if entry.key != entries[place - 2].key]
+    with pytest.raises(Diverged, match="does not come again"):
+        await ran(Counting(), missing)
+
+
+async def test_nothing_is_written_that_cannot_be_recorded() -> None:
+    pool = Counting()
+    entries = await ran(pool, problem="the disk is full")
+    assert not [made for made in pool.made if made.startswith("note")]
+    refused = [e.data["text"] for e in entries if e.data.get("tool") == "note" and "text" in e.data]
+    assert len(refused) == 2
+    assert all(text.startswith("The call was not made") for text in refused)
+
+
+async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before() -> None:
+    entries = await ran(Counting())
+    half = next(n for n, e in enumerate(entries) if e.data.get("text") == "done find a_1")
+    pool = Counting()
+    request = RunRequest(prompt=question("a"))
+    record: Any = Kept(Unscrubbed(), list(entries[:half]))
+    recorded = Recorded("x", "me", request, MADE, None, "interrupted", 0.0, entries[:half])
+    began = [*pool.specs]
+    pool.specs = [pool.specs[0].model_copy(update={"safety": Safety.DESTRUCTIVE}), pool.specs[1]]
+    tape = Tape(record, lambda event: record.append(Entry.of(event, 0.0)), recorded)
+    taped = TapedPool(pool, tape, began, recorded.began)
+    result = None
+    with pytest.raises(Diverged):  # it is not the agent that asks
+        result = await taped.call(began[0], {"text": "new"})
+    assert result is None
+    tape = Tape(record, lambda event: None)
+    result = await TapedPool(pool, tape, began, recorded.began).call(began[0], {"text": "new_1"})
+    assert result.text == "find was changed since this run began, and is not called any more."
+    assert pool.made == []
+
+
+# The file
+
+
+@asynccontextmanager
+async def journal(folder: Path, **options: Any) -> AsyncIterator[Journal]:
+    async with Journal.open(RunSettings(directory=folder, **options)) as opened:
+        yield opened
+
+
+async def begun(journal: Journal, run_id: str, **options: Any) -> Record:
+    request = RunRequest(prompt=options.pop("prompt", "?"))
+    return await journal.begin(run_id, request, MADE, options.pop("caller", "me"), None)
+
+
+def ended(answer: str = "") -> Entry:
+    finished = {"type": "run_finished", "status": "answered", "answer": answer}
+    return Entry.of(EVENT.validate_python(finished), 1.0)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=30) | st.sampled_from(["long" * 999])
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "data": JSON,
+    "text": TEXTS,
+    "arguments": st.dictionaries(TEXTS, JSON, max_size=3),
+    "request": st.builds(RunRequest, prompt=TEXTS, data_schema=st.none(), arguments=st.none()),
+}
+
+
+def any_event(kind: type[Event]) -> st.SearchStrategy[Event]:
+    fields = {name: FIELDS[name] for name in kind.model_fields if name in FIELDS}
+    return st.builds(kind, **fields)
+
+
+KINDS = get_args(get_args(Event)[0])
+
+
+@settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
+@given(events=st.lists(st.sampled_from(KINDS).flatmap(any_event), max_size=40))
+def test_what_is_recorded_is_what_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Event]
+) -> None:
+    async def through_the_file() -> list[Event]:
+        async with journal(tmp_path_factory.mktemp("runs")) as opened:
+            record = await begun(opened, "x")
+            for event in events:
+                record.append(Entry.of(event, 0.0))
+            assert await record.saved(), record.problem
+            loaded = await opened.load("x")
+            assert loaded
+            return loaded.events
+
+    assert anyio.run(through_the_file) == events
+
+
+async def test_an_event_of_a_later_version_is_read_or_refused(tmp_path: Path) -> None:
+    async with journal(tmp_path) as opened:
+        record = await begun(opened, "x")
+        record.append(replace(ended(), data=ended().data | {"new": 1}))
+        other = await begun(opened, "y")
+        other.append(Entry("event", {"type": "of_later"}))
+        await other.saved()
+        loaded = await opened.load("x")
+        assert loaded
+        assert loaded.status == "answered"
+        with pytest.raises(RequestError, match="another version of Planloom"):
+            await opened.load("y")
+
+
+async def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    async with journal(tmp_path / "runs") as opened:
+        record = await begun(opened, "x")
+        await record.saved()
+        modes = {file.name: file.stat().st_mode & 0o777 for file in opened.file.parent.iterdir()}
+        assert opened.file.parent.stat().st_mode & 0o777 == 0o700
+        assert await opened.load("x", "me")
+        assert await opened.load("x", "another") is None
+    data = {name: mode for name, mode in modes.items() if name.startswith("runs.sqlite")}
+    assert data == dict.fromkeys(["runs.sqlite", "runs.sqlite-wal", "runs.sqlite-shm"], 0o600)
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [({"most": 2}, ["r3", "r4"]), ({"megabytes": 0.025}, ["r3", "r4"]), ({"days": 0}, [])],
+)
+async def test_ended_runs_are_kept_within_bounds(
+    tmp_path: Path, keep: dict[str, Any], left: list[str]
+) -> None:
+    async with journal(tmp_path, **keep) as opened:
+        under_way = await begun(opened, "r0")
+        for number in range(1, 5):
+            record = await begun(opened, f"r{number}")
+            record.append(Entry("outcome", {"text": str(number) * 10_000}))
+            record.append(ended())
+            await record.saved()
+        await opened.prune()
+        kept = [run.id for run in await opened.list(99)]
+        assert sorted(kept) == ["r0", *left]
+        under_way.append(ended())
+        assert await under_way.saved()
+        with closing(sqlite3.connect(opened.file)) as db:
+            runs = {run for (run,) in db.execute("SELECT DISTINCT run FROM text")}
+        assert runs == set(left)
+
+
+async def test_a_run_belongs_to_one_server_at_a_time(tmp_path: Path) -> None:
+    async with journal(tmp_path) as first, journal(tmp_path) as second:
+        record = await begun(first, "x")
+        record.append(Entry("outcome", {"text": "a"}))
+        await record.saved()
+        assert await second.status("x") == "running"
+        assert await second.resume("x") is None
+        record.release()
+        await record.saved()
+        assert await second.status("x") == "interrupted"
+        taken = await second.resume("x")
+        assert taken
+        assert [entry.data for entry in taken[1].entries] == [{"text": "a"}]
+        assert await first.resume("x") is None
+        taken[0].append(ended())
+        await taken[0].saved()
+        assert await first.status("x") == "answered"
+        assert await first.resume("x") is None
+
+
+async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Path) -> None:
+    async def serve(name: str) -> None:
+        async with journal(tmp_path) as opened:
+            assert opened.problem is None
+            record = await begun(opened, name)
+            for number in range(20):
+                record.append(Entry("outcome", {"text": f"{name} {number}"}))
+            record.append(ended())
+            assert await record.saved(), record.problem
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(6):
+            tasks.start_soon(serve, f"r{number}")
+    async with journal(tmp_path) as opened:
+        for number in range(6):
+            loaded = await opened.load(f"r{number}")
+            assert loaded
+            texts = [entry.data["text"] for entry in loaded.entries[:-1]]
+            assert texts == [f"r{number} {each}" for each in range(20)]
+        locks = [file.stem for file in opened.file.parent.iterdir() if file.suffix == ".lock"]
+    assert len(locks) == 1  # its own
+
+
+async def test_a_torn_last_record_is_not_there(tmp_path: Path) -> None:
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    async with journal(tmp_path) as opened:
+        record = await begun(opened, "x")
+        for number in range(20):
+            record.append(Entry("outcome", {"text": f"{number}"}))
+            assert await record.saved()
+        (torn / "runs.sqlite").write_bytes(opened.file.read_bytes())
+        wal = opened.file.with_name("runs.sqlite-wal").read_bytes()
+    assert len(wal) > 4096
+    (torn / "runs.sqlite-wal").write_bytes(wal[:-100])
+    async with journal(torn) as opened:
+        assert opened.problem is None
+        loaded = await opened.load("x")
+    assert loaded
+    assert loaded.status == "interrupted"
+    texts = [entry.data["text"] for entry in loaded.entries]
+    assert texts == [f"{number}" for number in range(len(texts))]
+    assert 0 < len(texts) < 20
+
+
+# Servers
+
+
+async def test_killed_servers_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    with ScriptedModels() as ollama:
+        place = Place(tmp_path, ollama, {"counting": entry(log)})
+        kills = Kills(place, log, random.Random(7))
+        while kills.kills < 2:
+            await kills.kill_one()
+        await kills.finish()
+    assert kills.begun >= 3
+    assert kills.problems == []
+
+
+async def interrupted(place: Place, ollama: ScriptedOllama, **arguments: Any) -> str:
+    """A run whose server ended while the model was asked for the answer."""
+    ollama.expect(Hang())
+    async with place.client() as caller:
+        started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0, **arguments)
+        await ollama.arrived(len(ollama.requests) + 1)
+    assert started.structured_content
+    return str(started.structured_content["run_id"])
+
+
+async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: ScriptedOllama) -> None:
+    run_id = await interrupted(place, ollama)
+    async with place.client() as caller:
+        before = await caller.call("get_run", run_id=run_id)
+        other = await caller.error("plan_and_answer", prompt="Another?", run_id=run_id)
+        ollama.expect(found(ANSWER))
+        after = await caller.call("run_step", run_id=run_id)
+    assert before.structured_content
+    assert before.structured_content["status"] == "interrupted"
+    assert normalised(text(before)) == snapshot("""\
+Interrupted: the server that ran it ended. Call plan_and_answer with run_id `RUN` to go on with it; what was done is not done again.
+
+_Run RUN: 1 tool call (0.0 s), 0 model calls (N prompt tokens, N generated, 0.0 s); 0.0 s in all_\
+""")
+    assert normalised(other) == snapshot(
+        "prompt: run RUN was begun with another. Leave it out to resume the run, or leave run_id out to start one."
+    )
+    report = after.structured_content
+    assert report
+    assert (report["run_id"], report["status"], report["answer"]) == (run_id, "answered", ANSWER)
+    assert report["warnings"] == []
+    assert report["usage"]["tool_calls"] == before.structured_content["usage"]["tool_calls"]
+    types = [event["type"] for event in caller.progress.events]
+    assert types.count("tool_called") == types.count("tool_returned")
+    assert types.count("run_resumed") == 1
+    async with place.client() as caller:  # and it stays
+        assert text(await caller.call("get_run", run_id=run_id)) == text(after)
+        again = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
+        assert text(again) == text(after)
+
+
+async def test_a_run_that_cannot_be_followed_ends_with_what_was_found(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    run_id = await interrupted(place, ollama)
+    changed(
+        place,
+        "UPDATE entry SET data = replace(data, 'find Very', 'look for Very') WHERE kind = 'event'",
+        """UPDATE run SET made = replace(made, '"planloom":"', '"planloom":"9.')""",
+    )
+    async with place.client() as caller:
+        ended = await caller.call("plan_and_answer", run_id=run_id)
+        again = await caller.call("plan_and_answer", run_id=run_id)
+    assert ended.structured_content
+    assert ended.structured_content["status"] == "partial"
+    assert normalised(text(ended)) == snapshot("""\
+Could not find out: the record of the run, made by planloom 9.0.1.0, cannot be followed to its end: at entry 2 of 6, tool_selected has another prompt now.
+
+Found so far:
+- search returned: jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+
+_Status: partial_
+
+### Evidence
+
+1. `6`, `jobs/secret.py`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `12`: step 0 (gathering), `search`
+   ```text
+   jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+   jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   ```
+
+_Run RUN: 1 tool call (0.0 s), 0 model calls (N prompt tokens, N generated, 0.0 s); 0.0 s in all_\
+""")
+    assert text(again) == text(ended)
+
+
+async def test_a_run_is_resumed_with_its_own_models(place: Place, ollama: ScriptedOllama) -> None:
+    run_id = await interrupted(place, ollama)
+    changed(place, "UPDATE run SET made = replace(made, '1.5b', '7b')")
+    async with place.client() as caller:
+        refused = await caller.error("plan_and_answer", run_id=run_id)
+        ended = await caller.call("cancel_run", run_id=run_id)
+    assert normalised(refused) == snapshot(
+        "Run RUN was begun with qwen2.5-coder:0.5b and qwen2.5-coder:7b (num_ctx 8192, argument route by_tool); this server has qwen2.5-coder:0.5b and qwen2.5-coder:1.5b (num_ctx 8192, argument route by_tool). Resume it with those, or ask anew."
+    )
+    assert ended.structured_content
+
+
+async def test_a_request_key_makes_a_retry_safe(place: Place, ollama: ScriptedOllama) -> None:
+    asked = {"prompt": QUESTION, "request_key": "k1"}
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    async with place.client() as caller:
+        results = []
+
+        async def ask() -> None:
+            results.append(await caller.call("plan_and_answer", **asked, wait_s=0))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+        await ollama.arrived()
+        async with anyio.create_task_group() as tasks:  # a client that gives up comes back
+            tasks.start_soon(lambda: caller.call("plan_and_answer", **asked))
+            await anyio.sleep(0.1)
+            tasks.cancel_scope.cancel()
+        ollama.release()
+        done = await caller.call("plan_and_answer", **asked)
+        other = await caller.error("plan_and_answer", prompt="Another?", request_key="k1")
+    async with place.client() as caller:
+        later = await caller.call("plan_and_answer", **asked)
+        other_later = await caller.error("make_plan", **asked)
+    ids = {str((each.structured_content or {})["run_id"]) for each in [*results, done, later]}
+    assert len(ids) == 1
+    assert text(done).startswith(ANSWER)
+    assert text(later) == text(done)
+    assert (
+        normalised(other)
+        == normalised(other_later)
+        == snapshot(
+            'request_key "k1" belongs to run RUN, which asks something else. Give each request a key of its own.'
+        )
+    )
+
+
+async def test_a_retry_goes_on_with_an_interrupted_run(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    run_id = await interrupted(place, ollama, request_key="k2")
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=QUESTION, request_key="k2")
+    assert done.structured_content
+    assert (done.structured_content["run_id"], done.structured_content["status"]) == (
+        run_id,
+        "answered",
+    )
+
+
+async def test_a_run_is_followed_through_another_server(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    async with place.client() as one, place.client() as two:
+        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        run_id = (started.structured_content or {})["run_id"]
+        await ollama.arrived()
+        seen = await two.call("plan_and_answer", run_id=run_id, wait_s=0.1)
+        refused = await two.error("cancel_run", run_id=run_id)
+        ollama.release()
+        done = await two.call("get_run", run_id=run_id)
+        own = await one.call("get_run", run_id=run_id)
+    assert (seen.structured_content or {})["status"] == "running"
+    assert normalised(refused) == snapshot(
+        "Run RUN is driven by another Planloom server. Cancel it there, or end that server."
+    )
+    assert (done.structured_content or {})["answer"] == ANSWER
+    assert text(done) == text(own)
+
+
+async def test_runs_are_resources(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=QUESTION)
+        run_id = (done.structured_content or {})["run_id"]
+        parts = await caller.client.read_resource(f"run://{run_id}")
+        (transcript,) = await caller.client.read_resource(f"run://{run_id}/transcript")
+        with pytest.raises(Exception, match='There is no run "nope"'):
+            await caller.client.read_resource("run://nope")
+    assert [part.mime_type for part in parts] == ["text/markdown", "application/json"]
+    readable, data = parts
+    assert isinstance(readable, TextResourceContents)
+    assert isinstance(data, TextResourceContents)
+    assert readable.text == text(done)
+    assert json.loads(data.text) == done.structured_content
+    assert isinstance(transcript, TextResourceContents)
+    assert re.sub("Began .* UTC", "Began then", normalised(transcript.text)) == snapshot("""\
+# Run RUN
+
+Began then.
+
+## Request
+
+```text
+What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?
+```
+
+- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
+
+- search VeryUniqueClassName_Phoenix_2025_QW3RTY
+
+## search: SUCCESS
+
+```text
+{"pattern": "\\\\bVeryUniqueClassName_Phoenix_2025_QW3RTY\\\\b"}
+```
+
+Result, after 0.0 s:
+
+```text
+jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+```
+
+## qwen2.5-coder:1.5b: answer
+
+```text
+The request: What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?
+Answer it in one sentence with the facts from the lines above: {"final_answer":"...","found_in":"results"}. If no line says it: {"final_answer":"...","found_in":"nowhere"}.
+```
+
+Reply:
+
+```text
+{"final_answer":"`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.","found_in":"results"}
+```
+
+## qwen2.5-coder:1.5b: again
+
+```text
+The request: What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?
+Quote the line that says it, then answer: {"a_line":"...","final_answer":"..."}.
+```
+
+Reply:
+
+```text
+{"a_line":"","final_answer":"`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6."}
+```
+
+## Ended: answered
+
+```text
+`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.
+```\
+""")
+
+
+async def test_runs_on_the_command_line(place: Place, ollama: ScriptedOllama) -> None:
+    run_id = await interrupted(place, ollama)
+    listed = place.run("runs")
+    unknown = place.run("runs", "show", "nope")
+    ollama.expect(found(ANSWER))
+    resumed = place.run("runs", "resume", run_id[:8])
+    shown = place.run("runs", "show", run_id, "--transcript")
+    assert (listed.returncode, unknown.returncode, resumed.returncode) == (0, 2, 0)
+    assert listed.stdout.startswith(run_id)
+    assert f"interrupted  {QUESTION}"[:60] in listed.stdout
+    assert unknown.stderr == snapshot(
+        'planloom: There is no run that begins with "nope". `planloom runs` lists them.\n'
+    )
+    assert resumed.stdout.startswith(ANSWER)
+    assert f"# Run {run_id}" in shown.stdout
+    assert "## Ended: answered" in shown.stdout
+
+
+# A journal that cannot be written
+
+
+@pytest.mark.parametrize("fault", ["directory", "damaged", "foreign", "newer"])
+async def test_runs_go_on_without_a_journal_and_say_so(
+    fault: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    file = file_of(place)
+    if fault == "directory":
+        file.parent.write_text("no directory")
+    else:
+        file.parent.mkdir()
+        if fault == "damaged":
+            file.write_bytes(b"no database, but long enough to be taken for one" * 100)
+        else:
+            with closing(sqlite3.connect(file)) as db, db:
+                db.execute("CREATE TABLE other (a)")
+                if fault == "newer":
+                    db.execute("PRAGMA application_id = 0x506C6F6D")
+                db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    before = b"" if fault == "directory" else file.read_bytes()
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        asked = {"prompt": QUESTION, "request_key": "k"}
+        done = await caller.call("plan_and_answer", **asked)
+        again = await caller.call("plan_and_answer", **asked)
+        unknown = await caller.error("get_run", run_id="nope")
+    report = done.structured_content
+    assert report
+    assert report["status"] == "answered"
+    assert text(again) == text(done)
+    (warning,) = report["warnings"]
+    assert f"**Warning:** {warning}" in text(done)
+    assert "run" in unknown
+    said = warning.replace(str(file.parent), "RUNS")
+    assert (
+        said
+        == {
+            "directory": snapshot(
+                "The run is not recorded and ends with this server. RUNS/runs.sqlite: [Errno 17] File exists: 'RUNS'. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
+            ),
+            "damaged": snapshot(
+                "The run is not recorded and ends with this server. RUNS/runs.sqlite: file is not a database. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
+            ),
+            "foreign": snapshot(
+                "The run is not recorded and ends with this server. RUNS/runs.sqlite: it is another program's file. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
+            ),
+            "newer": snapshot(
+                "The run is not recorded and ends with this server. RUNS/runs.sqlite: it is a journal of format 2, and this version of Planloom writes 1. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
+            ),
+        }[fault]
+    )
+    assert fault == "directory" or file.read_bytes() == before
+
+
+async def test_a_full_disk_ends_the_record_and_not_the_run(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    with place.http() as (process, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with anyio.create_task_group() as tasks:
+            results: list[Any] = []
+
+            async def ask() -> None:
+                async with Client(url, auth=place.token) as client:
+                    results.append(await client.call_tool("plan_and_answer", {"prompt": QUESTION}))
+
+            tasks.start_soon(ask)
+            await ollama.arrived()
+            full = file_of(place).with_name("runs.sqlite-wal").stat().st_size
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (full, full))
+            ollama.release()
+    (done,) = results
+    assert text(done).startswith(ANSWER)
+    (warning,) = done.structured_content["warnings"]
+    assert warning.startswith("The run is not recorded and ends with this server.")
+    async with place.client() as caller:
+        left = await caller.call("get_run", run_id=done.structured_content["run_id"])
+    assert (left.structured_content or {})["status"] == "interrupted"
+
+
+async def test_no_secret_is_written(place: Place, ollama: ScriptedOllama, tmp_path: Path) -> None:
+    token = "planted-8c1f5e0d2b7a4496"
+    own = Place(tmp_path / "own", ollama)
+    (files,) = own.upstreams.values()
+    own.upstreams = {"files": files | {"allow": ["*"], "env": {"TOKEN": "${PLANTED}"}}}
+    ollama.expect(conclusion("TOKEN is set."))
+    step = {"prompt": f"Is TOKEN {token}?", "tool": "environment", "arguments": {}}
+    settings = load_settings(own.file, own.project, own.environ | {"PLANTED": token})
+    async with Client(build(settings)) as client:
+        done = await client.call_tool("run_step", step)
+    assert text(done).startswith("TOKEN is set.")
+    assert token in ollama.requests[0].prompt  # it is the request's own
+    for written in file_of(own).parent.iterdir():
+        assert token.encode() not in written.read_bytes()
