@@ -23,7 +23,7 @@ import psutil
 from anyio.abc import TaskGroup
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
-from fastmcp.client.transports import ClientTransport, StdioTransport, StreamableHttpTransport
+from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 from mcp import MCPError
 from platformdirs import user_cache_path
 from rapidfuzz import process
@@ -31,10 +31,11 @@ from rapidfuzz import process
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import toolresults
 from server.config import HIDDEN, Settings, ToolSettings, UpstreamSettings
+from server.reaper import MARK, Reaper
+from server.stdio import StdioTransport
 
-# Their records repeat whatever an upstream printed and the URLs called, tokens included.
-for _name in ("mcp.client.stdio", "httpx2"):
-    logging.getLogger(_name).setLevel(logging.CRITICAL)
+# Its records repeat the URLs called, tokens included.
+logging.getLogger("httpx2").setLevel(logging.CRITICAL)
 
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
 
@@ -65,8 +66,6 @@ BASE_ENVIRONMENT = re.compile(
 """What every stdio upstream gets of our environment, besides PATH; all else, our keys among it, is
 for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
 
-_MARK = "PLANLOOM_UPSTREAM"
-_LOG_BYTES = 1_000_000
 _TOKEN_LENGTH = 16
 
 
@@ -88,8 +87,9 @@ class UpstreamPool:
         their logs go; None: the user's cache directory."""
         environ = os.environ if environ is None else environ
         cache_dir = cache_dir or user_cache_path("planloom")
+        self._reaper = Reaper()
         self._upstreams = {
-            name: _Upstream(name, upstream, environ, cache_dir)
+            name: _Upstream(name, upstream, environ, cache_dir, self._reaper)
             for name, upstream in settings.upstreams.items()
         }
         self._tasks: TaskGroup
@@ -98,6 +98,10 @@ class UpstreamPool:
         self._catalogue: dict[str, ToolSpec] = {}
 
     async def __aenter__(self) -> Self:
+        if any(
+            each.settings.enabled and each.settings.command for each in self._upstreams.values()
+        ):
+            self._reaper.start()
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._run)
         return self
@@ -128,6 +132,7 @@ class UpstreamPool:
                 for upstream in self._upstreams.values():
                     closing.start_soon(upstream.aclose)
                 self._closing.set()
+            await anyio.to_thread.run_sync(self._reaper.close)
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
@@ -199,7 +204,12 @@ class _Upstream:
     """One upstream: its state, its tools as last listed, and the client in use."""
 
     def __init__(
-        self, name: str, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        environ: Mapping[str, str],
+        cache_dir: Path,
+        reaper: Reaper,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -207,7 +217,7 @@ class _Upstream:
         self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: what a model was told exists does not come and go."""
         self.changed = anyio.Event()
-        self._environ, self._cache_dir = environ, cache_dir
+        self._environ, self._cache_dir, self._reaper = environ, cache_dir, reaper
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
         self._generation: _Generation | None = None
         self._wanted = anyio.Event()
@@ -222,12 +232,12 @@ class _Upstream:
         """Keep the upstream up until cancelled."""
         delay = FIRST_DELAY_S
         async with anyio.create_task_group() as disposals:
-            while True:
+            while self.state != CLOSED:
                 try:
                     generation = _Generation(
-                        self.name, self.settings, self._environ, self._cache_dir
+                        self.name, self.settings, self._environ, self._cache_dir, self._reaper
                     )
-                except (OSError, ValueError) as error:  # no log file, no URL: trying is no use
+                except ValueError as error:  # no URL: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
                     return
                 self._generation = generation
@@ -289,7 +299,9 @@ class _Upstream:
                 if error.error.code == mcp_types.REQUEST_TIMEOUT:
                     return self._timed_out(generation, name)
                 if generation.survives(error):
-                    return Outcome.ERROR, self._scrub(f"{self.name} refused the call: {error}")
+                    unread = error.error.code == mcp_types.PARSE_ERROR
+                    how = f"answered {name}, but" if unread else "refused the call:"
+                    return Outcome.ERROR, self._scrub(f"{self.name} {how} {error}")
                 self._lose(generation, str(error))
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
                 if str(error).startswith("Invalid structured content"):
@@ -378,7 +390,8 @@ class _Upstream:
         if not generation.lost and self.state != CLOSED:
             tail = generation.log_tail()
             said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
-            self._become(FAILED, self._scrub(toolresults.clean(why) + said))
+            why = generation.fault or toolresults.clean(why)
+            self._become(FAILED, self._scrub(why + said))
         generation.lose()
 
     def _become(self, state: str, error: str | None = None) -> None:
@@ -419,7 +432,12 @@ class _Generation:
     """One client of an upstream, from its start to the end of its last process."""
 
     def __init__(
-        self, name: str, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        environ: Mapping[str, str],
+        cache_dir: Path,
+        reaper: Reaper,
     ) -> None:
         self.lost = False
         self.stale = False
@@ -428,18 +446,30 @@ class _Generation:
         self.calls: set[anyio.CancelScope] = set()
         self.timeouts = 0
         """Calls in a row that ran out of time."""
-        self._mark = uuid.uuid4().hex
+        self.log = cache_dir / "logs" / f"{name}.log"
+        self._mark = f"{reaper.mark}.{uuid.uuid4().hex}"
         self._process: psutil.Process | None = None
-        self.log = _log_file(cache_dir, name)
-        self._log_start = self.log.stat().st_size
         self._disposed: anyio.Event | None = None
+        self._stdio: StdioTransport | None = None
         if settings.url:
             headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
             transport: ClientTransport = StreamableHttpTransport(
                 settings.url.get_secret_value(), headers
             )
         else:
-            transport = self._stdio(settings, environ, cache_dir)
+            assert settings.command  # the settings hold a command or a URL
+            env = child_environment(environ)
+            env |= {name: value.get_secret_value() for name, value in settings.env.items()}
+            cwd = settings.cwd.get_secret_value() if settings.cwd else _nowhere(cache_dir)
+            _ready_log(self.log)
+            transport = self._stdio = StdioTransport(
+                settings.command.get_secret_value(),
+                [arg.get_secret_value() for arg in settings.args],
+                env=env | {MARK: self._mark},
+                cwd=cwd,
+                log_file=self.log,
+                reaper=reaper,
+            )
         self.client = _PlainClient(
             transport,
             name=name,
@@ -448,29 +478,16 @@ class _Generation:
             init_timeout=settings.start_timeout_s,
         )
 
-    def _stdio(
-        self, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
-    ) -> StdioTransport:
-        assert settings.command  # the settings hold a command or a URL
-        nowhere = cache_dir / "empty"
-        nowhere.mkdir(parents=True, exist_ok=True)
-        env = child_environment(environ)
-        env |= {name: value.get_secret_value() for name, value in settings.env.items()}
-        return StdioTransport(
-            settings.command.get_secret_value(),
-            [arg.get_secret_value() for arg in settings.args],
-            env=env | {_MARK: self._mark},
-            cwd=settings.cwd.get_secret_value() if settings.cwd else str(nowhere),
-            keep_alive=False,
-            log_file=self.log,
-        )
-
     async def connect(self) -> None:
         await self.client.__aenter__()  # type: ignore[no-untyped-call]
-        if isinstance(self.client.transport, StdioTransport):
-            own = psutil.Process().children
-            marked = await anyio.to_thread.run_sync(lambda: self._marked(own()))
-            self._process = marked[0] if marked else None
+        if self._stdio and self._stdio.pid:
+            with suppress(psutil.NoSuchProcess):
+                self._process = psutil.Process(self._stdio.pid)
+
+    @property
+    def fault(self) -> str | None:
+        """Why we gave the connection up, if it was we who did."""
+        return self._stdio.fault if self._stdio else None
 
     def alive(self) -> bool:
         """False once the process is known to have ended; over HTTP only a call can tell."""
@@ -478,7 +495,7 @@ class _Generation:
 
     def survives(self, error: MCPError) -> bool:
         """Whether the client can be used after this protocol error."""
-        if isinstance(self.client.transport, StdioTransport):
+        if self._stdio:
             return error.error.code != mcp_types.CONNECTION_CLOSED and self.alive()
         return error.error.code == mcp_types.INVALID_PARAMS  # others may mean a lost session
 
@@ -537,18 +554,14 @@ class _Generation:
         found = []
         for candidate in processes:
             with suppress(psutil.Error):
-                if candidate.environ().get(_MARK) == self._mark:
+                if candidate.environ().get(MARK) == self._mark:
                     found.append(candidate)
         return found
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines this generation wrote to its standard error."""
-        text = ""
-        with suppress(OSError), self.log.open("rb") as stream:
-            end = stream.seek(0, os.SEEK_END)
-            stream.seek(max(self._log_start, end - 4000))
-            text = stream.read().decode("utf-8", "replace")
-        return "\n".join(toolresults.clean(text).strip().splitlines()[-lines:])
+        """The last lines it wrote to its standard error."""
+        words = self._stdio.last_words.decode("utf-8", "replace") if self._stdio else ""
+        return "\n".join(toolresults.clean(words).strip().splitlines()[-lines:])
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -557,14 +570,20 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def _log_file(cache_dir: Path, name: str) -> Path:
-    """Where the upstream's standard error goes; readable by the user only, not ever-growing."""
-    path = cache_dir / "logs" / f"{name}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    if path.stat().st_size > _LOG_BYTES:
-        os.truncate(path, 0)
-    return path
+def _ready_log(path: Path) -> None:
+    """Where an upstream's standard error goes; readable by the user only."""
+    with suppress(OSError):  # a disk that takes no log is no reason to do without the upstream
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+
+
+def _nowhere(cache_dir: Path) -> str:
+    """An empty directory, or the root of a disk that takes none."""
+    nowhere = cache_dir / "empty"
+    with suppress(OSError):
+        nowhere.mkdir(parents=True, exist_ok=True)
+        return str(nowhere)
+    return nowhere.anchor
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
