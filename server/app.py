@@ -54,7 +54,9 @@ async def open_parts(
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
         pool = await stack.enter_async_context(UpstreamPool(settings))
-        engine = await stack.enter_async_context(Engine.open(backend, pool, settings.approval))
+        engine = await stack.enter_async_context(
+            Engine.open(backend, pool, settings.approval, settings.runs)
+        )
         engine.warm_up(backend.warm)
         yield Parts(pool, engine, backend)
 

@@ -249,6 +249,19 @@ class ModelSettings(_Frozen):
     warm_up: bool = True
     """Whether a server that starts has the models loaded, and reads them what every run begins
     with; never by a download."""
+    parallel: Annotated[int, Field(ge=1)] = 4
+    """Calls that one model is given at a time; more wait for their turn here, where they do not
+    run out of time. No use above OLLAMA_NUM_PARALLEL."""
+
+
+class RunSettings(_Frozen):
+    """How much a server takes on."""
+
+    concurrent: Annotated[int, Field(ge=1)] = 16
+    """Runs that work at the same time. On a small machine each makes the others slower."""
+    queue: Annotated[int, Field(ge=0)] = 256
+    """Runs that wait for their turn, first come first served. Beyond that a caller is told that
+    the server is busy, and when to try again."""
 
 
 class ApprovalSettings(_Frozen):
@@ -265,6 +278,7 @@ def _empty_if_none(value: object) -> object:
 class _File(_Frozen):
     models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
     approval: Annotated[ApprovalSettings, BeforeValidator(_empty_if_none)] = ApprovalSettings()
+    runs: Annotated[RunSettings, BeforeValidator(_empty_if_none)] = RunSettings()
     upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
         Field(default_factory=dict)
     )
@@ -275,6 +289,7 @@ class Settings(_Frozen):
 
     models: ModelSettings = ModelSettings()
     approval: ApprovalSettings = ApprovalSettings()
+    runs: RunSettings = RunSettings()
     project: Path
     """Absolute."""
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
@@ -326,6 +341,7 @@ def load_settings(
     return Settings(
         models=_overridden(file.models, environ, models or {}),
         approval=file.approval,
+        runs=file.runs,
         project=root,
         upstreams=file.upstreams,
         source=path,
@@ -438,7 +454,8 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> st
 
 
 def _unknown_key(name: str, parent: _Key) -> str:
-    section = ApprovalSettings if parent[:1] == ("approval",) else ModelSettings
+    sections: dict[str, type[BaseModel]] = {"approval": ApprovalSettings, "runs": RunSettings}
+    section = sections.get(str(parent[0]) if parent else "", ModelSettings)
     levels: list[type[BaseModel]] = [_File, section, UpstreamSettings, Listing, ToolSettings]
     known = list(levels[len(parent)].model_fields)
     near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)

@@ -1,6 +1,7 @@
 """The runs in progress. A run belongs to the server; calls, the CLI and tests are views on it."""
 
 import logging
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,14 +12,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from planner import agent, warming
-from planner.errors import PlanloomError, RequestError
+from planner.errors import Busy, PlanloomError, RequestError
 from planner.events import Event, RunFinished
 from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import Policy
 from server.approval import Approvals, GuardedPool
-from server.config import ApprovalSettings
+from server.config import ApprovalSettings, RunSettings
 from server.telemetry import Spans
 from server.upstreams import UpstreamPool
 
@@ -30,6 +31,8 @@ START_SECONDS = 90.0
 """How long a run waits for slow upstreams before it goes on without them."""
 CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call."""
+USUAL_SECONDS = 30.0
+"""What a run takes, as long as none has ended."""
 
 
 class Run:
@@ -49,6 +52,8 @@ class Run:
         self.state = RunState()
         self._spans = Spans(self.id, providers)
         self.approvals = Approvals(self.id, request, self.state, approval.timeout_s, can_ask)
+        self.queued = True
+        """Whether it still waits for its turn."""
         self._changed = anyio.Event()
         self._scope = anyio.CancelScope()
 
@@ -82,18 +87,25 @@ class Run:
 
 
 class Engine:
-    """Starts runs in its own task group and keeps them for whoever asks."""
+    """Starts runs in its own task group and keeps them for whoever asks.
+
+    So many work at a time as `settings` say; the others wait for their turn, as many as may wait.
+    """
 
     def __init__(
         self,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
         approval: ApprovalSettings,
+        settings: RunSettings,
         tasks: TaskGroup,
     ) -> None:
         self._models = models
         self._approval = approval
         self.pool = pool
+        self._settings = settings
+        self._turns = anyio.CapacityLimiter(settings.concurrent)
+        self._usual_seconds = USUAL_SECONDS
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
 
@@ -104,11 +116,12 @@ class Engine:
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
         approval: ApprovalSettings,
+        settings: RunSettings,
     ) -> AsyncIterator[Self]:
         """An engine whose runs all end with this scope."""
         tasks = await anyio.create_task_group().__aenter__()
         try:
-            yield cls(models, pool, approval, tasks)
+            yield cls(models, pool, approval, settings, tasks)
         finally:
             tasks.cancel_scope.cancel()
             # Without the exception, which would come out wrapped in a group.
@@ -129,10 +142,12 @@ class Engine:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
 
     async def start(self, request: RunRequest, can_ask: bool = False) -> Run:
-        """Start a run; `can_ask`: its caller can ask a person for approval. Raises `RequestError`
-        for one that cannot be, and `ModelUnavailable` when there is no model to run it with."""
+        """Start a run, or put it at the end of the queue; `can_ask`: its caller can ask a person
+        for approval. Raises `RequestError` for one that cannot be, `ModelUnavailable` when there is
+        no model to run it with, and `Busy`."""
         agent.check(request)
         models = await self._models()
+        self._hold_bounds()
         if request.policy is Policy.ASK and not can_ask:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
@@ -169,9 +184,13 @@ class Engine:
     async def _drive(self, run: Run, models: Models) -> None:
         try:
             with run._scope:
-                await self.pool.ready(START_SECONDS)
-                pool = GuardedPool(self.pool, run.approvals)
-                await agent.run(run.request, models, pool, run.record, run.approvals)
+                async with self._turns:
+                    run.queued = False
+                    began = anyio.current_time()
+                    await self.pool.ready(START_SECONDS)
+                    pool = GuardedPool(self.pool, run.approvals)
+                    await agent.run(run.request, models, pool, run.record, run.approvals)
+                    self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # the other runs go on
@@ -187,7 +206,18 @@ class Engine:
                 answer = f"Cancelled. Found so far: {found}" if found else "Cancelled."
                 run.record(RunFinished(status="cancelled", answer=answer, reason="cancelled"))
 
+    def _hold_bounds(self) -> None:
+        limits = self._settings
+        unfinished = sum(not run.finished for run in self._runs.values())
+        if unfinished >= limits.concurrent + limits.queue:
+            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
+            raise Busy(
+                f"Busy: {limits.concurrent} runs are under way and "
+                f"{unfinished - limits.concurrent} wait for their turn. "
+                f"Try again in {seconds} s."
+            )
+
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
-        for run_id in finished[: max(0, len(self._runs) - RUNS_KEPT)]:
+        for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
             del self._runs[run_id]

@@ -158,7 +158,7 @@ def _usage(state: RunState, now: float) -> Usage:
     began = state.started.at if state.started else ended
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=round(ended - began, 3),
+        seconds=max(0.0, round(ended - began, 3)),  # clocks are set back, too
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(call.cached_tokens for call in calls),

@@ -24,8 +24,10 @@ from anyio.abc import TaskGroup
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
-from mcp import MCPError
+from fastmcp.client.transports.base import TransportOptions
+from mcp import ClientSession, MCPError
 from platformdirs import user_cache_path
+from pydantic import ValidationError
 from rapidfuzz import process
 
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
@@ -51,6 +53,8 @@ HANG_S = 5.0
 """How long after its own time limit a call that still has not ended counts as hung."""
 HANGS = 3
 """So many calls in a row without an answer, and the upstream is started anew."""
+CALLS_AT_ONCE = 16
+"""Calls that one upstream is given at a time; more wait, and their time has not begun."""
 GRACE_S, KILL_S = 3.0, 1.5
 """For an upstream to end by itself, then for the client to notice that it was killed."""
 
@@ -222,6 +226,7 @@ class _Upstream:
         self._generation: _Generation | None = None
         self._wanted = anyio.Event()
         self._was_ready = False
+        self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
 
     def status(self) -> UpstreamStatus:
         return UpstreamStatus(
@@ -250,7 +255,8 @@ class _Upstream:
                     await self._watch(generation)
                     if anyio.current_time() - started > STEADY_S:
                         delay = FIRST_DELAY_S
-                disposals.start_soon(generation.dispose)
+                polite = self._was_ready and not generation.fault
+                disposals.start_soon(generation.dispose, GRACE_S if polite else 0)
                 with anyio.move_on_after(delay):
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
                 delay = min(2 * delay, LONGEST_DELAY_S)
@@ -265,6 +271,10 @@ class _Upstream:
             await generation.dispose(GRACE_S if was_ready else 0)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        async with self._turns:
+            return await self._call_now(name, arguments)
+
+    async def _call_now(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         started = anyio.current_time()
         answered = True
         generation = await self._up()
@@ -303,9 +313,10 @@ class _Upstream:
                     how = f"answered {name}, but" if unread else "refused the call:"
                     return Outcome.ERROR, self._scrub(f"{self.name} {how} {error}")
                 self._lose(generation, str(error))
+            except ValidationError as error:
+                text = f"{self.name} answered {name}, but its answer is no tool result"
+                return Outcome.ERROR, self._scrub(f"{text}: {error.errors()[0]['msg']}")
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
-                if str(error).startswith("Invalid structured content"):
-                    return Outcome.ERROR, self._scrub(f"{self.name} broke its own schema: {error}")
                 self._lose(generation, str(error) or type(error).__name__)
             finally:
                 generation.calls.discard(scope)
@@ -362,6 +373,10 @@ class _Upstream:
         if isinstance(cause := error.__cause__, OSError) and cause.filename:
             where = "install it, or correct `command` or `cwd`"
             return f"{cause.filename}: {cause.strerror}; {where}"
+        if isinstance(error, ValidationError):
+            return f"its tool list is not valid: {error.errors()[0]['msg']}"
+        if isinstance(error, MCPError) and error.error.code == mcp_types.PARSE_ERROR:
+            return why
         if self.settings.url:
             return f"{why}; see that {self.settings.url} is up and takes the `headers`"
         return f"it ended while it started ({why}); see its log"
@@ -418,10 +433,20 @@ class _Changes(MessageHandler):
         self._generation.news.set()
 
 
+class _Session(ClientSession):
+    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
+        """Nothing: the planner reads a result as text, and an upstream's output schema can be one
+        that keeps a validator busy for ever."""
+
+
 class _PlainClient(Client[ClientTransport]):
     # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
     # upstream turns into a task is beyond reach of its time limit and of cancellation.
     _auto_internal_extensions = False
+
+    def __init__(self, transport: ClientTransport, **options: Any) -> None:
+        super().__init__(transport, **options)
+        self._transport_options = TransportOptions(session_class=_Session)
 
 
 async def _ignore(message: mcp_types.LoggingMessageNotificationParams) -> None:

@@ -118,7 +118,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
             "approval: {timeout_s: 0}",
             "1: approval.timeout_s: should be greater than 0; correct the value",
         ),
-        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, approval, upstreams"),
+        ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, approval, runs, upstreams"),
         ("models:\n  num_ctx: 5", "2: models.num_ctx: should be greater than or equal to 512"),
         ("models:\n  full: a\n  full: b", "3: models.full: the key stands twice; remove one"),
         ("upstreams:\n  a b: {command: x}", "2: upstreams.a b: is no name for an upstream"),
