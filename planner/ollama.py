@@ -30,7 +30,7 @@ DEFAULT_GAP_SECONDS = 300.0
 """The longest silence of the server within a call; a CPU reads a long prompt for minutes."""
 
 _CONNECT_SECONDS = 5.0
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 5.0  # a hundred first calls at once are slow to begin with
 DEFAULT_KEEP_ALIVE = "30m"
 _NANOSECONDS = 1e9
 
@@ -247,7 +247,7 @@ class _Version(ollama.StatusResponse):
 
 
 async def probe(host: str | None = None) -> OllamaServer | None:
-    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 2 s.
+    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s.
 
     None if nothing answers there, or something that is no Ollama server. Raises `ConfigError` for a
     `host` that is no address.

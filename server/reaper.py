@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from contextlib import suppress
@@ -25,6 +26,8 @@ MARK = "PLANLOOM_UPSTREAM"
 """The environment variable that holds the mark."""
 GRACE_SECONDS = 0.5
 """Between SIGTERM and SIGKILL."""
+DONE = "done\n"
+"""The last line of a server that ended in good order."""
 KILL_SECONDS = 2.0
 """For what appears while the rest is being killed."""
 END_SECONDS = 3.0
@@ -39,6 +42,7 @@ class Reaper:
         """What the value of `MARK` begins with in every process of this server."""
         self._groups: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
+        self._closing = threading.Lock()
 
     def start(self) -> None:
         if sys.platform != "win32":
@@ -61,15 +65,18 @@ class Reaper:
         self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """End the reaper, which ends whatever is left. Fine when it has ended."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        try:
-            process.communicate(timeout=END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+        """End the reaper, which ends what was not released. Fine when it has ended, and from
+        several threads."""
+        with self._closing:
+            self._tell(DONE)
+            process, self._process = self._process, None
+            if process is None:
+                return
+            try:
+                process.communicate(timeout=END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
 
     def _tell(self, line: str) -> None:
         if self._process is None:
@@ -93,9 +100,14 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
-    for line in sys.stdin.buffer:
-        (groups.add if line.startswith(b"+") else groups.discard)(int(line[1:]))
-    end(groups, sys.argv[1])
+    orderly = False
+    for line in sys.stdin:
+        if line == DONE:
+            orderly = True
+        else:
+            (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+    if groups or not orderly:
+        end(groups, sys.argv[1])
 
 
 def end(groups: set[int], mark: str) -> None:

@@ -30,14 +30,13 @@ FAULTY = Path(__file__).with_name("faulty_upstream.py")
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 SHORT = 0.5
-"""Seconds: the time limits of the catalogue."""
+"""Seconds: the time limit of what hangs."""
 
 
 def faulty(start: str = "", **options: Any) -> dict[str, Any]:
     """The entry of a faulty upstream in `upstreams.yaml`."""
-    limits = {"call_timeout_s": SHORT, "start_timeout_s": SHORT}
     command = {"command": sys.executable, "args": [str(FAULTY), *filter(None, [start])]}
-    return command | limits | options
+    return command | options
 
 
 class Absent:
@@ -71,8 +70,8 @@ def of_model(name: str, sees: str, *replies: Reply, **options: Any) -> Fault:
     return Fault(name, sees, replies, **options)
 
 
-def of_tool(name: str, sees: str, tool: str) -> Fault:
-    upstreams = {"up": faulty(error_texts=["Error"], allow=[tool])}
+def of_tool(name: str, sees: str, tool: str, **options: Any) -> Fault:
+    upstreams = {"up": faulty(error_texts=["Error"], allow=[tool], **options)}
     arguments = {"prompt": "Do it", "tool": f"up.{tool}", "arguments": {}}
     return Fault(name, sees, upstreams=upstreams, call="run_step", arguments=arguments)
 
@@ -137,16 +136,16 @@ MODEL_FAULTS = [
     ),
     of_model(
         "model server hangs",
-        r"partial: the time limit of 1 s was reached",
+        r"(partial|failed): the time limit of 2 s was reached",
         Hang(),
-        arguments={"prompt": QUESTION, "max_seconds": 1},
+        arguments={"prompt": QUESTION, "max_seconds": 2},
     ),
     of_model(
         "model server hangs to the end",
-        r"partial: the time limit of 1 s was reached",
+        r"(partial|failed): the time limit of 2 s was reached",
         Hang(),
         Hang(),
-        arguments={"prompt": QUESTION, "max_seconds": 1},
+        arguments={"prompt": QUESTION, "max_seconds": 2},
     ),
     of_model(
         "reply that is not the JSON asked for, twice",
@@ -192,7 +191,7 @@ UPSTREAM_FAULTS = [
     of_start(
         "upstream hangs while it starts",
         r"answered: up is failed: it did not answer within 0.5 s; raise `start_timeout_s`",
-        faulty("hangs"),
+        faulty("hangs", start_timeout_s=SHORT),
     ),
     of_start(
         "tool list that is none",
@@ -202,8 +201,18 @@ UPSTREAM_FAULTS = [
     of_tool("upstream slow", "SUCCESS: better late than never", "slow"),
     of_tool("upstream dies in mid-call", "ERROR: up was lost during die: .*the last words", "die"),
     of_tool("upstream dies within an answer", "ERROR: up was lost during half", "half"),
-    of_tool("upstream hangs", r"TIMEOUT: never did not end within 0.5 s; ask it for less", "never"),
-    of_tool("answer to another request", "TIMEOUT: wrong_id did not end", "wrong_id"),
+    of_tool(
+        "upstream hangs",
+        r"TIMEOUT: never did not end within 0.5 s; ask it for less",
+        "never",
+        call_timeout_s=SHORT,
+    ),
+    of_tool(
+        "answer to another request",
+        "TIMEOUT: wrong_id did not end",
+        "wrong_id",
+        call_timeout_s=SHORT,
+    ),
     of_tool("answer of 50 MiB", CUT, "flood"),
     of_tool("answer of 50 MiB, its id at the end", CUT, "flood_id_last"),
     of_tool(
