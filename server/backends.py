@@ -80,6 +80,10 @@ class InTurn:
         return self._model.name
 
     @property
+    def provider(self) -> str:
+        return self._model.provider
+
+    @property
     def context_tokens(self) -> int:
         return self._model.context_tokens
 
