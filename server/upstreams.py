@@ -32,6 +32,7 @@ from rapidfuzz import process
 
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import toolresults
+from server.bounded_http import bounded_client
 from server.config import HIDDEN, Settings, ToolSettings, UpstreamSettings
 from server.reaper import MARK, Reaper
 from server.stdio import StdioTransport
@@ -476,10 +477,13 @@ class _Generation:
         self._process: psutil.Process | None = None
         self._disposed: anyio.Event | None = None
         self._stdio: StdioTransport | None = None
+        self._excess: str | None = None
         if settings.url:
             headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
             transport: ClientTransport = StreamableHttpTransport(
-                settings.url.get_secret_value(), headers
+                settings.url.get_secret_value(),
+                headers,
+                httpx_client_factory=bounded_client(self._exceeded),
             )
         else:
             assert settings.command  # the settings hold a command or a URL
@@ -512,7 +516,10 @@ class _Generation:
     @property
     def fault(self) -> str | None:
         """Why we gave the connection up, if it was we who did."""
-        return self._stdio.fault if self._stdio else None
+        return self._stdio.fault if self._stdio else self._excess
+
+    def _exceeded(self, why: str) -> None:
+        self._excess = why
 
     def alive(self) -> bool:
         """False once the process is known to have ended; over HTTP only a call can tell."""

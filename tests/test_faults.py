@@ -125,6 +125,21 @@ async def test_a_flood_is_not_kept(up: UpstreamPool) -> None:
     assert psutil.Process().memory_info().rss - before < 32 * 2**20
 
 
+async def test_a_flood_over_http_ends_its_call_and_the_upstream_comes_back(
+    place: Place, tmp_path: Path, shared_upstream: SharedUpstream
+) -> None:
+    place.upstreams = {"up": {"url": shared_upstream.url, "allow": ["flood", "say"]}}
+    async with UpstreamPool(place.settings, cache_dir=tmp_path / "cache") as pool:
+        await pool.ready(LONG)
+        flood, say = pool.find("flood"), pool.find("say")
+        assert flood
+        assert say
+        result = await pool.call(flood, {"characters": stdio.LONGEST_MESSAGE + 1})
+        why = "up was lost during flood: its answer is longer than 8 MiB; ask for less"
+        assert (result.outcome, result.text) == (Outcome.ERROR, why)
+        assert (await pool.call(say, {"text": "still here"})).text == "still here"
+
+
 def message(number: int, text: str, first: bool = True) -> bytes:
     head, body = (
         b'"jsonrpc":"2.0","id":%d' % number,
