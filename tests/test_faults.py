@@ -29,10 +29,10 @@ from scripted_ollama import Hang, ScriptedOllama
 from serving import LONG, Caller, Place, Progress, SharedUpstream, end, found, text, until
 
 from planner import schemas
-from planner.tools import Outcome
+from planner.tools import Outcome, ToolSpec
 from server import stdio
 from server.app import build
-from server.config import RunSettings
+from server.config import Expanded, RunSettings, Settings, UpstreamSettings
 from server.reaper import Reaper
 from server.upstreams import UpstreamPool
 
@@ -451,3 +451,22 @@ def test_a_pattern_is_matched_in_linear_time() -> None:
     assert schemas.problem({"a": "b"}, {"properties": {"a": {"pattern": "^(?=a)"}}}) is None
     names = {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
     assert schemas.problem({"a" * 50 + "!": 1}, names) is None
+
+
+# Names
+
+
+NAMES = st.text("ab._", min_size=1, max_size=5)
+
+
+@given(st.dictionaries(st.text("ab_", min_size=1, max_size=3), st.sets(NAMES), min_size=1))
+def test_every_tool_has_a_name_of_its_own_that_finds_it(tools: dict[str, set[str]]) -> None:
+    upstreams = {name: UpstreamSettings(url=Expanded("http://x")) for name in tools}
+    pool = UpstreamPool(Settings(project=Path("/"), upstreams=upstreams), cache_dir=Path("/none"))
+    for upstream, names in tools.items():
+        specs = {name: ToolSpec(name=name, upstream=upstream) for name in names}
+        pool._upstreams[upstream].tools = specs
+    found = [pool.find(tool.name) for tool in pool.tools()]
+    assert found == list(pool.tools())
+    meant = {(tool.upstream, tool.name.removeprefix(f"{tool.upstream}.")) for tool in pool.tools()}
+    assert meant == {(upstream, name) for upstream, names in tools.items() for name in names}
