@@ -59,7 +59,7 @@ POLL_SECONDS = 0.01
 UNHEARD = frozenset({"notifications/progress", "notifications/message"})
 """Nothing here listens to them, and an upstream may send thousands."""
 
-_ID = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")'
+_ID = rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[\w-]{1,100}")'
 _JSONRPC = rb'"jsonrpc"\s*:\s*"2\.0"'
 # SDKs write the id before the result (Python) or after it (TypeScript), never within.
 _ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _JSONRPC + rb"\s*,\s*)?" + _ID + rb'\s*,(?!\s*"method")')
@@ -73,12 +73,12 @@ class EndlessLine(Exception):
 class Messages:
     """Cuts what an upstream prints into messages; holds at most one of `LONGEST_MESSAGE` bytes.
 
-    What is no message is left out (some servers print a greeting), and counted in `rubbish`. An
-    answer that cannot be used is replaced by a JSON-RPC error with its id.
+    What is no message is left out (some servers print a greeting); `rubbish` says whether there
+    was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
     """
 
     def __init__(self) -> None:
-        self.rubbish = 0
+        self.rubbish = False
         self._line = bytearray()
         self._length = 0
         """Of the line so far; more than is held of it once it is too long."""
@@ -115,7 +115,7 @@ class Messages:
             if not isinstance(message, JSONRPCNotification) or message.method not in UNHEARD:
                 yield message
         elif line.strip():
-            self.rubbish += 1
+            self.rubbish = True
 
 
 def _message(line: bytes) -> JSONRPCMessage | None:
@@ -139,9 +139,7 @@ def _too_long(request: bytes) -> JSONRPCMessage:
 
 def _error(request: bytes, why: str) -> JSONRPCMessage:
     error = ErrorData(code=PARSE_ERROR, message=why)
-    return JSONRPCError(
-        jsonrpc="2.0", id=json.loads(request.decode("utf-8", "replace")), error=error
-    )
+    return JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
 
 
 class StdioTransport(ClientTransport):
@@ -220,16 +218,16 @@ class StdioTransport(ClientTransport):
         incoming: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
         assert process.stdout
-        messages = Messages()
+        messages, warned = Messages(), False
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
             async with incoming:
                 try:
                     while True:
                         for message in messages.feed(await process.stdout.receive(CHUNK)):
                             await incoming.send(SessionMessage(message))
-                        if messages.rubbish == 1:
-                            log.warning("%s prints what is no message", self.command)
-                            messages.rubbish += 1
+                        if messages.rubbish and not warned:
+                            log.warning("%s prints what is no message", self.log_file.stem)
+                            warned = True
                 except EndlessLine as endless:
                     self.fault = str(endless)
                 except anyio.BrokenResourceError:
