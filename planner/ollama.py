@@ -68,6 +68,8 @@ class OllamaClient(ollama.AsyncClient):
         super().__init__(
             self.url,
             timeout=httpx.Timeout(gap_seconds, connect=_CONNECT_SECONDS, pool=None),
+            # How many calls there are at a time is for the caller to bound.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=not _is_loopback(self.url),
         )
 

@@ -119,7 +119,7 @@ async def _clients() -> None:
 async def _load(runs: int, steps: int, model_seconds: float) -> None:
     print(f"{runs} runs", file=sys.stderr)
     with tempfile.TemporaryDirectory() as root:
-        async with LoadModel(steps, model_seconds).serving() as model:
+        with LoadModel(steps, model_seconds) as model:
             place = Place(Path(root), model)  # type: ignore[arg-type]
             place.upstreams = {name: upstream(allow=["say"]) for name in ("one", "two")}
             place.bounds = {"runs": {"concurrent": runs}, "models": {"parallel": runs}}
@@ -158,7 +158,7 @@ async def _load(runs: int, steps: int, model_seconds: float) -> None:
                     watching.cancel_scope.cancel()
                 seconds = time.monotonic() - began
                 used = sum(server.cpu_times()[:2]) - sum(cpu[:2])
-        found = model.step_seconds()
+            found = model.step_seconds()
         cuts = quantiles(found, n=100)
         print(
             f"\n{runs} runs at once, {len(found)} steps of three model calls and a tool call each, "

@@ -17,6 +17,7 @@ from fastmcp.client.transports import StdioTransport
 from faults import ANSWER, QUESTION, faulty, obliging, seen
 from scripted_ollama import Hang, Request, ScriptedOllama
 from serving import (
+    CLASS,
     Caller,
     Place,
     Progress,
@@ -25,12 +26,13 @@ from serving import (
     move_on,
     nowhere,
     plan,
-    second,
     text,
     until,
 )
 
 Attack = Callable[[Place], Awaitable[str]]
+WHERE = f"In which file and line is the class {CLASS} defined?"
+"""Code sees the answer to this in what it looked up, so that the results are read once."""
 SURVIVAL_SECONDS = 3.0
 """By then no process of a killed server may be left."""
 JUMPS = """\
@@ -132,8 +134,6 @@ def at_once(count: int, model_hangs: bool = False) -> Attack:
         def answer(asked: Request) -> Any:
             if model_hangs:
                 return Hang()
-            if "a_line" in asked.properties:
-                return second(ANSWER)
             return found(ANSWER) if "found_in" in asked.properties else obliging(asked)
 
         with ScriptedOllama(handler=answer) as place.ollama:
@@ -147,7 +147,7 @@ def at_once(count: int, model_hangs: bool = False) -> Attack:
                     began = time.monotonic()
                     result = await caller.client.call_tool(
                         "plan_and_answer",
-                        {"prompt": QUESTION, "wait_s": 5 if model_hangs else 600},
+                        {"prompt": WHERE, "wait_s": 5 if model_hangs else 600},
                         raise_on_error=False,
                     )
                     times.append(time.monotonic() - began)

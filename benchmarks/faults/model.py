@@ -1,44 +1,67 @@
 """A model server for load: Ollama's wire format, fixed replies, a set time for each.
 
-It runs in the event loop of whoever measures, and notes when it had replied and when the next
-request of the same run came. What lies between is the time the server under test took.
+It notes when it had replied and when the next request of the same run came: what lies between is
+the time the server under test took. It is a process of its own (`LoadModel`), since a hundred
+clients in the same event loop would be measured as well.
 """
 
 import asyncio
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 NAMES = ("qwen2.5-coder:0.5b", "qwen2.5-coder:1.5b")
 RUN = re.compile(r"errand (\d+)")
 
 
 class LoadModel:
+    """The process, as a context manager."""
+
+    def __init__(self, steps: int, seconds: float) -> None:
+        command = [sys.executable, "-m", "benchmarks.faults.model", str(steps), str(seconds)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout
+        self.host = self._process.stdout.readline().strip()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def step_seconds(self) -> list[float]:
+        """Ends the process. Of every step of all runs, the time that no model call took."""
+        said, _ = self._process.communicate()
+        return list(json.loads(said))
+
+
+class _Model:
     """Leads every run through `steps` steps of one tool call each; `seconds` a reply, +-50 %."""
 
     def __init__(self, steps: int, seconds: float) -> None:
         self.steps, self.seconds = steps, seconds
-        self.host = ""
         self.gaps: dict[str, list[float]] = defaultdict(list)
         """Of each run, the seconds of every step that its model calls did not take."""
         self._replied: dict[str, float] = {}
         self._random = random.Random(1)
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator["LoadModel"]:
+    async def serve(self) -> None:
+        """Until the standard input ends."""
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=1024)
-        self.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server:
-            yield self
-
-    def step_seconds(self) -> list[float]:
-        """Sorted, of all steps of all runs; a run's first gap is its start."""
-        return sorted(gap for gaps in self.gaps.values() for gap in gaps[1:])
+        print(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        # A run's first gap is its start.
+        print(json.dumps([gap for gaps in self.gaps.values() for gap in gaps[1:]]), flush=True)
+        os._exit(0)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -56,7 +79,7 @@ class LoadModel:
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            pass  # the server under test has hung up
         finally:
             writer.close()
 
@@ -103,3 +126,7 @@ class LoadModel:
         if "anyOf" in schema:
             return move_on("say", f"Say {len(self.gaps[name])}")
         return conclusion("All is well.")
+
+
+if __name__ == "__main__":
+    asyncio.run(_Model(int(sys.argv[1]), float(sys.argv[2])).serve())
