@@ -100,6 +100,9 @@ class InTurn:
                 messages, max_tokens=max_tokens, schema=schema, on_text=on_text
             )
 
+    async def load(self) -> None:
+        await self._model.load()
+
     async def aclose(self) -> None:
         await self._model.aclose()
 
