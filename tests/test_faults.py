@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -216,22 +216,16 @@ async def test_a_killed_server_leaves_no_process(place: Place) -> None:
         end(server)
 
 
-@pytest.mark.parametrize("how", ["signal", "end of input"])
-async def test_an_ended_server_leaves_no_process(how: str, place: Place) -> None:
+async def test_an_ended_server_leaves_no_process(place: Place) -> None:
     place.upstreams = {"stubborn": faulty("stubborn"), "hangs": faulty("hangs")}
     server = place.popen("serve")
     try:
         await until(lambda: len(place.processes()) == 5)
-        if how == "signal":
-            server.terminate()
-        else:
-            assert server.stdin
-            server.stdin.close()
+        server.terminate()
         await anyio.to_thread.run_sync(server.wait)
         assert place.processes() == []
     finally:
-        with suppress(ValueError):  # its input is closed
-            end(server)
+        end(server)
 
 
 def test_a_reaper_that_was_killed_is_replaced() -> None:
@@ -311,7 +305,10 @@ async def test_a_models_calls_wait_for_their_turn(place: Place) -> None:
                 limit = {"max_seconds": seconds}
                 results.append(await caller.call("plan_and_answer", prompt=QUESTION, **limit))
 
-            for seconds in (LONG, LONG, 1, LONG):
+            for seconds in (LONG, LONG):
+                tasks.start_soon(ask, seconds)
+            await ollama.arrived(2)
+            for seconds in (1, LONG):
                 tasks.start_soon(ask, seconds)
             await until(lambda: len(results) == 1)  # out of its time, and so out of the queue
             assert "the time limit of 1 s was reached" in text(results[0])
@@ -360,7 +357,7 @@ def test_lines_that_are_no_requests_do_not_end_the_server(place: Place) -> None:
     assert server.stdout
     sent = server.stdin
 
-    @hypothesis_settings(max_examples=300, database=None)
+    @hypothesis_settings(max_examples=50, database=None)
     @given(LINE)
     def send(line: bytes) -> None:
         sent.write(line + b"\n")
@@ -459,6 +456,7 @@ def test_a_pattern_is_matched_in_linear_time() -> None:
 NAMES = st.text("ab._", min_size=1, max_size=5)
 
 
+@hypothesis_settings(max_examples=30)
 @given(st.dictionaries(st.text("ab_", min_size=1, max_size=3), st.sets(NAMES), min_size=1))
 def test_every_tool_has_a_name_of_its_own_that_finds_it(tools: dict[str, set[str]]) -> None:
     upstreams = {name: UpstreamSettings(url=Expanded("http://x")) for name in tools}
