@@ -31,18 +31,20 @@ class Backend:
         self._on_download = on_download
         self._lock = anyio.Lock()
         self._models: Models | None = None
-        self._failure, self._failed_at = "", 0.0
+        self._failure, self._failures = "", 0
 
     async def __call__(self) -> Models:
-        asked = anyio.current_time()
+        failures = self._failures
         async with self._lock:
             if self._models is None:
-                if self._failed_at > asked:  # a try that ended while we waited was ours as well
+                # A thousand callers do not wait for a thousand tries, nor go by a single one: on
+                # a busy machine a server may just have been slow to answer.
+                if self._failures >= failures + 2:
                     raise ModelUnavailable(self._failure)
                 try:
                     self._models = await open_models(self._settings, self._on_download)
                 except ModelUnavailable as error:
-                    self._failure, self._failed_at = str(error), anyio.current_time()
+                    self._failure, self._failures = str(error), self._failures + 1
                     raise
             return self._models
 

@@ -29,9 +29,11 @@ from scripted_ollama import Hang, ScriptedOllama
 from serving import LONG, Caller, Place, Progress, SharedUpstream, end, found, text, until
 
 from planner import schemas
+from planner.errors import ModelUnavailable
 from planner.tools import Outcome, ToolSpec
 from server import stdio
 from server.app import build
+from server.backends import Backend
 from server.config import Expanded, RunSettings, Settings, UpstreamSettings
 from server.reaper import Reaper
 from server.upstreams import UpstreamPool
@@ -290,6 +292,33 @@ async def test_a_run_that_waits_says_so_and_leaves_the_queue_when_cancelled(
             ends = [await caller.call("get_run", run_id=run_id) for run_id in ids]
     assert [text(result).startswith(ANSWER) for result in ends] == [True, True]
     assert len(ollama.requests) == 2
+
+
+async def test_many_callers_do_not_each_wait_for_a_model_server_that_is_silent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    async def probe(host: str | None) -> None:
+        nonlocal tries
+        tries += 1
+        await anyio.sleep(0.01)
+
+    monkeypatch.setattr("server.backends.probe", probe)
+    backend = Backend(place.settings.models)
+    told: list[str] = []
+
+    async def ask() -> None:
+        with pytest.raises(ModelUnavailable) as error:
+            await backend()
+        told.append(str(error.value))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(ask)
+    assert (tries, len(told), len(set(told))) == (2, 100, 1)
+    await ask()
+    assert tries == 3  # a later call tries again
 
 
 async def test_a_models_calls_wait_for_their_turn(place: Place) -> None:
