@@ -9,6 +9,10 @@ class RequestError(PlanloomError):
     """The caller asked for something that cannot be: an empty prompt, an unknown tool or run."""
 
 
+class Busy(PlanloomError):
+    """The server has as much to do as it takes on; the text says when to come again."""
+
+
 class ConfigError(PlanloomError):
     """`upstreams.yaml`, an option or an environment variable is wrong: the place and the mend."""
 

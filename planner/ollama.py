@@ -30,7 +30,7 @@ DEFAULT_GAP_SECONDS = 300.0
 """The longest silence of the server within a call; a CPU reads a long prompt for minutes."""
 
 _CONNECT_SECONDS = 5.0
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 5.0  # a hundred first calls at once are slow to begin with
 DEFAULT_KEEP_ALIVE = "30m"
 _NANOSECONDS = 1e9
 
@@ -68,6 +68,8 @@ class OllamaClient(ollama.AsyncClient):
         super().__init__(
             self.url,
             timeout=httpx.Timeout(gap_seconds, connect=_CONNECT_SECONDS, pool=None),
+            # How many calls there are at a time is for the caller to bound.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=not _is_loopback(self.url),
         )
 
@@ -247,7 +249,7 @@ class _Version(ollama.StatusResponse):
 
 
 async def probe(host: str | None = None) -> OllamaServer | None:
-    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 2 s.
+    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s.
 
     None if nothing answers there, or something that is no Ollama server. Raises `ConfigError` for a
     `host` that is no address.

@@ -7,11 +7,15 @@ reply is validated against the tool's own schema afterwards.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Annotated, Any
 
 import jsonschema
+import pydantic_core
 from jsonschema_specifications import REGISTRY
+from pydantic import StringConstraints, TypeAdapter, ValidationError
 from referencing.exceptions import Unresolvable
 
 from planner.protocol import Mode
@@ -32,6 +36,9 @@ LARGEST_CALLS = 8000
 has two choices in it, and each string in them is hundreds of grammar rules."""
 LONGEST_DATA_SCHEMA = 4000
 """Characters of a caller's schema as compact JSON; it stands in a prompt."""
+MOST_CHECKS = 20_000
+"""Keywords looked at to validate one value: seventy definitions that refer twice to the next one
+are more than anyone can wait for."""
 UNUSABLE = (
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -341,11 +348,65 @@ def problem(value: Any, schema: Schema) -> str | None:
     A reference to another document is never fetched: it makes the schema unusable.
     """
     try:
-        validator = jsonschema.Draft202012Validator(schema, registry=REGISTRY)
+        validator = _Bounded(_plain(schema), registry=REGISTRY)
+        _checks.set(iter(range(MOST_CHECKS)))
         error = next(iter(validator.iter_errors(value)), None)
     except UNUSABLE as unusable:
         return f"the schema itself cannot be used ({type(unusable).__name__})"
     return _told(error) if error else None
+
+
+_checks: ContextVar[Iterator[int]] = ContextVar("checks")
+
+
+def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*arguments: Any) -> Any:
+        if next(_checks.get(), None) is None:
+            raise OverflowError(f"more than {MOST_CHECKS} checks")
+        return check(*arguments)
+
+    return counted
+
+
+def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(value, str) and not _matches(pattern, value):
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _matches(pattern: str, value: str) -> bool:
+    """By pydantic's engine, whose time is linear: `(a+)+$` keeps Python's busy for ever. What that
+    engine does not take (look-around, back-references) is left to the tool to judge."""
+    try:
+        _matcher(pattern).validate_python(value)
+    except ValidationError:
+        return False
+    except pydantic_core.SchemaError:
+        re.compile(pattern)  # no pattern at all makes the schema unusable
+    return True
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> TypeAdapter[str]:
+    return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
+
+
+_KEYWORDS = {**jsonschema.Draft202012Validator.VALIDATORS, "pattern": _pattern}
+_Bounded = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, {name: _counted(check) for name, check in _KEYWORDS.items()}
+)
+
+
+def _plain(node: Any) -> Any:
+    """The schema without what would lead out of the bounds: another dialect's validator
+    (`$schema`), and patterns of names, with what depends on them."""
+    if isinstance(node, list):
+        return [_plain(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    left_out = {"$schema"}
+    if "patternProperties" in node:
+        left_out |= {"patternProperties", "additionalProperties", "unevaluatedProperties"}
+    return {key: _plain(part) for key, part in node.items() if key not in left_out}
 
 
 def _told(error: jsonschema.ValidationError | jsonschema.SchemaError) -> str:

@@ -1,14 +1,15 @@
 """Which models a server runs on: Ollama where it answers, else the embedded ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
 import anyio
 
 from planner import warming
 from planner.errors import ModelUnavailable
-from planner.models import ChatModel, Models
+from planner.models import ChatModel, Message, Models, Reply
 from planner.ollama import OllamaClient, OllamaModel, OllamaServer, host_url, probe
 from planner.weights import cached
 from server.config import ModelSettings
@@ -30,11 +31,21 @@ class Backend:
         self._on_download = on_download
         self._lock = anyio.Lock()
         self._models: Models | None = None
+        self._failure, self._failures = "", 0
 
     async def __call__(self) -> Models:
+        failures = self._failures
         async with self._lock:
             if self._models is None:
-                self._models = await open_models(self._settings, self._on_download)
+                # A thousand callers do not wait for a thousand tries, nor go by a single one: on
+                # a busy machine a server may just have been slow to answer.
+                if self._failures >= failures + 2:
+                    raise ModelUnavailable(self._failure)
+                try:
+                    self._models = await open_models(self._settings, self._on_download)
+                except ModelUnavailable as error:
+                    self._failure, self._failures = str(error), self._failures + 1
+                    raise
             return self._models
 
     async def warm(self) -> Models | None:
@@ -52,6 +63,50 @@ class Backend:
     async def aclose(self) -> None:
         if self._models is not None:
             await self._models.aclose()
+
+
+class InTurn:
+    """A model that is given so many calls at a time; the others wait, first come first served.
+
+    A call that waits here costs the server nothing, does not run into the limit on its silence,
+    and is out of the queue once it is cancelled. A run makes one call at a time, so that the queue
+    is no longer than the number of runs under way.
+    """
+
+    def __init__(self, model: ChatModel, parallel: int) -> None:
+        self._model = model
+        self._turns = anyio.CapacityLimiter(parallel)
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def provider(self) -> str:
+        return self._model.provider
+
+    @property
+    def context_tokens(self) -> int:
+        return self._model.context_tokens
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        async with self._turns:
+            return await self._model.chat(
+                messages, max_tokens=max_tokens, schema=schema, on_text=on_text
+            )
+
+    async def load(self) -> None:
+        await self._model.load()
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
 
 
 async def open_models(settings: ModelSettings, on_download: OnDownload | None = None) -> Models:
@@ -88,7 +143,12 @@ def _ollama(settings: ModelSettings, server: OllamaServer) -> Models:
         )
     client = OllamaClient(settings.host)
     fast, full = (
-        OllamaModel(name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive)
+        InTurn(
+            OllamaModel(
+                name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive
+            ),
+            settings.parallel,
+        )
         for name in (settings.fast, settings.full)
     )
     full = fast if settings.full == settings.fast else full

@@ -286,6 +286,9 @@ class ModelSettings(_Frozen):
     warm_up: bool = True
     """Whether a server that starts has the models loaded, and reads them what every run begins
     with; never by a download."""
+    parallel: Annotated[int, Field(ge=1)] = 4
+    """Calls that one model is given at a time; more wait for their turn here, where they do not
+    run out of time. No use above OLLAMA_NUM_PARALLEL."""
 
 
 class ApprovalSettings(_Frozen):
@@ -296,7 +299,14 @@ class ApprovalSettings(_Frozen):
 
 
 class RunSettings(_Frozen):
-    """Where runs are recorded, and how long ended ones are kept; whatever is reached first."""
+    """How much a server takes on, where runs are recorded, and how long ended ones are kept:
+    whatever is reached first."""
+
+    concurrent: Annotated[int, Field(ge=1)] = 16
+    """Runs that work at the same time. On a small machine each makes the others slower."""
+    queue: Annotated[int, Field(ge=0)] = 256
+    """Runs that wait for their turn, first come first served. Beyond that a caller is told that
+    the server is busy, and when to try again."""
 
     directory: Path = Field(default_factory=lambda: user_state_path("planloom") / "runs")
     most: Annotated[int, Field(ge=0)] = 1000

@@ -5,6 +5,7 @@ here, or not any more, comes from there.
 """
 
 import logging
+import math
 import time
 import traceback
 import uuid
@@ -18,7 +19,7 @@ from anyio.abc import TaskGroup
 
 from planner import agent, warming
 from planner.clock import Clock
-from planner.errors import PlanloomError, RequestError
+from planner.errors import Busy, PlanloomError, RequestError
 from planner.events import AnswerDelta, Event, RunFinished, RunResumed
 from planner.models import Models
 from planner.protocol import RunRequest
@@ -46,6 +47,8 @@ FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that another server drives."""
 LOCAL = ""
 """The caller, where there is only one: who starts the server owns its runs."""
+USUAL_SECONDS = 30.0
+"""What a run takes, as long as none has ended."""
 
 
 class Run:
@@ -74,6 +77,8 @@ class Run:
         """Nobody drives it, and it has not ended: it can be resumed."""
         self.driven = False
         """Whether this server drives it."""
+        self.queued = False
+        """Whether it still waits for its turn."""
         self.stopping = False
         """Whether it is being interrupted, not cancelled."""
         self.clock = Clock()
@@ -157,7 +162,10 @@ class Run:
 
 
 class Engine:
-    """Starts runs in its own task group and keeps them for whoever asks."""
+    """Starts runs in its own task group and keeps them for whoever asks.
+
+    So many work at a time as `settings` say; the others wait for their turn, as many as may wait.
+    """
 
     def __init__(
         self,
@@ -171,6 +179,8 @@ class Engine:
         self._approval = approval
         self.pool = pool
         self.journal = journal
+        self._turns = anyio.CapacityLimiter(journal.settings.concurrent)
+        self._usual_seconds = USUAL_SECONDS
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
         self._resuming = anyio.Lock()
@@ -214,11 +224,12 @@ class Engine:
         request_key: str | None = None,
         can_ask: bool = False,
     ) -> Run:
-        """Start a run; or, where the caller has used the `request_key` before, go on with the run
-        it belongs to. `can_ask`: the caller can ask a person for approval.
+        """Start a run, or put it at the end of the queue; or, where the caller has used the
+        `request_key` before, go on with the run it belongs to. `can_ask`: the caller can ask a
+        person for approval.
 
-        Raises `RequestError` for a request that cannot be, or that is not the key's, and
-        `ModelUnavailable` when there is no model to run it with.
+        Raises `RequestError` for a request that cannot be, or that is not the key's,
+        `ModelUnavailable` when there is no model to run it with, and `Busy`.
         """
         agent.check(request)
         if request.policy is Policy.ASK and not can_ask:
@@ -227,6 +238,7 @@ class Engine:
         if request_key and (known := await self._of_key(caller, request_key)):
             return await self._same(known, caller, request, request_key)
         models = await self._models()
+        self._hold_bounds()
         run = Run(request, self._approval, caller, request_key)
         run.approvals.can_ask = can_ask
         run._spans = _spans(run, models)
@@ -324,19 +336,23 @@ class Engine:
         tape: Tape | None = None
         try:
             with run._scope:
-                await self.pool.ready(START_SECONDS)
-                tools = recorded.tools if recorded else None
-                if tools is None:
-                    tools = list(self.pool.tools())
-                    run._record.began_with(tools)
-                tape = Tape(run._record, run.record, recorded)
-                run.clock = tape.clock
-                guarded = GuardedPool(self.pool, run.approvals)
-                pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
-                approver = taped_approver(run.approvals, tape)
-                await agent.run(
-                    run.request, taped_models(models, tape), pool, tape.say, approver, tape.clock
-                )
+                run.queued = True
+                async with self._turns:
+                    run.queued = False
+                    began = anyio.current_time()
+                    await self.pool.ready(START_SECONDS)
+                    tools = recorded.tools if recorded else None
+                    if tools is None:
+                        tools = list(self.pool.tools())
+                        run._record.began_with(tools)
+                    tape = Tape(run._record, run.record, recorded)
+                    run.clock = tape.clock
+                    guarded = GuardedPool(self.pool, run.approvals)
+                    pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
+                    taped = taped_models(models, tape)
+                    approver = taped_approver(run.approvals, tape)
+                    await agent.run(run.request, taped, pool, tape.say, approver, tape.clock)
+                    self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
@@ -392,9 +408,20 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
+    def _hold_bounds(self) -> None:
+        limits = self.journal.settings
+        unfinished = sum(not run.finished for run in self._runs.values())
+        if unfinished >= limits.concurrent + limits.queue:
+            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
+            raise Busy(
+                f"Busy: {limits.concurrent} runs are under way and "
+                f"{unfinished - limits.concurrent} wait for their turn. "
+                f"Try again in {seconds} s."
+            )
+
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
-        for run_id in finished[: max(0, len(self._runs) - RUNS_KEPT)]:
+        for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
             del self._runs[run_id]
 
 

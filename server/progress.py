@@ -62,9 +62,11 @@ def message(event: Event, state: RunState) -> str:
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 
 
-def heartbeat(state: RunState, silent_seconds: float) -> str:
+def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> str:
     """The line for when nothing happened for a while; it says what is being waited for."""
     waiting = "the model" if state.started else "the upstreams to start"
+    if queued:
+        waiting = "other runs to end"
     if called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
         waiting = " and ".join(called)
     elif state.undecided:

@@ -181,9 +181,10 @@ def _usage(state: RunState, now: float) -> Usage:
     ]
     ended = state.finished_at or now
     began = state.started.at if state.started else ended
+    paused = sum(each.paused for each in state.resumed)
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=round(ended - began - sum(each.paused for each in state.resumed), 3),
+        seconds=max(0.0, round(ended - began - paused, 3)),  # clocks are set back, too
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(call.cached_tokens for call in calls),

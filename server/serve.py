@@ -46,7 +46,8 @@ async def _exit_on_signal(opened: list[Parts]) -> None:
     stopped, so an orderly end would wait for the host's next line."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
-            with anyio.move_on_after(CLOSE_SECONDS):
+            # Shielded: the host may end our input as well, and the signal came first.
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 for parts in opened:
                     await parts.aclose()
             os._exit(128 + number)

@@ -107,7 +107,8 @@ async def show(run: Run) -> None:
             if isinstance(last, AnswerDelta):
                 status.update(Text(message(last, seen)))
             else:
-                status.update(Text(heartbeat(seen, time.time() - (last.at if last else began))))
+                quiet = max(0.0, time.time() - (last.at if last else began))
+                status.update(Text(heartbeat(seen, quiet)))
             with anyio.move_on_after(1.0 if console.is_terminal else HEARTBEAT_SECONDS):
                 await run.wait_beyond(told)
 

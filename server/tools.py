@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import anyio
@@ -39,6 +39,10 @@ from server.upstreams import UpstreamPool
 
 WAIT_SECONDS = 45.0
 """Some hosts cut a call at 60 s whatever is sent."""
+BACKLOG = 50
+"""Events that a view may lag behind its run; of what is older, a slow client is told nothing."""
+SEND_SECONDS = 1.0
+"""How long a view waits beyond its time for a client that does not read."""
 LISTING_SECONDS = 20.0
 """How long list_tools waits for upstreams that are starting."""
 META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
@@ -411,7 +415,8 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
     """Tell the client every event as progress until the run ends or `wait_s` seconds are over.
 
     A question to a person ends the view as its result, or is asked beside it: `wait_s` does not end
-    it as long as the person has it before him.
+    it as long as the person has it before him. The run's own record is the queue of events, so a
+    client that does not read holds up this view only.
     """
     tell = _teller(ctx, run)
     asks = approval.can_ask(ctx)
@@ -423,6 +428,15 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
     told = 0
+    deaf = False
+
+    async def tell_in_time(text: str, event: dict[str, Any] | None) -> None:
+        nonlocal deaf
+        if not deaf:
+            late = max(deadline, anyio.current_time()) + SEND_SECONDS
+            with anyio.CancelScope(deadline=late) as scope:
+                await tell(text, event)
+            deaf = scope.cancelled_caught
 
     async def elicit(question: Question) -> None:
         nonlocal asking
@@ -438,7 +452,8 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
                 event = run.events[told]
                 told += 1
                 seen.apply(event)
-                await tell(message(event, seen), _slim(event))
+                if len(run.events) - told < BACKLOG:
+                    await tell_in_time(message(event, seen), _slim(event))
                 quiet_since = anyio.current_time()
             if told < len(run.events):
                 continue
@@ -457,7 +472,7 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:
-                await tell(heartbeat(seen, quiet), None)
+                await tell_in_time(heartbeat(seen, quiet, run.queued), None)
     return required
 
 
@@ -479,7 +494,7 @@ def _cut(value: Any) -> Any:
             return value
 
 
-def _teller(ctx: Context, run: Run) -> Callable[[str, dict[str, Any] | None], Any]:
+def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
     """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
     request = ctx.request_context
     token = (request.meta or {}).get("progressToken") if request else None

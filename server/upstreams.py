@@ -24,16 +24,21 @@ import psutil
 from anyio.abc import TaskGroup
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
-from fastmcp.client.transports import ClientTransport, StdioTransport, StreamableHttpTransport
-from mcp import MCPError
+from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
+from fastmcp.client.transports.base import TransportOptions
+from mcp import ClientSession, MCPError
 from platformdirs import user_cache_path
+from pydantic import ValidationError
 from rapidfuzz import process
 
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import toolresults
+from server.bounded_http import bounded_client
 from server.config import Settings, ToolSettings, UpstreamSettings
 from server.pins import Definition, Held, Pins, identity
+from server.reaper import MARK, Reaper
 from server.redaction import Redactor
+from server.stdio import StdioTransport
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
 for _name in ("mcp.client", "httpx2", "httpcore2"):
@@ -53,6 +58,8 @@ HANG_S = 5.0
 """How long after its own time limit a call that still has not ended counts as hung."""
 HANGS = 3
 """So many calls in a row without an answer, and the upstream is started anew."""
+CALLS_AT_ONCE = 16
+"""Calls that one upstream is given at a time; more wait, and their time has not begun."""
 GRACE_S, KILL_S = 3.0, 1.5
 """For an upstream to end by itself, then for the client to notice that it was killed."""
 
@@ -67,9 +74,6 @@ BASE_ENVIRONMENT = re.compile(
 )
 """What every stdio upstream gets of our environment, besides PATH; all else, our keys among it, is
 for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
-
-_MARK = "PLANLOOM_UPSTREAM"
-_LOG_BYTES = 1_000_000
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +97,20 @@ class UpstreamPool:
         their logs go; None: the user's cache directory. `pins`: None means the user's."""
         environ = os.environ if environ is None else environ
         cache_dir = cache_dir or user_cache_path("planloom")
+        self._reaper = Reaper()
         pins = pins or Pins()
         everyone = settings.upstreams.values()
         self._redactor = Redactor(everyone)
         self._upstreams = {
-            name: _Upstream(name, upstream, environ, cache_dir, pins, Redactor(everyone, upstream))
+            name: _Upstream(
+                name,
+                upstream,
+                environ,
+                cache_dir,
+                self._reaper,
+                pins,
+                Redactor(everyone, upstream),
+            )
             for name, upstream in settings.upstreams.items()
         }
         self._tasks: TaskGroup
@@ -106,6 +119,10 @@ class UpstreamPool:
         self._catalogue: dict[str, ToolSpec] = {}
 
     async def __aenter__(self) -> Self:
+        if any(
+            each.settings.enabled and each.settings.command for each in self._upstreams.values()
+        ):
+            self._reaper.start()
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._run)
         return self
@@ -136,6 +153,7 @@ class UpstreamPool:
                 for upstream in self._upstreams.values():
                     closing.start_soon(upstream.aclose)
                 self._closing.set()
+            await anyio.to_thread.run_sync(self._reaper.close)
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
@@ -242,6 +260,7 @@ class _Upstream:
         settings: UpstreamSettings,
         environ: Mapping[str, str],
         cache_dir: Path,
+        reaper: Reaper,
         pins: Pins,
         redactor: Redactor,
     ) -> None:
@@ -254,13 +273,14 @@ class _Upstream:
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
         self.changed = anyio.Event()
-        self._environ, self._cache_dir = environ, cache_dir
+        self._environ, self._cache_dir, self._reaper = environ, cache_dir, reaper
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
         self._identity = identity(name, settings)
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
         self._generation: _Generation | None = None
         self._wanted = anyio.Event()
         self._was_ready = False
+        self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
 
     def status(self) -> UpstreamStatus:
         return UpstreamStatus(
@@ -275,12 +295,12 @@ class _Upstream:
         """Keep the upstream up until cancelled."""
         delay = FIRST_DELAY_S
         async with anyio.create_task_group() as disposals:
-            while True:
+            while self.state != CLOSED:
                 try:
                     generation = _Generation(
-                        self.name, self.settings, self._environ, self._cache_dir
+                        self.name, self.settings, self._environ, self._cache_dir, self._reaper
                     )
-                except (OSError, ValueError) as error:  # no log file, no URL: trying is no use
+                except ValueError as error:  # no URL: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
                     return
                 self._generation = generation
@@ -293,7 +313,8 @@ class _Upstream:
                     await self._watch(generation)
                     if anyio.current_time() - started > STEADY_S:
                         delay = FIRST_DELAY_S
-                disposals.start_soon(generation.dispose)
+                polite = self._was_ready and not generation.fault
+                disposals.start_soon(generation.dispose, GRACE_S if polite else 0)
                 with anyio.move_on_after(delay):
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
                 delay = min(2 * delay, LONGEST_DELAY_S)
@@ -308,6 +329,10 @@ class _Upstream:
             await generation.dispose(GRACE_S if was_ready else 0)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        async with self._turns:
+            return await self._call_now(name, arguments)
+
+    async def _call_now(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         started = anyio.current_time()
         answered = True
         generation = await self._up()
@@ -342,11 +367,14 @@ class _Upstream:
                 if error.error.code == mcp_types.REQUEST_TIMEOUT:
                     return self._timed_out(generation, name)
                 if generation.survives(error):
-                    return Outcome.ERROR, self._scrub(f"{self.name} refused the call: {error}")
+                    unread = error.error.code == mcp_types.PARSE_ERROR
+                    how = f"answered {name}, but" if unread else "refused the call:"
+                    return Outcome.ERROR, self._scrub(f"{self.name} {how} {error}")
                 self._lose(generation, str(error))
+            except ValidationError as error:
+                text = f"{self.name} answered {name}, but its answer is no tool result"
+                return Outcome.ERROR, self._scrub(f"{text}: {error.errors()[0]['msg']}")
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
-                if str(error).startswith("Invalid structured content"):
-                    return Outcome.ERROR, self._scrub(f"{self.name} broke its own schema: {error}")
                 self._lose(generation, str(error) or type(error).__name__)
             finally:
                 generation.calls.discard(scope)
@@ -399,6 +427,10 @@ class _Upstream:
         if isinstance(cause := error.__cause__, OSError) and cause.filename:
             where = "install it, or correct `command` or `cwd`"
             return f"{cause.filename}: {cause.strerror}; {where}"
+        if isinstance(error, ValidationError):
+            return f"its tool list is not valid: {error.errors()[0]['msg']}"
+        if isinstance(error, MCPError) and error.error.code == mcp_types.PARSE_ERROR:
+            return why
         if self.settings.url:
             return f"{why}; see that {self.settings.url} is up and takes the `headers`"
         return f"it ended while it started ({why}); see its log"
@@ -463,6 +495,7 @@ class _Upstream:
         if not generation.lost and self.state != CLOSED:
             tail = generation.log_tail()
             said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
+            why = generation.fault or toolresults.clean(why)
             self._become(FAILED, self._scrub(why + said))
         generation.lose()
 
@@ -488,10 +521,20 @@ class _Changes(MessageHandler):
         self._generation.news.set()
 
 
+class _Session(ClientSession):
+    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
+        """Nothing: the planner reads a result as text, and an upstream's output schema can be one
+        that keeps a validator busy for ever."""
+
+
 class _PlainClient(Client[ClientTransport]):
     # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
     # upstream turns into a task is beyond reach of its time limit and of cancellation.
     _auto_internal_extensions = False
+
+    def __init__(self, transport: ClientTransport, **options: Any) -> None:
+        super().__init__(transport, **options)
+        self._transport_options = TransportOptions(session_class=_Session)
 
 
 async def _ignore(message: mcp_types.LoggingMessageNotificationParams) -> None:
@@ -502,7 +545,12 @@ class _Generation:
     """One client of an upstream, from its start to the end of its last process."""
 
     def __init__(
-        self, name: str, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        environ: Mapping[str, str],
+        cache_dir: Path,
+        reaper: Reaper,
     ) -> None:
         self.lost = False
         self.stale = False
@@ -511,18 +559,33 @@ class _Generation:
         self.calls: set[anyio.CancelScope] = set()
         self.timeouts = 0
         """Calls in a row that ran out of time."""
-        self._mark = uuid.uuid4().hex
+        self.log = cache_dir / "logs" / f"{name}.log"
+        self._mark = f"{reaper.mark}.{uuid.uuid4().hex}"
         self._process: psutil.Process | None = None
-        self.log = _log_file(cache_dir, name)
-        self._log_start = self.log.stat().st_size
         self._disposed: anyio.Event | None = None
+        self._stdio: StdioTransport | None = None
+        self._excess: str | None = None
         if settings.url:
             headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
             transport: ClientTransport = StreamableHttpTransport(
-                settings.url.get_secret_value(), headers
+                settings.url.get_secret_value(),
+                headers,
+                httpx_client_factory=bounded_client(self._exceeded),
             )
         else:
-            transport = self._stdio(settings, environ, cache_dir)
+            assert settings.command  # the settings hold a command or a URL
+            env = child_environment(environ)
+            env |= {name: value.get_secret_value() for name, value in settings.env.items()}
+            cwd = settings.cwd.get_secret_value() if settings.cwd else _nowhere(cache_dir)
+            _ready_log(self.log)
+            transport = self._stdio = StdioTransport(
+                settings.command.get_secret_value(),
+                [arg.get_secret_value() for arg in settings.args],
+                env=env | {MARK: self._mark},
+                cwd=cwd,
+                log_file=self.log,
+                reaper=reaper,
+            )
         self.client = _PlainClient(
             transport,
             name=name,
@@ -531,29 +594,19 @@ class _Generation:
             init_timeout=settings.start_timeout_s,
         )
 
-    def _stdio(
-        self, settings: UpstreamSettings, environ: Mapping[str, str], cache_dir: Path
-    ) -> StdioTransport:
-        assert settings.command  # the settings hold a command or a URL
-        nowhere = cache_dir / "empty"
-        nowhere.mkdir(parents=True, exist_ok=True)
-        env = child_environment(environ)
-        env |= {name: value.get_secret_value() for name, value in settings.env.items()}
-        return StdioTransport(
-            settings.command.get_secret_value(),
-            [arg.get_secret_value() for arg in settings.args],
-            env=env | {_MARK: self._mark},
-            cwd=settings.cwd.get_secret_value() if settings.cwd else str(nowhere),
-            keep_alive=False,
-            log_file=self.log,
-        )
-
     async def connect(self) -> None:
         await self.client.__aenter__()  # type: ignore[no-untyped-call]
-        if isinstance(self.client.transport, StdioTransport):
-            own = psutil.Process().children
-            marked = await anyio.to_thread.run_sync(lambda: self._marked(own()))
-            self._process = marked[0] if marked else None
+        if self._stdio and self._stdio.pid:
+            with suppress(psutil.NoSuchProcess):
+                self._process = psutil.Process(self._stdio.pid)
+
+    @property
+    def fault(self) -> str | None:
+        """Why we gave the connection up, if it was we who did."""
+        return self._stdio.fault if self._stdio else self._excess
+
+    def _exceeded(self, why: str) -> None:
+        self._excess = why
 
     def alive(self) -> bool:
         """False once the process is known to have ended; over HTTP only a call can tell."""
@@ -561,7 +614,7 @@ class _Generation:
 
     def survives(self, error: MCPError) -> bool:
         """Whether the client can be used after this protocol error."""
-        if isinstance(self.client.transport, StdioTransport):
+        if self._stdio:
             return error.error.code != mcp_types.CONNECTION_CLOSED and self.alive()
         return error.error.code == mcp_types.INVALID_PARAMS  # others may mean a lost session
 
@@ -620,18 +673,14 @@ class _Generation:
         found = []
         for candidate in processes:
             with suppress(psutil.Error):
-                if candidate.environ().get(_MARK) == self._mark:
+                if candidate.environ().get(MARK) == self._mark:
                     found.append(candidate)
         return found
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines this generation wrote to its standard error."""
-        text = ""
-        with suppress(OSError), self.log.open("rb") as stream:
-            end = stream.seek(0, os.SEEK_END)
-            stream.seek(max(self._log_start, end - 4000))
-            text = stream.read().decode("utf-8", "replace")
-        return "\n".join(toolresults.clean(text).strip().splitlines()[-lines:])
+        """The last lines it wrote to its standard error."""
+        words = self._stdio.last_words.decode("utf-8", "replace") if self._stdio else ""
+        return "\n".join(toolresults.clean(words).strip().splitlines()[-lines:])
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -640,14 +689,20 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def _log_file(cache_dir: Path, name: str) -> Path:
-    """Where the upstream's standard error goes; readable by the user only, not ever-growing."""
-    path = cache_dir / "logs" / f"{name}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    if path.stat().st_size > _LOG_BYTES:
-        os.truncate(path, 0)
-    return path
+def _ready_log(path: Path) -> None:
+    """Where an upstream's standard error goes; readable by the user only."""
+    with suppress(OSError):  # a disk that takes no log is no reason to do without the upstream
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+
+
+def _nowhere(cache_dir: Path) -> str:
+    """An empty directory, or the root of a disk that takes none."""
+    nowhere = cache_dir / "empty"
+    with suppress(OSError):
+        nowhere.mkdir(parents=True, exist_ok=True)
+        return str(nowhere)
+    return nowhere.anchor
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -121,6 +121,8 @@ class Place:
     ollama: ScriptedOllama
     upstreams: dict[str, Any] = field(default_factory=lambda: {"files": FILES})
     approval: dict[str, Any] = field(default_factory=dict)
+    bounds: dict[str, Any] = field(default_factory=dict)
+    """Other keys of `upstreams.yaml`."""
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
 
@@ -139,7 +141,8 @@ class Place:
     @property
     def file(self) -> Path:
         file = self.root / "upstreams.yaml"
-        file.write_text(json.dumps({"approval": self.approval, "upstreams": self.upstreams}))
+        settings = {"approval": self.approval, "upstreams": self.upstreams} | self.bounds
+        file.write_text(json.dumps(settings))
         return file
 
     @property
