@@ -774,7 +774,7 @@ async def test_a_full_disk_ends_the_record_and_not_the_run(
     assert text(done).startswith(ANSWER)
     (warning,) = done.structured_content["warnings"]
     assert warning.startswith("The run is not recorded and ends with this server.")
-    async with place.client() as caller:
+    async with place.client("http") as caller:  # the run is that of the token
         left = await caller.call("get_run", run_id=done.structured_content["run_id"])
     assert (left.structured_content or {})["status"] == "interrupted"
 

@@ -121,8 +121,8 @@ async def malformed(place: Place) -> str:
             server.stdin.write(bytes(line).replace(b"\n", b" ") + b"\n")
         server.stdin.write(request(99, "list_tools"))
         server.stdin.flush()
-        for line in server.stdout:
-            if json.loads(line).get("id") == 99:
+        for answer in server.stdout:
+            if json.loads(answer).get("id") == 99:
                 return "the next request is answered"
     finally:
         end(server)
