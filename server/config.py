@@ -222,6 +222,9 @@ class UpstreamSettings(_Frozen):
     destructive until `safety` says otherwise."""
     pin_tools: bool = True
     """A tool that is not as it was when it was first seen waits for the operator's consent."""
+    reuse_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    """How long the result of a call that only reads is given again to the same call, in any run;
+    0: never. Switch it on where what is read changes seldom, as documentation does."""
     policy: Policy = Policy.ASK
     """The most that is permitted for its tools that are not read-only. A run can only tighten
     it."""

@@ -37,8 +37,10 @@ log = logging.getLogger(__name__)
 
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
+PATIENCE_SECONDS = 15.0
+"""How long a run waits for slow upstreams when another is up; it goes on without them."""
 START_SECONDS = 90.0
-"""How long a run waits for slow upstreams before it goes on without them."""
+"""How long it waits when none is."""
 CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call."""
 INTERRUPT_SECONDS = 2.0
@@ -340,7 +342,7 @@ class Engine:
                 async with self._turns:
                     run.queued = False
                     began = anyio.current_time()
-                    await self.pool.ready(START_SECONDS)
+                    await self.pool.usable(PATIENCE_SECONDS, START_SECONDS)
                     tools = recorded.tools if recorded else None
                     if tools is None:
                         tools = list(self.pool.tools())

@@ -11,7 +11,7 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Unpack
@@ -146,8 +146,8 @@ class StdioTransport(ClientTransport):
     """Starts an upstream and speaks MCP with it over its standard input and output.
 
     It leads a process group of its own, which the `reaper` knows of, and which ends with the
-    connection. Its standard error goes to `log_file`, which starts again when it is full; without
-    a disk to write to, the upstream runs all the same.
+    connection. Its standard error goes through `redact`, line by line, to `log_file`, which starts
+    again when it is full; without a disk to write to, the upstream runs all the same.
     """
 
     def __init__(
@@ -158,6 +158,7 @@ class StdioTransport(ClientTransport):
         env: Mapping[str, str],
         cwd: str,
         log_file: Path,
+        redact: Callable[[str], str],
         reaper: Reaper,
     ) -> None:
         self.command, self.args = command, args
@@ -168,7 +169,7 @@ class StdioTransport(ClientTransport):
         """Why the connection was given up, if it was."""
         self.last_words = b""
         """The end of its standard error."""
-        self._reaper = reaper
+        self._redact, self._reaper = redact, reaper
 
     @asynccontextmanager
     async def connect_session(
@@ -251,14 +252,25 @@ class StdioTransport(ClientTransport):
     async def _log(self, process: ServerProcess) -> None:
         if (errors := getattr(process, "stderr", None)) is None:
             return
-        with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
+        line = b""
+        try:
             while True:
                 chunk = await errors.receive(CHUNK)
                 self.last_words = (self.last_words + chunk)[-EDGE:]
-                with suppress(OSError):  # no disk, no log; what counts stands in `last_words`
-                    full = self.log_file.stat().st_size > LOG_BYTES
-                    with self.log_file.open("wb" if full else "ab") as file:
-                        file.write(chunk)
+                whole, _, line = (line + chunk).rpartition(b"\n")
+                if len(line) > CHUNK:
+                    whole, line = whole + b"\n" + line, b""
+                self._write(whole + b"\n" if whole else b"")
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._write(line)
+
+    def _write(self, said: bytes) -> None:
+        """Append to the log what it may hold."""
+        text = self._redact(said.decode(errors="replace"))
+        with suppress(OSError):  # no disk, no log; what counts stands in `last_words`
+            full = self.log_file.stat().st_size > LOG_BYTES
+            with self.log_file.open("w" if full else "a", encoding="utf-8") as file:
+                file.write(text)
 
     async def _end(self, process: ServerProcess) -> None:
         """Its input ends, which asks it to end. Then its whole group is ended, whoever is in it."""

@@ -38,6 +38,7 @@ from server.config import Settings, ToolSettings, UpstreamSettings
 from server.pins import Definition, Held, Pins, identity
 from server.reaper import MARK, Reaper
 from server.redaction import Redactor
+from server.reuse import Reuse
 from server.stdio import StdioTransport
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
@@ -98,6 +99,7 @@ class UpstreamPool:
         environ = os.environ if environ is None else environ
         cache_dir = cache_dir or user_cache_path("planloom")
         self._reaper = Reaper()
+        self._reuse = Reuse()
         pins = pins or Pins()
         everyone = settings.upstreams.values()
         self._redactor = Redactor(everyone)
@@ -154,6 +156,17 @@ class UpstreamPool:
                     closing.start_soon(upstream.aclose)
                 self._closing.set()
             await anyio.to_thread.run_sync(self._reaper.close)
+
+    async def usable(self, patience: float, timeout: float) -> None:  # noqa: ASYNC109  bounds
+        """Wait until each upstream is ready or failed; after `patience` seconds only until one is
+        ready, and at most `timeout` seconds in all."""
+        if await self.ready(patience):
+            return
+        with anyio.move_on_after(timeout - patience):
+            while not any(upstream.state == READY for upstream in self._upstreams.values()):
+                async with anyio.create_task_group() as tasks:
+                    for upstream in self._upstreams.values():
+                        tasks.start_soon(_changed, upstream, tasks.cancel_scope)
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
@@ -219,7 +232,18 @@ class UpstreamPool:
             near = ", ".join(self.nearest(tool.name)) or "none"
             text = f"The tool {tool.name} does not exist. The nearest names: {near}."
             return ToolResult(outcome=Outcome.ERROR, text=text)
-        return await upstream.call(name, arguments)
+        if not tool.read_only:
+            try:
+                return await upstream.call(name, arguments)
+            finally:
+                self._reuse.forget()
+        seconds = upstream.settings.reuse_s
+        if seconds and (result := self._reuse.find(tool, arguments)):
+            return result
+        result = await upstream.call(name, arguments)
+        if seconds:
+            self._reuse.keep(tool, arguments, result, seconds)
+        return result
 
     async def listing(self) -> str | None:
         for upstream in self._upstreams.values():
@@ -249,6 +273,11 @@ class UpstreamPool:
                 name = f"{spec.upstream}.{spec.name}"
             named[name] = spec.model_copy(update={"name": name})
         return named
+
+
+async def _changed(upstream: "_Upstream", heard: anyio.CancelScope) -> None:
+    await upstream.changed.wait()
+    heard.cancel()
 
 
 class _Upstream:
@@ -298,7 +327,12 @@ class _Upstream:
             while self.state != CLOSED:
                 try:
                     generation = _Generation(
-                        self.name, self.settings, self._environ, self._cache_dir, self._reaper
+                        self.name,
+                        self.settings,
+                        self._environ,
+                        self._cache_dir,
+                        self._reaper,
+                        self._redactor,
                     )
                 except ValueError as error:  # no URL: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
@@ -551,6 +585,7 @@ class _Generation:
         environ: Mapping[str, str],
         cache_dir: Path,
         reaper: Reaper,
+        redactor: Redactor,
     ) -> None:
         self.lost = False
         self.stale = False
@@ -584,6 +619,7 @@ class _Generation:
                 env=env | {MARK: self._mark},
                 cwd=cwd,
                 log_file=self.log,
+                redact=redactor.told,
                 reaper=reaper,
             )
         self.client = _PlainClient(

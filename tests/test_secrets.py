@@ -78,11 +78,10 @@ def _settings(place: Place) -> Any:
 
 
 def kept(place: Place) -> Iterable[str]:
-    """Every file that servers wrote, but for the upstreams' own logs: those are written by the
-    upstreams themselves, and only their owner can read them (docs/security.md)."""
+    """Every file that servers wrote, the upstreams' logs among them."""
     for folder in ("state", "cache", "config"):
         for file in (place.root / folder).rglob("*"):
-            if file.is_file() and file.parent.name != "logs":
+            if file.is_file():
                 yield file.read_bytes().decode("utf-8", "replace")
 
 

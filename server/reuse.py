@@ -1,0 +1,50 @@
+"""Results of calls that only read, given again to the same call of any run for a while.
+
+Off unless an upstream's `reuse_s` says how long: what it reads may be changed by others meanwhile.
+"""
+
+import json
+from collections import OrderedDict
+from typing import Any
+
+import anyio
+
+from planner.tools import Outcome, ToolResult, ToolSpec
+
+MOST = 256
+"""Results that are kept; those not asked for the longest go first."""
+LARGEST = 200_000
+"""Characters; a larger result is asked for again."""
+
+
+class Reuse:
+    """The results of one pool."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str, str], tuple[float, ToolResult]] = OrderedDict()
+
+    def find(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult | None:
+        """The result of this very call, as long as it may be given again; it took no time now."""
+        key = _key(tool, arguments)
+        until, result = self._kept.get(key, (0.0, None))
+        if result is None or until <= anyio.current_time():
+            return None
+        self._kept.move_to_end(key)
+        return result.model_copy(update={"seconds": 0.0})
+
+    def keep(
+        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult, seconds: float
+    ) -> None:
+        """Keep a result for so many seconds; not one that failed."""
+        if result.outcome is Outcome.SUCCESS and len(result.text) <= LARGEST:
+            self._kept[_key(tool, arguments)] = (anyio.current_time() + seconds, result)
+            while len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+
+    def forget(self) -> None:
+        """Nothing that was read holds any more: something may have been changed."""
+        self._kept.clear()
+
+
+def _key(tool: ToolSpec, arguments: dict[str, Any]) -> tuple[str, str, str]:
+    return tool.upstream, tool.name, json.dumps(arguments, sort_keys=True)
