@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from planner import warming
 from planner.errors import ModelUnavailable
 from planner.models import ChatModel, Message, Models, Reply
-from planner.ollama import OllamaClient, OllamaModel, OllamaServer, host_url, probe
-from planner.weights import cached
 from server.config import ModelSettings
+
+if TYPE_CHECKING:
+    from planner.ollama import OllamaServer
 
 OnDownload = Callable[[str, int, int | None], None]
 """Told of a download: the model's name, bytes done, bytes in all if known."""
@@ -53,7 +56,9 @@ class Backend:
         `ModelError`."""
         if not self._settings.warm_up:
             return None
-        running = self._settings.backend != "embedded" and await probe(self._settings.host)
+        running = self._settings.backend != "embedded" and await _running(self._settings)
+        from planner.weights import cached
+
         if not running and not all(map(cached, (self._settings.fast, self._settings.full))):
             return None
         models = await self()
@@ -113,8 +118,10 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
     """The two models of the settings' backend. Raises `ModelUnavailable` with what to do."""
     if settings.backend == "embedded":
         return await _embedded(settings, on_download)
-    if server := await probe(settings.host):
+    if server := await _running(settings):
         return _ollama(settings, server)
+    from planner.ollama import host_url
+
     if settings.backend == "ollama":
         raise ModelUnavailable(
             f"Ollama does not answer at {host_url(settings.host)}; start it with `ollama serve`, "
@@ -133,7 +140,17 @@ def embedded_installed() -> bool:
     return find_spec("xllamacpp") is not None
 
 
-def _ollama(settings: ModelSettings, server: OllamaServer) -> Models:
+async def _running(settings: ModelSettings) -> "OllamaServer | None":
+    # The ollama package takes a fifth of a second to import: in a thread, while upstreams start.
+    await anyio.to_thread.run_sync(import_module, "planner.ollama")
+    from planner.ollama import probe
+
+    return await probe(settings.host)
+
+
+def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
+    from planner.ollama import OllamaClient, OllamaModel
+
     wanted = dict.fromkeys((settings.fast, settings.full))
     if missing := [name for name in wanted if not server.has(name)]:
         pull = " and ".join(f"`ollama pull {name}`" for name in missing)

@@ -90,11 +90,13 @@ def serve(
 ) -> None:
     """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token."""
     settings = _settings(project, upstreams)
-    from server.serve import serve_http, serve_stdio
-
     if http is None:
+        from server.serve import serve_stdio
+
         _run(serve_stdio, settings)
     else:
+        from server.http import serve_http
+
         serve_http(settings, http, os.environ)
 
 

@@ -304,7 +304,7 @@ async def test_many_callers_do_not_each_wait_for_a_model_server_that_is_silent(
         tries += 1
         await anyio.sleep(0.01)
 
-    monkeypatch.setattr("server.backends.probe", probe)
+    monkeypatch.setattr("planner.ollama.probe", probe)
     backend = Backend(place.settings.models)
     told: list[str] = []
 
