@@ -91,7 +91,8 @@ async def planloom(
     trouble = [f"{each.guard}: {each.message}" for each in state.guards]
     assert state.status == "answered", f"{state.status}: {state.reason} {trouble}"
     assert len(pool.calls) == len(run.calls), f"{len(pool.calls)} calls were made; {trouble}"
-    return Replay("planloom", len(run.calls), server.served, [each.role for each in state.ledger])
+    design = "planloom" if route == Models.argument_route else f"planloom, {route}"
+    return Replay(design, len(run.calls), server.served, [each.role for each in state.ledger])
 
 
 def shown(run: Run, call: Call) -> str:
