@@ -110,6 +110,43 @@ class ChatModel(Protocol):
         ...
 
 
+class ModelAround:
+    """A model around another, which does what this one does not do itself."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def provider(self) -> str:
+        return self.model.provider
+
+    @property
+    def context_tokens(self) -> int:
+        return self.model.context_tokens
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        return await self.model.chat(
+            messages, max_tokens=max_tokens, schema=schema, on_text=on_text
+        )
+
+    async def load(self) -> None:
+        await self.model.load()
+
+    async def aclose(self) -> None:
+        await self.model.aclose()
+
+
 @dataclass(frozen=True)
 class Models:
     """The two models of a run. They may be one and the same."""

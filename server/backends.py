@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from planner import warming
 from planner.errors import ModelUnavailable
-from planner.models import ChatModel, Message, Models, Reply
+from planner.models import ChatModel, Message, ModelAround, Models, Reply
 from server.config import ModelSettings
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Backend:
             await self._models.aclose()
 
 
-class InTurn:
+class InTurn(ModelAround):
     """A model that is given so many calls at a time; the others wait, first come first served.
 
     A call that waits here costs the server nothing, does not run into the limit on its silence,
@@ -79,20 +79,8 @@ class InTurn:
     """
 
     def __init__(self, model: ChatModel, parallel: int) -> None:
-        self._model = model
+        super().__init__(model)
         self._turns = anyio.CapacityLimiter(parallel)
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def provider(self) -> str:
-        return self._model.provider
-
-    @property
-    def context_tokens(self) -> int:
-        return self._model.context_tokens
 
     async def chat(
         self,
@@ -103,15 +91,9 @@ class InTurn:
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
         async with self._turns:
-            return await self._model.chat(
+            return await super().chat(
                 messages, max_tokens=max_tokens, schema=schema, on_text=on_text
             )
-
-    async def load(self) -> None:
-        await self._model.load()
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
 
 
 async def open_models(settings: ModelSettings, on_download: OnDownload | None = None) -> Models:

@@ -19,7 +19,7 @@ from planner import errors
 from planner.clock import Clock
 from planner.errors import ModelError
 from planner.events import AnswerDelta, Event, RunStarted
-from planner.models import ChatModel, Message, Models, Reply
+from planner.models import ChatModel, Message, ModelAround, Models, Reply
 from planner.tools import (
     Approval,
     Approver,
@@ -249,21 +249,10 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
     return approve
 
 
-class _TapedModel:
+class _TapedModel(ModelAround):
     def __init__(self, model: ChatModel, tape: Tape) -> None:
-        self._model, self._tape = model, tape
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int:
-        return self._model.context_tokens
-
-    @property
-    def provider(self) -> str:
-        return self._model.provider
+        super().__init__(model)
+        self._tape = tape
 
     async def chat(
         self,
@@ -274,7 +263,7 @@ class _TapedModel:
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
         async def ask() -> Reply:
-            return await self._model.chat(
+            return await self.model.chat(
                 messages, max_tokens=max_tokens, schema=schema, on_text=on_text
             )
 

@@ -20,7 +20,7 @@ from benchmarks.eval.results import Ledger, markdown
 from benchmarks.eval.systems import LOOP_TOOLS
 from planner import agent, schemas
 from planner.events import GuardTripped
-from planner.models import ArgumentRoute, ChatModel, Message, Models, Reply
+from planner.models import ArgumentRoute, Message, ModelAround, Models, Reply
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
@@ -148,24 +148,9 @@ def _ledger(state: RunState) -> Ledger:
     return ledger
 
 
-class DecidesOnly:
+class DecidesOnly(ModelAround):
     """A model that is asked for decisions and arguments; to every try at the answer it says that
     it stands nowhere, so that a plan is made."""
-
-    def __init__(self, model: ChatModel) -> None:
-        self.model = model
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def provider(self) -> str:
-        return self.model.provider
-
-    @property
-    def context_tokens(self) -> int:
-        return self.model.context_tokens
 
     async def chat(
         self,
@@ -181,17 +166,11 @@ class DecidesOnly:
         elif schema == schemas.conclude():
             said = {"decision": "conclude", "final_answer": "It was looked for.", "success": False}
         else:
-            return await self.model.chat(
+            return await super().chat(
                 messages, max_tokens=max_tokens, schema=schema, on_text=on_text
             )
         text = json.dumps(said, separators=(",", ":"))
         return Reply(text=text, prompt_tokens=0, generated_tokens=0)
-
-    async def load(self) -> None:
-        await self.model.load()
-
-    async def aclose(self) -> None:
-        await self.model.aclose()
 
 
 class CannedPool:
