@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from scripted_ollama import ScriptedOllama
 from serving import SharedUpstream
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,3 +27,10 @@ def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def shared_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
     with SharedUpstream.open(tmp_path_factory.mktemp("shared") / "project") as shared:
         yield shared
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    """A scripted Ollama, whose script has to be met as a whole."""
+    with ScriptedOllama() as ollama:
+        yield ollama

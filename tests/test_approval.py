@@ -117,12 +117,6 @@ class Person:
         return {"approve": answer}
 
 
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
-
-
 @pytest.fixture(scope="module")
 def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
     with SharedUpstream.open(tmp_path_factory.mktemp("notes") / "project", notes_server) as shared:

@@ -35,12 +35,6 @@ ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
 @pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
-
-
-@pytest.fixture
 def place(tmp_path: Path, ollama: ScriptedOllama) -> Iterator[Place]:
     place = Place(tmp_path, ollama)
     yield place

@@ -2,7 +2,6 @@
 # ruff: noqa: E501  texts stand as clients see them
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,6 @@ PLACE: dict[str, Any] = {
     "required": ["file", "line"],
 }
 FOUND = {"file": "jobs/secret.py", "line": 6}
-
-
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ pytestmark = pytest.mark.anyio
 
 MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-
-
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
 
 
 @pytest.fixture

@@ -214,12 +214,6 @@ def tool_enums(schema: Any) -> Iterator[list[str | None]]:
 
 
 @pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
-
-
-@pytest.fixture
 def place(tmp_path: Path, ollama: ScriptedOllama) -> Iterator[Place]:
     place = Place(tmp_path, ollama, {"railway": upstream(mode="crowded")})
     yield place

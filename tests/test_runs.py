@@ -6,7 +6,7 @@ import random
 import re
 import resource
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,12 +42,6 @@ pytestmark = pytest.mark.anyio
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1), argument_route="by_tool")
-
-
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 import json
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,12 +48,6 @@ pytestmark = pytest.mark.anyio
 ONE_OF_EACH = ("memory", "memory-legacy", "stdio", "http", "http-legacy")
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
-
-
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with ScriptedOllama() as ollama:
-        yield ollama
 
 
 @pytest.fixture
