@@ -90,12 +90,13 @@ RunPolicy = Annotated[
         "operator's file permits it."
     ),
 ]
-RunId = Annotated[str, Field(description="The run_id of a report.")]
+RunId = Annotated[str, Field(description="The run_id of a report.", max_length=100)]
 ResumedId = Annotated[
     str | None,
     Field(
         description="The run_id of an interrupted run to go on with; the prompt may be left out "
-        "then, and the run keeps its own limits. What it did is not done again."
+        "then, and the run keeps its own limits. What it did is not done again.",
+        max_length=100,
     ),
 ]
 RequestKey = Annotated[

@@ -246,7 +246,7 @@ many searches and file reads of your own: one call, one answer.\
                             "default": "ask",
                         },
                         "run_id": {
-                            "anyOf": [{"type": "string"}, {"type": "null"}],
+                            "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
                             "description": "The run_id of an interrupted run to go on with; the prompt may be left out then, and the run keeps its own limits. What it did is not done again.",
                         },
@@ -317,7 +317,7 @@ by itself and wants single steps done.\
                             "default": "ask",
                         },
                         "run_id": {
-                            "anyOf": [{"type": "string"}, {"type": "null"}],
+                            "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
                             "description": "The run_id of an interrupted run to go on with; the prompt may be left out then, and the run keeps its own limits. What it did is not done again.",
                         },
@@ -397,7 +397,11 @@ asked. Runs are found after a restart too.\
                     "type": "object",
                     "additionalProperties": False,
                     "properties": {
-                        "run_id": {"description": "The run_id of a report.", "type": "string"},
+                        "run_id": {
+                            "description": "The run_id of a report.",
+                            "maxLength": 100,
+                            "type": "string",
+                        },
                         "wait_s": {
                             "default": 45.0,
                             "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
@@ -427,7 +431,11 @@ asked. Runs are found after a restart too.\
                     "type": "object",
                     "additionalProperties": False,
                     "properties": {
-                        "run_id": {"description": "The run_id of a report.", "type": "string"}
+                        "run_id": {
+                            "description": "The run_id of a report.",
+                            "maxLength": 100,
+                            "type": "string",
+                        }
                     },
                     "required": ["run_id"],
                 },
