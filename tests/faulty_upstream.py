@@ -3,6 +3,7 @@
 Each tool is a fault; START is one that happens before the first answer.
 """
 
+import base64
 import json
 import os
 import signal
@@ -128,6 +129,13 @@ def noise(number: Any) -> None:
     text(number, "after 20 MiB of complaints")
 
 
+def says(number: Any, line: str) -> None:
+    """The line it is told to say, base64, with the request's id in the place of `"@ID@"`; then the
+    answer, which is one too many if the line was it."""
+    send(base64.b64decode(line).replace(b'"@ID@"', str(number).encode()))
+    text(number, "after what was to be said")
+
+
 def deaf(number: Any) -> None:
     """Answers, and never reads again."""
     text(number, "that was my last")
@@ -151,11 +159,17 @@ CYCLIC = {
     },
 }
 
+SAYS = {"type": "object", "properties": {"line": {"type": "string"}}, "required": ["line"]}
+
 
 def listed() -> list[dict[str, Any]]:
     plain = {"inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     tools = [{"name": name, "description": f"Does {name}."} | plain for name in TOOLS]
-    return [*tools, {"name": "cyclic", **plain, "inputSchema": CYCLIC}]
+    return [
+        *tools,
+        {"name": "cyclic", **plain, "inputSchema": CYCLIC},
+        {"name": "says", **plain, "inputSchema": SAYS},
+    ]
 
 
 def main() -> None:
@@ -184,6 +198,8 @@ def main() -> None:
             answer(number, {"tools": [{"name": 7}]})
         elif method == "tools/list":
             answer(number, {"tools": listed()})
+        elif method == "tools/call" and message["params"]["name"] == "says":
+            says(number, **message["params"]["arguments"])
         elif method == "tools/call":
             name = message["params"]["name"]
             TOOLS.get(name, lambda n: text(n, "fine"))(number)

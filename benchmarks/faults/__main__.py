@@ -13,6 +13,7 @@ from statistics import quantiles
 from typing import Annotated, Any
 
 import anyio
+import generated
 import typer
 from faults import CATALOGUE, Fault, obliging, seen
 from scripted_ollama import ScriptedOllama
@@ -22,7 +23,7 @@ import benchmarks.faults  # noqa: F401  the tests' modules can be imported from 
 from benchmarks.faults.clients import ATTACKS, SURVIVAL_SECONDS, random_kill
 from benchmarks.faults.model import LoadModel
 
-PARTS = ("catalogue", "clients", "load", "kills")
+PARTS = ("catalogue", "clients", "load", "kills", "inputs")
 KILLS_AT_ONCE = 3
 LONGEST = 160
 """Characters of what a caller saw, in the table."""
@@ -38,6 +39,10 @@ def measure(
     steps: Annotated[int, typer.Option(help="Of each of them.")] = 10,
     model_seconds: Annotated[float, typer.Option(help="Of each model call under load.")] = 2.0,
     kills: Annotated[int, typer.Option(help="Servers killed at a random point.")] = 200,
+    inputs: Annotated[
+        int, typer.Option(help="Generated inputs, half of them over stdio.")
+    ] = 10_000,
+    replies: Annotated[int, typer.Option(help="Generated, half by models, half upstream.")] = 2000,
 ) -> None:
     """Print tables in Markdown; progress goes to standard error."""
     chosen = parts.split(",")
@@ -49,6 +54,8 @@ def measure(
         anyio.run(_load, runs, steps, model_seconds)
     if "kills" in chosen:
         anyio.run(_kills, kills)
+    if "inputs" in chosen:
+        _generated(inputs, replies)
 
 
 async def _catalogue(faces: list[str]) -> None:
@@ -86,6 +93,23 @@ async def _injected(fault: Fault, face: str) -> tuple[str, float, int]:
             result = await caller.call(fault.call, **fault.arguments)
             seconds = time.monotonic() - began
         return seen(result), seconds, await _left(place)
+
+
+def _generated(inputs: int, replies: int) -> None:
+    print("\n| generated | how many | s | what came of them |\n| --- | ---: | ---: | --- |")
+    for name, check, count in (
+        ("tool calls, in memory", generated.in_memory, inputs // 2),
+        ("requests and lines, over stdio", generated.over_stdio, inputs // 2),
+        ("replies of models", generated.model_says, replies // 2),
+        ("replies of an upstream", generated.upstream_says, replies // 2),
+    ):
+        print(name, file=sys.stderr)
+        with ExitStack() as stack:
+            place = _place(stack, lambda: ScriptedOllama(handler=generated.willing))
+            began = time.monotonic()
+            told = check(place, count)
+            seconds = time.monotonic() - began
+        print(f"| {name} | {count} | {seconds:.0f} | {_counted(told)} |", flush=True)
 
 
 def _place(stack: ExitStack, models: Callable[[], Any] | None = None) -> Place:
