@@ -453,7 +453,7 @@ def upstream_says(place: Place, count: int) -> Counter[str]:
         def check(line: bytes) -> None:
             given = {"line": base64.b64encode(line).decode()}
             step = {"prompt": "Do it", "tool": "up.says", "arguments": given}
-            ended[status(call("run_step", step, None))] += 1
+            ended[outcome(call("run_step", step, None))] += 1
 
         check()
     return ended
@@ -462,3 +462,12 @@ def upstream_says(place: Place, count: int) -> Counter[str]:
 def status(done: tuple[str, Any]) -> str:
     kind, result = done
     return kind if kind == "errors" else str(result.structured_content["status"])
+
+
+def outcome(done: tuple[str, Any]) -> str:
+    """That of the tool call in a step that made one."""
+    kind, result = done
+    if kind == "errors":
+        return kind
+    (action,) = result.structured_content["actions"]
+    return str(action["tool_calls"][0]["outcome"])
