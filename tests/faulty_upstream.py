@@ -183,8 +183,8 @@ def main() -> None:
         time.sleep(3600)
     for line in sys.stdin.buffer:
         message = json.loads(line)
-        number, method = message.get("id"), message["method"]
-        if number is None:
+        number, method = message.get("id"), message.get("method")
+        if number is None or method is None:
             continue
         if method == "initialize":
             server = {"name": "faulty", "version": "1"}

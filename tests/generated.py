@@ -71,6 +71,7 @@ TOOLS = {
     "cancel_run": ("run_id",),
     "list_tools": (),
 }
+USUAL = ("plan_and_answer", "run_step", "make_plan")
 FITTING: dict[str, st.SearchStrategy[Any]] = {
     "prompt": st.sampled_from([f"What is {CLASS}?", "Do it", " "]) | words,
     "run_id": st.sampled_from(["", "0" * 32, "../x"]) | words,
@@ -91,7 +92,7 @@ FITTING: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def tool_calls(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """A tool and arguments: such as it takes, some of them of any kind, or of any name."""
-    name = draw(st.sampled_from([*TOOLS, *TOOLS]) | words)
+    name = draw(st.sampled_from(USUAL) | st.sampled_from([*TOOLS]) | words)
     known = TOOLS.get(name, tuple(FITTING))
     optional = draw(st.sets(st.sampled_from(known))) if known else set()
     names = [*known[:1], *sorted(optional)]

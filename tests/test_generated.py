@@ -14,9 +14,11 @@ from serving import Place
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with ScriptedOllama(handler=generated.willing) as ollama:
-        yield Place(tmp_path, ollama)
+        place = Place(tmp_path, ollama)
+        monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+        yield place
 
 
 @pytest.mark.parametrize(
