@@ -1,8 +1,9 @@
 """Tool definitions are pinned: what changes is told, and not used until the operator consents."""
 # ruff: noqa: E501  texts stand as they are shown
 
-import multiprocessing
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -255,23 +256,25 @@ def test_without_a_place_for_the_file_tools_are_used_as_they_are(tmp_path: Path)
     )
 
 
-def _pin(file: Path, own: str) -> None:
-    pins = Pins(file)
-    for number in range(20):
-        pins.check(f"shared {number}", {"a": definition(own)})
-        pins.check(f"{own} {number}", {"a": definition(own)})
+PINNING = """
+import sys
+from pathlib import Path
+from server.pins import Definition, Pins
+
+file, own = Path(sys.argv[1]), sys.argv[2]
+tool = {"a": Definition(description=own, input_schema={}, annotations={})}
+for number in range(20):
+    Pins(file).check(f"shared {number}", tool)
+    Pins(file).check(f"{own} {number}", tool)
+"""
 
 
 def test_processes_share_the_file(tmp_path: Path) -> None:
     """Every pin is kept, and of two first sights one counts for both."""
     file = tmp_path / "pins.sqlite"
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_pin, args=(file, own)) for own in ("first", "second")]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(LONG)
-        assert process.exitcode == 0
+    commands = [[sys.executable, "-c", PINNING, str(file), own] for own in ("first", "second")]
+    processes = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(LONG) for process in processes] == [0, 0]
     pins = Pins(file)
     for number in range(20):
         for own in ("first", "second"):
