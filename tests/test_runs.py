@@ -302,7 +302,8 @@ def test_what_is_recorded_is_what_comes_back(
             assert loaded
             return loaded.events
 
-    assert anyio.run(through_the_file) == events
+    # As text: a number that is none is not equal to itself.
+    assert [*map(repr, anyio.run(through_the_file))] == [*map(repr, events)]
 
 
 async def test_an_event_of_a_later_version_is_read_or_refused(tmp_path: Path) -> None:
