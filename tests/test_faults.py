@@ -225,7 +225,7 @@ async def test_an_ended_server_leaves_no_process(place: Place) -> None:
         await until(lambda: len(place.processes()) == 5)
         server.terminate()
         await anyio.to_thread.run_sync(server.wait)
-        # On a busy machine closing them may take longer than a host waits: the reaper ends the rest.
+        # On a busy machine closing takes longer than a host waits: the reaper ends the rest.
         await until(lambda: place.processes() == [])
     finally:
         end(server)
