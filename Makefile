@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
-.PHONY: demo test live check eval bench lock clean
+.PHONY: demo test test-all live eval bench lock clean
 
 demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
@@ -17,6 +17,9 @@ test: $(VENV)/dev ## Run the checks and the tests that need no model
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+test-all: test $(VENV)/outside ## Run the tests that need node, a browser, Redis or llama.cpp, too
+	$(BIN)/pytest -m outside
 
 live: $(VENV)/dev ## Run the tests that need real models and a real Serena
 	$(BIN)/pytest -m live
@@ -42,6 +45,10 @@ $(VENV)/embedded $(VENV)/dev: $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/python -m pip install $(LOCKED)
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $(VENV)/embedded $(VENV)/dev
+
+$(VENV)/outside: $(VENV)/dev $(wildcard tests/outside/*)
+	tests/outside/set-up
+	touch $@
 
 clean:
 	rm -rf $(VENV) .virtualenv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,7 +26,6 @@ from planner.models import ChatModel, Models
 from planner.prompts import Prompts
 from planner.protocol import (
     Answer,
-    Assessed,
     Call,
     Conclude,
     MakePlan,
@@ -39,7 +38,6 @@ from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
 T = TypeVar("T")
-A = TypeVar("A", bound=Assessed)
 
 SMALLEST_RESULT_CHARACTERS = 200
 LOW_SHARE = 0.6
