@@ -53,6 +53,8 @@ CONCLUSION_SHARE = 0.2
 CONCLUSION_SECONDS = 60.0
 """At most so much is kept back."""
 
+NOT_THERE = "The first results do not hold the answer."
+
 
 async def run(
     request: RunRequest,
@@ -286,10 +288,10 @@ class _Run:
         match decision:
             case MakePlan():
                 self.make(decision)
-                return decision.next_step.tool_calls
+                return decision.tool_calls
             case Stay():
                 self.emit(
-                    StepContinued(number=len(self.state.steps), notes=decision.notes_to_future_self)
+                    StepContinued(number=len(self.state.steps), notes=decision.notes)
                 )
                 self.revise(decision.later_steps)
                 return decision.tool_calls
@@ -299,22 +301,22 @@ class _Run:
                     StepConcluded(
                         number=number,
                         success=decision.success,
-                        notes=decision.notes_to_future_self,
+                        notes=decision.notes,
                     )
                 )
                 self.revise(decision.later_steps)
-                self.start_step(number + 1, decision.next_step.objective)
-                return decision.next_step.tool_calls
+                self.start_step(number + 1, decision.objective)
+                return decision.tool_calls
 
     def make(self, plan: MakePlan) -> None:
         self.emit(
             PlanMade(
                 main_objective=plan.main_objective,
-                conclusion_from_assistant_data=plan.assessment,
+                conclusion_from_assistant_data=plan.assessment or NOT_THERE,
                 later_steps=plan.later_steps,
             )
         )
-        self.start_step(1, plan.next_step.objective)
+        self.start_step(1, plan.objective)
 
     def start_step(self, number: int, objective: str) -> None:
         shown = self.state.offered

@@ -190,18 +190,19 @@ class Asker:
             "plan",
             self.models.full,
             self.prompts.plan(self.state),
-            schemas.plan(self.choice()),
+            schemas.plan(self.choice(), assessed=not self.state.tried),
             protocol.PLAN,
             max_tokens=REPLY_TOKENS + self.call_tokens,
         )
 
     async def decide(self) -> Conclude | Stay | MoveOn:
         how = mode(self.state)
+        noted = self.state.newest_prompt > self.models.full.context_tokens / 2
         decision = await self.ask(
             "decide",
             self.models.full,
-            self.prompts.decide(self.state, how),
-            schemas.iteration_decision(self.choice(), how),
+            self.prompts.decide(self.state, how, noted),
+            schemas.iteration_decision(self.choice(), how, noted),
             protocol.ITERATION_DECISION,
             max_tokens=REPLY_TOKENS + self.call_tokens,
         )

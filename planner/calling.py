@@ -140,13 +140,18 @@ class Caller:
         return tool, arguments
 
     async def write_arguments(
-        self, iteration: Iteration, tool: ToolSpec, written: dict[str, Any] | None
+        self,
+        iteration: Iteration,
+        tool: ToolSpec,
+        written: dict[str, Any] | list[Any] | None,
     ) -> dict[str, Any] | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries; the
         first of them is what was `written` with the decision, if anything was."""
         if not tool.input_schema.get("properties"):
             return {}
         models = self.asker.models
+        if isinstance(written, list):
+            written = schemas.by_name(written, tool.input_schema)
         problem: str | None = None
         for model in (models.writer(tool), models.full):
             if written is None:

@@ -74,8 +74,8 @@ class ToolChoice:
     """A tool to call: `"name"`, or `{"name": arguments}`, on the wire."""
 
     name: str
-    arguments: dict[str, Any] | None = None
-    """None: they are still to be written."""
+    arguments: dict[str, Any] | list[Any] | None = None
+    """By name, or in the order of its parameters. None: they are still to be written."""
 
 
 def _tool_choice(said: Any) -> ToolChoice:
@@ -86,7 +86,7 @@ def _tool_choice(said: Any) -> ToolChoice:
             return ToolChoice(said)
         case dict() if len(said) == 1:
             ((name, arguments),) = said.items()
-            if arguments is None or isinstance(arguments, dict):
+            if arguments is None or isinstance(arguments, dict | list):
                 return ToolChoice(name, arguments)
     raise ValueError("should be a tool's name, or its name with its arguments")
 
@@ -146,13 +146,6 @@ class SecondReading(Wire):
     final_answer: str
 
 
-class NextStep(Wire):
-    """What to do next: an objective, and the calls for it, which need nothing of each other."""
-
-    objective: str
-    tool_calls: list[Call] = Field(min_length=1)
-
-
 class Assessed(Wire):
     """What the model makes of the newest result before it decides, in deep mode only."""
 
@@ -177,11 +170,14 @@ class MakePlan(Wire):
     """More has to be found out: the plan, made once, from the first tool result."""
 
     assessment: str = ""
-    """`conclusion_from_assistant_data` of seeds/000: what the first result showed."""
-    decision: Literal["plan"] = "plan"
+    """`conclusion_from_assistant_data` of seeds/000: what the first result showed. Written only
+    when no try at the answer has said it."""
     later_steps: list[str] = Field(default_factory=list)
     main_objective: str
-    next_step: NextStep
+    objective: str
+    """Of the first step."""
+    tool_calls: list[Call] = Field(min_length=1)
+    """They need nothing of each other."""
 
 
 class Stay(Assessed):
@@ -190,7 +186,8 @@ class Stay(Assessed):
     decision: Literal["stay"] = "stay"
     later_steps: list[str] | None = None
     """New later steps; None keeps them."""
-    notes_to_future_self: str
+    notes: str = ""
+    """Asked for when the results before may soon have to make room."""
     tool_calls: list[Call] = Field(min_length=1)
 
 
@@ -199,9 +196,12 @@ class MoveOn(Assessed):
 
     decision: Literal["move_on"] = "move_on"
     later_steps: list[str] | None = None
-    next_step: NextStep
-    notes_to_future_self: str
+    notes: str
+    """`notes_to_future_self` of seeds/000."""
+    objective: str
+    """Of the next step."""
     success: bool
+    tool_calls: list[Call] = Field(min_length=1)
 
 
 IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]

@@ -26,6 +26,8 @@ Schema = dict[str, Any]
 LONGEST_STRING = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MOST_ITEMS = 20
+MOST_IN_ORDER = 5
+"""Parameters whose values are told apart by their place."""
 MOST_CALLS = 3
 """Tool calls that one decision may name."""
 DEEPEST_REFERENCE = 4
@@ -77,13 +79,37 @@ def calls(tools: Sequence[ToolSpec]) -> Schema:
     """
     branches, room = [], LARGEST_CALLS
     for tool in tools:
-        arguments = for_grammar(tool.input_schema)
+        arguments = in_order(tool.input_schema) or for_grammar(tool.input_schema)
         size = len(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
-        if not arguments.get("properties") or size > room:
+        if not (arguments.get("prefixItems") or arguments.get("properties")) or size > room:
             arguments, size = {"type": "null"}, 0
         room -= size
         branches.append(record(**{tool.name: arguments}))
     return {"anyOf": branches}
+
+
+def in_order(schema: Schema) -> Schema | None:
+    """The values of a tool's few parameters as a list, in their order; null stands for an optional
+    one that is left out. None where names say more: many parameters, or no plain list of them."""
+    simple = for_grammar(schema)
+    properties = simple.get("properties", {})
+    if not 0 < len(properties) <= MOST_IN_ORDER:
+        return None
+    required = simple.get("required", [])
+    values = [
+        value if name in required else {"anyOf": [value, {"type": "null"}]}
+        for name, value in properties.items()
+    ]
+    size = len(values)
+    return {"type": "array", "prefixItems": values, "minItems": size, "maxItems": size}
+
+
+def by_name(values: Sequence[Any], schema: Schema) -> dict[str, Any] | None:
+    """Arguments from their values in the order of the parameters; None when there are too many."""
+    names = list(schema.get("properties", {}))
+    if len(values) > len(names):
+        return None
+    return {name: value for name, value in zip(names, values, strict=False) if value is not None}
 
 
 def or_none(choice: Schema) -> Schema:
@@ -124,29 +150,26 @@ def tool_calls(choice: Schema) -> Schema:
     return {"type": "array", "items": call, "minItems": 1, "maxItems": MOST_CALLS}
 
 
-def next_step(choice: Schema) -> Schema:
-    return record(objective=text(160), tool_calls=tool_calls(choice))
-
-
 def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(choice: Schema) -> Schema:
-    """`choice` is that of the next tool: among names (`one_of`) or among `calls`."""
+def plan(choice: Schema, assessed: bool) -> Schema:
+    """`choice` is that of the next tool: among names (`one_of`) or among `calls`. `assessed`: with
+    what the first result shows."""
     return record(
-        assessment=text(240),
-        decision={"const": "plan"},
+        **({"assessment": text(240)} if assessed else {}),
         later_steps=later_steps(),
         main_objective=text(200),
-        next_step=next_step(choice),
+        objective=text(160),
+        tool_calls=tool_calls(choice),
     )
 
 
-def iteration_decision(choice: Schema, mode: Mode) -> Schema:
+def iteration_decision(choice: Schema, mode: Mode, noted: bool = False) -> Schema:
     """`choice` as for `plan`. In deep mode with three fields more, in every branch: they are
     written before the decision, and a branch without them would be decided against by writing
-    them."""
+    them. `noted`: with notes also where the step goes on."""
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}
@@ -154,16 +177,17 @@ def iteration_decision(choice: Schema, mode: Mode) -> Schema:
         **assessed,
         "decision": {"const": "stay"},
         "later_steps": later_steps(),
-        "notes_to_future_self": text(LONGEST_STRING),
+        **({"notes": text(LONGEST_STRING)} if noted else {}),
         "tool_calls": tool_calls(choice),
     }
     move_on = {
         **assessed,
         "decision": {"const": "move_on"},
         "later_steps": later_steps(),
-        "next_step": next_step(choice),
-        "notes_to_future_self": text(LONGEST_STRING),
+        "notes": text(LONGEST_STRING),
+        "objective": text(160),
         "success": {"type": "boolean"},
+        "tool_calls": tool_calls(choice),
     }
     conclusion = {**assessed, **conclude()["properties"]}
     return {

@@ -186,6 +186,16 @@ class RunState:
         return next((each for each in self.newest if each.asked and not each.approval), None)
 
     @property
+    def tried(self) -> bool:
+        """Whether the newest results were read for an answer, which they do not hold."""
+        return bool(self.iterations and self.iterations[-1].exchange)
+
+    @property
+    def newest_prompt(self) -> int:
+        """Tokens of the newest prompt and its reply."""
+        return self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens if self.ledger else 0
+
+    @property
     def model_tokens(self) -> int:
         return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
 

@@ -1,7 +1,7 @@
 """A recorded run as a model's replies to the planner: each question is told by its schema."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
@@ -53,18 +53,18 @@ class PlannerScript:
         last = self._decided[-1]
         calls = self._next(MOST_CALLS)
         step = next(step for step in self.run.steps if calls[0] in step.calls)
-        next_calls: dict[str, Any] = {"tool_calls": calls}
-        said: dict[str, Any] = {"assessment": last.assessment, "notes_to_future_self": last.notes}
+        said: dict[str, Any] = {"assessment": last.assessment, "notes": last.notes}
+        said["tool_calls"] = calls
         if last in step.calls:
-            return said | next_calls | {"decision": "stay"}
-        said["next_step"] = next_calls | {"objective": step.objective}
+            return said | {"decision": "stay"}
+        said["objective"] = step.objective
         number = self.run.steps.index(step)
         if number + 1 >= self._planned:
             later = self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]
             said["later_steps"] = [each.objective for each in later]
             self._planned = number + 1 + STEPS_AHEAD
         if "main_objective" in asked:
-            return said | {"main_objective": self.run.main_objective, "decision": "plan"}
+            return said | {"main_objective": self.run.main_objective}
         before = next(each for each in self.run.steps if last in each.calls)
         return said | {"decision": "move_on", "success": before.success}
 
@@ -96,7 +96,7 @@ def filled(schema: Schema, values: Mapping[str, Any]) -> Any:
 def _value(schema: Schema, value: Any) -> Any:
     match value:
         case Call() if any("properties" in branch for branch in schema.get("anyOf", ())):
-            return {value.tool: value.arguments}  # decided on in one
+            return {value.tool: list(_in_order(value))}  # decided on in one
         case Call() if "properties" in schema:
             return {"prompt": value.prompt, "tool": value.tool}
         case Call():
@@ -108,6 +108,12 @@ def _value(schema: Schema, value: Any) -> Any:
         case str() if len(value) > schema.get("maxLength", len(value)):
             return value[: schema["maxLength"]].rpartition(". ")[0] + "."
     return value
+
+
+def _in_order(call: Call) -> Iterator[Any]:
+    tool = next(each for each in tools() if each.name == call.tool)
+    for name in tool.input_schema["properties"]:
+        yield call.arguments.get(name)
 
 
 def compact(value: Any) -> str:

@@ -145,7 +145,7 @@ class Prompts:
         if state.completed_steps and state.step:
             messages += [*step_tools, user(self._current(state, state.step))]
             step_tools = []
-        pending = ""
+        pending = said = ""
         for iteration in state.shown_iterations:
             if iteration.step and (decisions or step_tools or calls):
                 messages += [user(each) for each in [pending] if each]
@@ -153,17 +153,15 @@ class Prompts:
                 decisions = []
                 if calls:
                     messages.append(user(fill("past_calls", calls="\n".join(calls))))
-                pending, step_tools, calls = "", [], []
+                pending, said, step_tools, calls = "", "", [], []
             superseded = iteration in state.lookups[:-1]  # the last one shows all of them
             if iteration.outcome is None or superseded:
                 continue
-            if pending:
-                messages.append(user(pending))
-            pending = self._result(state, iteration)
+            pending = _joined(pending, self._result(state, iteration, said))
             unread = role == "again" and iteration is state.shown_iterations[-1]
             for asked, reply in [] if unread else iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
-                pending = ""
+                pending, said = "", reply
         return harmless([*messages, *decisions, *step_tools, user(_joined(pending, question))])
 
     def _past(self, state: RunState) -> tuple[list[str], list[str]]:
@@ -252,11 +250,11 @@ class Prompts:
 
     def plan(self, state: RunState) -> str:
         """The plan, after a try at the answer, or straight away when only the plan is wanted."""
-        if state.iterations and state.iterations[-1].exchange:
+        if state.tried:
             return fill("ask_plan", call=self.call)
         return fill("ask_full_plan", prompt=_question(state), call=self.call)
 
-    def decide(self, state: RunState, mode: Mode = "fast") -> str:
+    def decide(self, state: RunState, mode: Mode = "fast", noted: bool = False) -> str:
         limit = state.started.request.limits.iterations if state.started else 0
         question = fill(
             "ask_decide" if mode == "fast" else "ask_decide_deep",
@@ -265,7 +263,7 @@ class Prompts:
         )
         fruitless = guards.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
-        return _joined(question, other)
+        return _joined(question, fill("ask_notes") if noted else "", other)
 
     def conclude(self, state: RunState) -> str:
         """The last iteration's own prompt: a conclusion is due."""
@@ -312,12 +310,14 @@ class Prompts:
         tools = catalogue([self.listed_later[name] for name in names if name in self.listed_later])
         return fill("tools_listed", purpose=purpose, tools=tools) if tools else ""
 
-    def _result(self, state: RunState, iteration: Iteration) -> str:
+    def _result(self, state: RunState, iteration: Iteration, said: str) -> str:
+        """What came of a call, with its arguments unless they stand in what was `said` before."""
         looked = iteration.by == "lookup" and looked_up(state).lines
+        known = said and all(compact(value) in said for value in iteration.arguments.values())
         return fill(
             "result",
             tool=iteration.tool,
-            arguments=fenced(compact(iteration.arguments)),
+            arguments="" if known else f"({fenced(compact(iteration.arguments))})",
             outcome=OUTCOMES[Outcome.SUCCESS if looked else iteration.outcome or Outcome.ERROR],
             result=fenced(self.shown_result(state, iteration)),
         )
