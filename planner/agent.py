@@ -304,6 +304,7 @@ class _Run:
                         notes=decision.notes,
                     )
                 )
+                self.asker.let_go()
                 self.revise(decision.later_steps)
                 self.start_step(number + 1, decision.objective)
                 return decision.tool_calls

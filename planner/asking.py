@@ -291,6 +291,13 @@ class Asker:
         )
         return reply.text
 
+    def let_go(self) -> None:
+        """At the end of a step: once prompts take half of the room, only its notes stay, and those
+        of the steps before. Until then all results do, so that prompts grow and nothing is computed
+        twice."""
+        if self.state.newest_prompt > self.models.full.context_tokens / 2:
+            self.emit(ContextCompressed(up_to=len(self.state.iterations) - 1))
+
     def make_room(self, question: str, estimate: TokenEstimate, tokens: int) -> bool:
         """Make prompts smaller than `tokens`; False when nothing is left to shorten.
 
@@ -298,8 +305,13 @@ class Asker:
         model server computed of the prompt before is lost then, so that has to be rare. The newest
         result stays. Where that is not enough, every result is shown shorter.
         """
-        done = [each for each in self.state.iterations if each.step and each.outcome is not None]
-        older = [each.number for each in done[:-1] if each.number > self.state.compressed_up_to]
+        steps = [step.last_iteration for step in self.state.completed_steps[-1:]]
+        done = [each for each in self.state.open_iterations if each.outcome is not None]
+        older = [
+            number
+            for number in [*steps, *(each.number for each in done[:-1] if each.step)]
+            if number > self.state.compressed_up_to
+        ]
         if older:
             self.emit(ContextCompressed(up_to=self._enough(older, question, estimate, tokens)))
             return True

@@ -149,22 +149,31 @@ class RunState:
         return self.iterations[self._first_open :]
 
     @property
-    def shown_iterations(self) -> list[Iteration]:
-        """The open ones whose results stand in prompts. The gathering always does: the plan is
-        made from it."""
+    def steps_in_short(self) -> list[Step]:
+        """The completed steps that stand in prompts in short, from the first on."""
         return [
-            each
-            for each in self.open_iterations
-            if each.step == 0 or each.number > self.compressed_up_to
+            step for step in self.completed_steps if step.last_iteration <= self.compressed_up_to
         ]
 
     @property
-    def compressed_iterations(self) -> list[Iteration]:
-        """The open ones that stand in prompts in short."""
+    def shown_iterations(self) -> list[Iteration]:
+        """Those whose results stand in prompts. The gathering does as long as the first step does:
+        the plan is made from it."""
+        gathered = not self.steps_in_short
         return [
             each
-            for each in self.open_iterations
-            if each.step > 0 and each.number <= self.compressed_up_to
+            for each in self.iterations
+            if (gathered if each.step == 0 else each.number > self.compressed_up_to)
+        ]
+
+    @property
+    def iterations_in_short(self) -> list[Iteration]:
+        """Those that stand in prompts in short, of a step that does not as a whole."""
+        steps = len(self.steps_in_short)
+        return [
+            each
+            for each in self.iterations
+            if each.step > steps and each.number <= self.compressed_up_to
         ]
 
     @property

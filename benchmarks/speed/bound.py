@@ -41,7 +41,7 @@ def least(run: Run) -> Bound:
 
     Calls: one for each group of tool calls that need nothing of each other, and one for the answer.
     """
-    system_text = system(runs.tools())["content"]
+    system_text = system(runs.tools(), fused=False)["content"]
     read = [system_text, run.request, run.listing, *(shown(run, call) for call in run.calls)]
     said = [run.main_objective, *(step.objective for step in run.steps), run.answer]
     said += [part for call in run.calls for part in _values(call)]

@@ -82,10 +82,17 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
     )
 
 
-def system(tools: Sequence[ToolSpec]) -> Message:
+def system(tools: Sequence[ToolSpec], fused: bool) -> Message:
     """The part that every run on the same pool shares, word for word."""
     listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
-    return {"role": "system", "content": fill("system", tools=listed or "(none)")}
+    content = fill("system", tools=listed or "(none)", call=call(fused))
+    return {"role": "system", "content": content}
+
+
+def call(fused: bool) -> str:
+    """What stands for a tool call where the shape of a reply is shown. `fused`: a tool is decided
+    on together with its arguments."""
+    return fill("tool_call" if fused else "tool_name")
 
 
 def fenced(text: str) -> str:
@@ -109,51 +116,30 @@ class Prompts:
     def __init__(
         self, tools: Sequence[ToolSpec], result_characters: int, fused: bool = False
     ) -> None:
-        self.system = system(tools)
+        self.system = system(tools, fused)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
         self.result_characters = result_characters
         self._shown: dict[Hashable, str] = {}
         """Results as they stand in prompts, by all that they depend on."""
         self.fused = fused
-        """Whether a tool is decided on together with its arguments."""
-
-    @property
-    def call(self) -> str:
-        """What stands for a tool call where the shape of a reply is shown."""
-        return fill("tool_call" if self.fused else "tool_name")
+        self.call = call(fused)
 
     def conversation(self, state: RunState, question: str, role: Role = "answer") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet. `words` are asked for before all results, and a result is read `again` as if
         nothing had been said of it."""
-        if role == "words":
-            return harmless([self.system, user(self._request(state)), user(question)])
-        steps, calls = self._past(state)
         messages = [self.system, user(self._request(state))]
-        decisions = [user(fill("decisions", call=self.call))] if state.steps else []
-        if state.completed_steps:
-            messages += decisions
-            decisions = []
-        if steps:
-            messages.append(user(fill("past_steps", steps="\n".join(steps))))
-        for step in state.completed_steps:
-            messages += self._step_tools(step)
-            if step.last_iteration > state.compressed_up_to:
-                messages.append(user(self._completed(step)))
-        step_tools = self._step_tools(state.step) if state.step else []
-        if state.completed_steps and state.step:
-            messages += [*step_tools, user(self._current(state, state.step))]
-            step_tools = []
+        if role == "words":
+            return harmless([*messages, user(question)])
+        past = self._past(state)
+        told = len(state.steps_in_short)
         pending = said = ""
         for iteration in state.shown_iterations:
-            if iteration.step and (decisions or step_tools or calls):
-                messages += [user(each) for each in [pending] if each]
-                messages += [*decisions, *step_tools]  # the first step's, after what led to it
-                decisions = []
-                if calls:
-                    messages.append(user(fill("past_calls", calls="\n".join(calls))))
-                pending, said, step_tools, calls = "", "", [], []
+            if iteration.step > told:
+                messages += [*past, *self._step_tools(state.steps[told])]
+                told += 1
+                past = []
             superseded = iteration in state.lookups[:-1]  # the last one shows all of them
             if iteration.outcome is None or superseded:
                 continue
@@ -162,21 +148,29 @@ class Prompts:
             for asked, reply in [] if unread else iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending, said = "", reply
-        return harmless([*messages, *decisions, *step_tools, user(_joined(pending, question))])
+        return harmless([*messages, *past, user(_joined(pending, question))])
 
-    def _past(self, state: RunState) -> tuple[list[str], list[str]]:
-        """What stands in short, a line each: completed steps, and calls of the current one."""
+    def _past(self, state: RunState) -> list[Message]:
+        """What stands in short: completed steps and calls of the next one, a line each, and what
+        that step is, since the decision on it is not to be seen."""
+        if state.compressed_up_to < 0:
+            return []
         steps = [
             f"{step.number}. {one_line(step.notes, 400)} ({one_line(step.objective, 60)}"
             f"{'' if step.success else ', without success'})"
-            for step in state.completed_steps
-            if step.last_iteration <= state.compressed_up_to
+            for step in state.steps_in_short
         ]
-        compressed = state.compressed_iterations
-        calls = attempts(actions(state, compressed)) if compressed else []
+        calls = attempts(actions(state, state.iterations_in_short))
         lines = context.within([*steps, *calls], PAST_RESULTS * self.result_characters)
         lines = [fenced(line) for line in lines]
-        return lines[: len(steps)], lines[len(steps) :]
+        messages = [message for step in state.steps_in_short for message in self._step_tools(step)]
+        if steps:
+            messages.append(user(fill("past_steps", steps="\n".join(lines[: len(steps)]))))
+        for step in state.steps[len(steps) : len(steps) + 1]:
+            messages.append(user(self._current(state, step)))
+        if calls:
+            messages.append(user(fill("past_calls", calls="\n".join(lines[len(steps) :]))))
+        return messages
 
     def see_more(self, state: RunState) -> ToolSpec | None:
         """The planner's own tool for the rest of a result; None while all are shown whole."""
@@ -281,15 +275,6 @@ class Prompts:
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
         tools = self._listed("this request", state.started.offered if state.started else [])
         return fill("request", known=_joined(shown, tools), prompt=_prompt(state))
-
-    def _completed(self, step: Step) -> str:
-        return fill(
-            "completed",
-            number=step.number,
-            objective=fenced(step.objective),
-            success="yes" if step.success else "no",
-            notes=fenced(step.notes),
-        )
 
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
