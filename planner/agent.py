@@ -306,7 +306,8 @@ class _Run:
                 )
                 self.asker.let_go()
                 self.revise(decision.later_steps)
-                self.start_step(number + 1, decision.objective)
+                objective = decision.objective or self.state.later_steps[0]
+                self.start_step(number + 1, objective)
                 return decision.tool_calls
 
     def make(self, plan: MakePlan) -> None:

@@ -202,7 +202,9 @@ class Asker:
             "decide",
             self.models.full,
             self.prompts.decide(self.state, how, noted),
-            schemas.iteration_decision(self.choice(), how, noted),
+            schemas.iteration_decision(
+                self.choice(), how, noted, planned=bool(self.state.later_steps)
+            ),
             protocol.ITERATION_DECISION,
             max_tokens=REPLY_TOKENS + self.call_tokens,
         )

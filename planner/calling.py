@@ -131,7 +131,7 @@ class Caller:
         if refused := guards.not_allowed(tool, self.policy):
             return Refusal("not_allowed", refused)
         if arguments is None:
-            written = await self.write_arguments(iteration, tool, call.tool.arguments)
+            written = await self.write_arguments(iteration, tool, call.tool.values)
             if isinstance(written, str):
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
@@ -143,15 +143,14 @@ class Caller:
         self,
         iteration: Iteration,
         tool: ToolSpec,
-        written: dict[str, Any] | list[Any] | None,
+        values: Sequence[Any],
     ) -> dict[str, Any] | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries; the
-        first of them is what was `written` with the decision, if anything was."""
+        first of them is made of the `values` that the decision had, if it had any."""
         if not tool.input_schema.get("properties"):
             return {}
         models = self.asker.models
-        if isinstance(written, list):
-            written = schemas.by_name(written, tool.input_schema)
+        written = schemas.by_name(values, tool.input_schema)
         problem: str | None = None
         for model in (models.writer(tool), models.full):
             if written is None:

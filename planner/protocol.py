@@ -2,12 +2,13 @@
 
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
 them: `assessment` (thinking) comes before `decision` (choice), and `decision` before what it
-entails. A tool is its name, or its name as the key of its arguments where both are decided at once:
-one key cannot be sorted, so the tool is chosen before its arguments are written. The models write
+entails. A tool is its name, or a list that its name begins where its arguments are decided on at
+once: a list cannot be sorted, so the tool is chosen before its arguments are written. The models write
 all this under the JSON Schemas of `planner.schemas`.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -71,11 +72,11 @@ class Wire(BaseModel):
 
 @dataclass(frozen=True)
 class ToolChoice:
-    """A tool to call: `"name"`, or `{"name": arguments}`, on the wire."""
+    """A tool to call: `"name"`, or `["name", argument, …]`, on the wire."""
 
     name: str
-    arguments: dict[str, Any] | list[Any] | None = None
-    """By name, or in the order of its parameters. None: they are still to be written."""
+    values: Sequence[Any] = ()
+    """Its arguments in order (`schemas.in_order`); empty: they are still to be written."""
 
 
 def _tool_choice(said: Any) -> ToolChoice:
@@ -84,10 +85,8 @@ def _tool_choice(said: Any) -> ToolChoice:
             return said
         case str():
             return ToolChoice(said)
-        case dict() if len(said) == 1:
-            ((name, arguments),) = said.items()
-            if arguments is None or isinstance(arguments, dict | list):
-                return ToolChoice(name, arguments)
+        case [str(name), *values]:
+            return ToolChoice(name, values)
     raise ValueError("should be a tool's name, or its name with its arguments")
 
 
@@ -95,7 +94,7 @@ Tool = Annotated[ToolChoice, PlainValidator(_tool_choice)]
 
 
 class Call(Wire):
-    """A tool call to be made: `{"prompt": …, "tool": name}` on the wire, or `{name: arguments}`."""
+    """A tool call to be made: `{"prompt": …, "tool": name}` on the wire, or the tool's list."""
 
     prompt: str = ""
     """What the tool shall find; empty where the arguments say it."""
@@ -104,7 +103,7 @@ class Call(Wire):
     @model_validator(mode="before")
     @classmethod
     def _fused(cls, said: Any) -> Any:
-        return said if isinstance(said, dict) and "tool" in said else {"tool": said}
+        return {"tool": said} if isinstance(said, list) else said
 
 
 class Selection(Wire):
@@ -198,8 +197,8 @@ class MoveOn(Assessed):
     later_steps: list[str] | None = None
     notes: str
     """`notes_to_future_self` of seeds/000."""
-    objective: str
-    """Of the next step."""
+    objective: str = ""
+    """Of the next step; asked for when no later step is planned, of which it is the first."""
     success: bool
     tool_calls: list[Call] = Field(min_length=1)
 

@@ -71,45 +71,51 @@ def one_of(names: Sequence[str]) -> Schema:
 
 
 def calls(tools: Sequence[ToolSpec]) -> Schema:
-    """One of the tools with its arguments, as `{name: arguments}`.
+    """One of the tools with its arguments, as `[name, argument, …]`.
 
-    Null stands for arguments where a tool takes none, where its schema is no plain list of
-    properties, and where the schemas before it take all of `LARGEST_CALLS`: they are then written
-    in a call of their own.
+    The name stands alone where a tool takes no arguments, where its schema is no plain list of
+    properties, and where the schemas before it take all of `LARGEST_CALLS`: what it takes is then
+    written in a call of its own.
     """
     branches, room = [], LARGEST_CALLS
     for tool in tools:
-        arguments = in_order(tool.input_schema) or for_grammar(tool.input_schema)
-        size = len(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
-        if not (arguments.get("prefixItems") or arguments.get("properties")) or size > room:
-            arguments, size = {"type": "null"}, 0
+        values = in_order(tool.input_schema)
+        size = sum(len(json.dumps(each, separators=(",", ":"))) for each in values)
+        if size > room:
+            values, size = [], 0
         room -= size
-        branches.append(record(**{tool.name: arguments}))
+        items = [{"const": tool.name}, *values]
+        length = len(items)
+        branches.append(
+            {"type": "array", "prefixItems": items, "minItems": length, "maxItems": length}
+        )
     return {"anyOf": branches}
 
 
-def in_order(schema: Schema) -> Schema | None:
-    """The values of a tool's few parameters as a list, in their order; null stands for an optional
-    one that is left out. None where names say more: many parameters, or no plain list of them."""
+def in_order(schema: Schema) -> list[Schema]:
+    """A tool's arguments, a schema each: the values of a few parameters in their order, where null
+    stands for an optional one that is left out; or all of many by name, in one object. Empty where
+    the schema is no plain list of properties."""
     simple = for_grammar(schema)
     properties = simple.get("properties", {})
-    if not 0 < len(properties) <= MOST_IN_ORDER:
-        return None
-    required = simple.get("required", [])
-    values = [
-        value if name in required else {"anyOf": [value, {"type": "null"}]}
+    if len(properties) > MOST_IN_ORDER:
+        return [simple]
+    return [
+        value if name in simple["required"] else {"anyOf": [value, {"type": "null"}]}
         for name, value in properties.items()
     ]
-    size = len(values)
-    return {"type": "array", "prefixItems": values, "minItems": size, "maxItems": size}
 
 
 def by_name(values: Sequence[Any], schema: Schema) -> dict[str, Any] | None:
-    """Arguments from their values in the order of the parameters; None when there are too many."""
+    """The arguments that stand in order; None when they are to be written in a call of their own."""
     names = list(schema.get("properties", {}))
-    if len(values) > len(names):
-        return None
-    return {name: value for name, value in zip(names, values, strict=False) if value is not None}
+    match values:
+        case [dict() as named] if len(names) > MOST_IN_ORDER:
+            return named
+        case [_, *_] if len(values) <= len(names):
+            pairs = zip(names, values, strict=False)
+            return {name: value for name, value in pairs if value is not None}
+    return None
 
 
 def or_none(choice: Schema) -> Schema:
@@ -166,8 +172,11 @@ def plan(choice: Schema, assessed: bool) -> Schema:
     )
 
 
-def iteration_decision(choice: Schema, mode: Mode, noted: bool = False) -> Schema:
-    """`choice` as for `plan`. In deep mode with three fields more, in every branch: they are
+def iteration_decision(
+    choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
+) -> Schema:
+    """`choice` as for `plan`. `planned`: the next step is the first of the later steps, and not
+    said again. In deep mode with three fields more, in every branch: they are
     written before the decision, and a branch without them would be decided against by writing
     them. `noted`: with notes also where the step goes on."""
     assessed: Schema = {}
@@ -185,7 +194,7 @@ def iteration_decision(choice: Schema, mode: Mode, noted: bool = False) -> Schem
         "decision": {"const": "move_on"},
         "later_steps": later_steps(),
         "notes": text(LONGEST_STRING),
-        "objective": text(160),
+        **({} if planned else {"objective": text(160)}),
         "success": {"type": "boolean"},
         "tool_calls": tool_calls(choice),
     }

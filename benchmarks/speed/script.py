@@ -59,7 +59,7 @@ class PlannerScript:
             return said | {"decision": "stay"}
         said["objective"] = step.objective
         number = self.run.steps.index(step)
-        if number + 1 >= self._planned:
+        if number + 1 >= self._planned and number + 1 < len(self.run.steps):
             later = self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]
             said["later_steps"] = [each.objective for each in later]
             self._planned = number + 1 + STEPS_AHEAD
@@ -95,8 +95,8 @@ def filled(schema: Schema, values: Mapping[str, Any]) -> Any:
 
 def _value(schema: Schema, value: Any) -> Any:
     match value:
-        case Call() if any("properties" in branch for branch in schema.get("anyOf", ())):
-            return {value.tool: list(_in_order(value))}  # decided on in one
+        case Call() if any("prefixItems" in branch for branch in schema.get("anyOf", ())):
+            return [value.tool, *_in_order(value)]  # decided on in one
         case Call() if "properties" in schema:
             return {"prompt": value.prompt, "tool": value.tool}
         case Call():
