@@ -300,7 +300,7 @@ class _Run:
                 self.emit(
                     StepConcluded(
                         number=number,
-                        success=decision.success,
+                        success=decision.decision == "move_on",
                         notes=decision.notes,
                     )
                 )

@@ -42,6 +42,10 @@ T = TypeVar("T")
 SMALLEST_RESULT_CHARACTERS = 200
 LOW_SHARE = 0.6
 """Of the tokens for a prompt: where it comes down to when it would exceed them."""
+KEPT_SHARE = 0.5
+"""Of the context: so much may prompts take at the end of a step before what is past is let go."""
+NOTED_SHARE = 0.7
+"""From there on a step that goes on has notes taken, since its results may have to make room."""
 ANSWERS: Sequence[Role] = ("answer", "repair", "conclude")
 """Replies that hold an answer for the user; it is told while it is written."""
 DELTA_CHARACTERS = 24
@@ -197,7 +201,7 @@ class Asker:
 
     async def decide(self) -> Conclude | Stay | MoveOn:
         how = mode(self.state)
-        noted = self.state.newest_prompt > self.models.full.context_tokens / 2
+        noted = self.state.newest_prompt > NOTED_SHARE * self.models.full.context_tokens
         decision = await self.ask(
             "decide",
             self.models.full,
@@ -297,7 +301,7 @@ class Asker:
         """At the end of a step: once prompts take half of the room, only its notes stay, and those
         of the steps before. Until then all results do, so that prompts grow and nothing is computed
         twice."""
-        if self.state.newest_prompt > self.models.full.context_tokens / 2:
+        if self.state.newest_prompt > KEPT_SHARE * self.models.full.context_tokens:
             self.emit(ContextCompressed(up_to=len(self.state.iterations) - 1))
 
     def make_room(self, question: str, estimate: TokenEstimate, tokens: int) -> bool:

@@ -193,13 +193,13 @@ class Stay(Assessed):
 class MoveOn(Assessed):
     """The current step is complete; its results are dropped, its notes are kept."""
 
-    decision: Literal["move_on"] = "move_on"
+    decision: Literal["move_on", "give_up"] = "move_on"
+    """`give_up`: what the step is for was not found."""
     later_steps: list[str] | None = None
     notes: str
     """`notes_to_future_self` of seeds/000."""
     objective: str = ""
     """Of the next step; asked for when no later step is planned, of which it is the first."""
-    success: bool
     tool_calls: list[Call] = Field(min_length=1)
 
 

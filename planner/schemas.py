@@ -191,11 +191,10 @@ def iteration_decision(
     }
     move_on = {
         **assessed,
-        "decision": {"const": "move_on"},
+        "decision": one_of(["move_on", "give_up"]),
         "later_steps": later_steps(),
         "notes": text(LONGEST_STRING),
         **({} if planned else {"objective": text(160)}),
-        "success": {"type": "boolean"},
         "tool_calls": tool_calls(choice),
     }
     conclusion = {**assessed, **conclude()["properties"]}

@@ -1,7 +1,7 @@
 """A recorded run as a model's replies to the planner: each question is told by its schema."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
@@ -59,14 +59,14 @@ class PlannerScript:
             return said | {"decision": "stay"}
         said["objective"] = step.objective
         number = self.run.steps.index(step)
-        if number + 1 >= self._planned and number + 1 < len(self.run.steps):
+        if number + 1 >= self._planned and (number + 1 < len(self.run.steps) or not number):
             later = self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]
             said["later_steps"] = [each.objective for each in later]
             self._planned = number + 1 + STEPS_AHEAD
         if "main_objective" in asked:
             return said | {"main_objective": self.run.main_objective}
         before = next(each for each in self.run.steps if last in each.calls)
-        return said | {"decision": "move_on", "success": before.success}
+        return said | {"decision": "move_on" if before.success else "give_up"}
 
     def _next(self, most: int) -> list[Call]:
         """The next call, and those of its step that can be made at once with it."""
@@ -84,13 +84,18 @@ def filled(schema: Schema, values: Mapping[str, Any]) -> Any:
     branches = schema.get("anyOf", [schema])
     decision = values.get("decision")
     for branch in branches:
-        if branch["properties"].get("decision", {}).get("const", decision) == decision:
+        if decision in _decisions(branch, decision):
             return {
                 key: _value(part, values[key])
                 for key, part in branch["properties"].items()
                 if key in values
             }
     raise AssertionError(f"no branch of the schema is a {decision}: {schema}")
+
+
+def _decisions(branch: Schema, said: Any) -> Sequence[Any]:
+    schema = branch["properties"].get("decision", {})
+    return schema.get("enum") or [schema.get("const", said)]
 
 
 def _value(schema: Schema, value: Any) -> Any:
