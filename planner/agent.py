@@ -130,8 +130,7 @@ class _Run:
         self._approver = approver
         tools = list(pool.tools())
         self.ranking = Ranking(permitted(tools, request.policy))
-        fused = models.argument_route == "fused"
-        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS, fused)
+        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS, models.fused)
         self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
         self.caller = Caller(
             pool,
@@ -305,9 +304,9 @@ class _Run:
                     )
                 )
                 self.asker.let_go()
+                planned = [*self.state.later_steps, self.state.main_objective or ""]
                 self.revise(decision.later_steps)
-                objective = decision.objective or self.state.later_steps[0]
-                self.start_step(number + 1, objective)
+                self.start_step(number + 1, decision.objective or planned[0])
                 return decision.tool_calls
 
     def make(self, plan: MakePlan) -> None:

@@ -180,14 +180,14 @@ class Asker:
 
     def choice(self) -> Schema:
         """One of these tools, with its arguments where both are decided at once."""
-        if self.models.argument_route == "fused":
+        if self.models.fused:
             return schemas.calls(self.choices)
         return schemas.one_of([tool.name for tool in self.choices])
 
     @property
     def call_tokens(self) -> int:
         """For the arguments that a choice of a tool carries."""
-        return ARGUMENT_TOKENS if self.models.argument_route == "fused" else 0
+        return ARGUMENT_TOKENS if self.models.fused else 0
 
     async def plan(self) -> MakePlan:
         return await self.ask(

@@ -153,13 +153,18 @@ class Models:
 
     fast: ChatModel
     full: ChatModel
-    argument_route: ArgumentRoute = "by_tool"
+    argument_route: ArgumentRoute = "fused"
 
     def writer(self, tool: ToolSpec) -> ChatModel:
         """The model that writes a tool's arguments where they are not decided with the tool."""
         if self.argument_route in ("fast", "full"):
             return self.fast if self.argument_route == "fast" else self.full
         return self.fast if tool.fast_arguments else self.full
+
+    @property
+    def fused(self) -> bool:
+        """Whether whoever decides on a tool says its arguments as well."""
+        return self.argument_route == "fused"
 
     @property
     def distinct(self) -> list[ChatModel]:

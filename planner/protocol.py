@@ -199,7 +199,7 @@ class MoveOn(Assessed):
     notes: str
     """`notes_to_future_self` of seeds/000."""
     objective: str = ""
-    """Of the next step; asked for when no later step is planned, of which it is the first."""
+    """Of the next step; empty: it is the first of the later steps as they were."""
     tool_calls: list[Call] = Field(min_length=1)
 
 

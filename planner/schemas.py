@@ -7,7 +7,7 @@ reply is validated against the tool's own schema afterwards.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Annotated, Any
@@ -56,7 +56,7 @@ def record(**properties: Schema) -> Schema:
     return _object(properties, required=list(properties))
 
 
-def _object(properties: dict[str, Schema], required: Sequence[str]) -> Schema:
+def _object(properties: dict[str, Schema], required: Iterable[str]) -> Schema:
     """An object with its keys in alphabetical order, which is the order they are generated in."""
     return {
         "type": "object",
@@ -138,7 +138,7 @@ def answer() -> Schema:
 
 
 def second_reading() -> Schema:
-    return record(a_line=text(300), final_answer=text(400))
+    return record(a_line=text(240), final_answer=text(240))
 
 
 def conclude() -> Schema:
@@ -175,8 +175,8 @@ def plan(choice: Schema, assessed: bool) -> Schema:
 def iteration_decision(
     choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
 ) -> Schema:
-    """`choice` as for `plan`. `planned`: the next step is the first of the later steps, and not
-    said again. In deep mode with three fields more, in every branch: they are
+    """`choice` as for `plan`. `planned`: the next step is the first of the later steps, and need not
+    be said again. In deep mode with three fields more, in every branch: they are
     written before the decision, and a branch without them would be decided against by writing
     them. `noted`: with notes also where the step goes on."""
     assessed: Schema = {}
@@ -194,13 +194,14 @@ def iteration_decision(
         "decision": one_of(["move_on", "give_up"]),
         "later_steps": later_steps(),
         "notes": text(LONGEST_STRING),
-        **({} if planned else {"objective": text(160)}),
+        "objective": text(160),
         "tool_calls": tool_calls(choice),
     }
     conclusion = {**assessed, **conclude()["properties"]}
+    optional = {"later_steps", "objective"} if planned else {"later_steps"}
     return {
         "anyOf": [
-            _object(branch, required=[key for key in branch if key != "later_steps"])
+            _object(branch, required=branch.keys() - optional)
             for branch in (conclusion, stay, move_on)
         ]
     }

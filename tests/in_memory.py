@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from jsonschema import Draft202012Validator
-from serving import LONG
+from serving import LONG, ROUTE
 
 from planner import agent
 from planner.events import Event, Role
@@ -143,7 +143,7 @@ class ScriptedModel:
 def models(
     answer: Callable[[str, Sequence[Message], Any], Any],
     context_tokens: int,
-    route: ArgumentRoute = Models.argument_route,
+    route: ArgumentRoute = ROUTE,
 ) -> Models:
     fast, full = (ScriptedModel(name, answer, context_tokens) for name in ("fast", "full"))
     return Models(fast, full, route)
@@ -258,7 +258,7 @@ async def planned(
     pool: DictionaryPool,
     context_tokens: int = 8192,
     reply_fields: Mapping[str, Any] | None = None,
-    route: ArgumentRoute = Models.argument_route,
+    route: ArgumentRoute = ROUTE,
     approver: Approver = refuse,
     **request: Any,
 ) -> Ran:

@@ -30,11 +30,15 @@ from mcp_types import ProgressNotification, TextContent
 from scripted_ollama import ScriptedOllama
 from upstream_server import build_server
 
+from planner.models import ArgumentRoute
 from server.app import build
 from server.config import Settings, load_settings
 
 SERVER = Path(__file__).with_name("upstream_server.py")
 LONG = 60.0
+ROUTE: ArgumentRoute = "by_tool"
+"""Of most scripts: a reply for each choice says more than one for all. The tests of the default one
+are in `test_arguments`."""
 """A bound for tests that hang, in seconds; nothing waits for it to pass."""
 
 CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
@@ -153,6 +157,7 @@ class Place:
             "OLLAMA_HOST": self.ollama.host,
             "PLANLOOM_BACKEND": "ollama",
             "PLANLOOM_WARM_UP": "false",
+            "PLANLOOM_ARGUMENT_ROUTE": ROUTE,
             "XDG_CACHE_HOME": cache,
             "PLANLOOM_RUNS": str(self.root / "runs"),
             "XDG_CONFIG_HOME": str(self.root / "config"),
@@ -323,44 +328,42 @@ def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
     return {"decision": "conclude", "final_answer": answer, "success": success}
 
 
-Wanted = str | dict[str, Any]
-"""A tool by its name, or with its arguments as `{name: arguments}`."""
+Wanted = str | list[Any]
+"""A tool by its name, or with its arguments as `[name, argument, …]`."""
 
 
-def tool_call(tool: Wanted, prompt: str) -> dict[str, Any]:
+def tool_call(tool: Wanted, prompt: str) -> Any:
     return {"prompt": prompt, "tool": tool} if isinstance(tool, str) else tool
 
 
 def plan(tool: Wanted, *later: str, prompt: str = "") -> dict[str, Any]:
     return {
-        "assessment": "The first result shows where to look.",
-        "decision": "plan",
         "later_steps": list(later),
         "main_objective": "Find out the value",
-        "next_step": next_step(tool, "Read the file", prompt or "Read it"),
+        "objective": "Read the file",
+        "tool_calls": [tool_call(tool, prompt or "Read it")],
     }
 
 
-def next_step(tool: Wanted, objective: str, prompt: str = "") -> dict[str, Any]:
-    return {"objective": objective, "tool_calls": [tool_call(tool, prompt or objective)]}
+def full_plan(tool: Wanted, *later: str, prompt: str = "") -> dict[str, Any]:
+    """The plan where no try at the answer came before."""
+    return {"assessment": "The first result shows where to look."} | plan(
+        tool, *later, prompt=prompt
+    )
 
 
 def move_on(tool: Wanted, objective: str, *later: str) -> dict[str, Any]:
     return {
         "decision": "move_on",
         "later_steps": list(later),
-        "next_step": next_step(tool, objective),
-        "notes_to_future_self": "The file was read.",
-        "success": True,
+        "notes": "The file was read.",
+        "objective": objective,
+        "tool_calls": [tool_call(tool, objective)],
     }
 
 
 def stay(tool: Wanted, prompt: str) -> dict[str, Any]:
-    return {
-        "decision": "stay",
-        "notes_to_future_self": "More is needed.",
-        "tool_calls": [tool_call(tool, prompt)],
-    }
+    return {"decision": "stay", "tool_calls": [tool_call(tool, prompt)]}
 
 
 def deep(decision: dict[str, Any]) -> dict[str, Any]:

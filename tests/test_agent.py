@@ -957,8 +957,6 @@ async def test_a_long_result_takes_no_long_time(piece: str, pool: DictionaryPool
 
 def beside(decision: dict[str, Any], *calls: tuple[str, str]) -> dict[str, Any]:
     """The decision with further calls, each a tool and its prompt."""
-    if "next_step" in decision:
-        return decision | {"next_step": beside(decision["next_step"], *calls)}
     more = [tool_call(tool, prompt) for tool, prompt in calls]
     return decision | {"tool_calls": [*decision["tool_calls"], *more]}
 

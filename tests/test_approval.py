@@ -868,7 +868,7 @@ async def test_a_change_that_says_nothing_is_not_widened() -> None:
 
 async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> None:
     first = plan("write_file", prompt="Write")
-    first["next_step"]["tool_calls"] += [
+    first["tool_calls"] += [
         {"prompt": "Read", "tool": "read_file"},
         {"prompt": "Write more", "tool": "write_file"},
     ]

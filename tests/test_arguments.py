@@ -68,10 +68,8 @@ def pool() -> DictionaryPool:
 
 def fused(decision: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     """A decision whose tool carries its arguments."""
-    if "next_step" in decision:
-        return decision | {"next_step": fused(decision["next_step"], **arguments)}
     (call,) = decision["tool_calls"]
-    return decision | {"tool_calls": [{call["tool"]: arguments}]}
+    return decision | {"tool_calls": [[call["tool"], *arguments.values()]]}
 
 
 def writers(events: list[Any]) -> list[str | None]:
@@ -343,7 +341,7 @@ async def test_a_step_that_brings_tools_in_keeps_the_fused_arguments_of_its_tool
     specs = [*fillers, *(spec(each, "name", description=each.replace("_", " ")) for each in things)]
     pool = DictionaryPool({}, specs, results={each: ["Monthly: 40"] * 2 for each in things})
     said = fused(plan("ticket_price"), name="Monthly")
-    said["next_step"]["objective"] = "The owner of the tunnel"
+    said["objective"] = "The owner of the tunnel"
     written = [{"name": "Monthly"}] if better != "ticket_price" else []
     ran = await planned(
         Fast({"tool": {"ticket_price": {"name": "Weekly"}}}),
@@ -401,9 +399,9 @@ def test_what_a_fused_decision_is_constrained_to() -> None:
             ]
         }
     )
-    planned_calls = schemas.plan(choice)["properties"]["next_step"]["properties"]["tool_calls"]
+    planned_calls = schemas.plan(choice, assessed=False)["properties"]["tool_calls"]
     _, stayed, moved = schemas.iteration_decision(choice, "fast")["anyOf"]
-    moved_calls = moved["properties"]["next_step"]["properties"]["tool_calls"]
+    moved_calls = moved["properties"]["tool_calls"]
     assert planned_calls == stayed["properties"]["tool_calls"] == moved_calls
     assert planned_calls["items"] == choice
     assert list(stayed["properties"]) == snapshot(

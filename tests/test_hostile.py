@@ -54,7 +54,7 @@ async def test_no_text_leaves_its_place_in_any_prompt() -> None:
     pool = DictionaryPool({HOSTILE: HOSTILE}, [hostile_tool()], {"tell": [HOSTILE] * 3})
     made = plan("tell", HOSTILE, prompt=HOSTILE)
     made |= {"main_objective": HOSTILE, "assessment": HOSTILE}
-    made["next_step"]["objective"] = HOSTILE
+    made["objective"] = HOSTILE
     ran = await planned(
         Fast({"tool": "tell"}),
         {"path": HOSTILE + "1"},
@@ -216,7 +216,7 @@ async def test_an_injection_changes_no_policy() -> None:
     writes = hostile_tool().model_copy(update={"name": "write", "safety": Safety.DESTRUCTIVE})
     pool = DictionaryPool({}, [hostile_tool(), writes], {"tell": [HOSTILE]})
     made = plan("tell")
-    made["next_step"]["tool_calls"] = [{"write": {"path": "x"}}]
+    made["tool_calls"] = [["write", "x"]]
     ran = await planned(
         Fast({"tool": "tell"}),
         {"path": "1"},

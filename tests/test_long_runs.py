@@ -194,7 +194,7 @@ async def test_see_more_is_no_tool_while_nothing_was_cut() -> None:
     )
     schema = ran.asked[2].schema
     assert schema
-    calls = schema["properties"]["next_step"]["properties"]["tool_calls"]
+    calls = schema["properties"]["tool_calls"]
     assert calls["items"]["properties"]["tool"] == {"type": "string", "enum": ["read"]}
 
 

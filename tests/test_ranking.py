@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from in_memory import DictionaryPool, Fast, planned, spec
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
-from serving import Place, conclusion, found, move_on, next_step, nowhere, plan, stay, upstream
+from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upstream
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
@@ -170,7 +170,7 @@ async def test_the_models_choose_among_what_was_shown() -> None:
         Fast({"tool": "engine_weight"}),
         {"name": "Bertha"},
         nowhere(),
-        plan("engine_weight") | {"next_step": step("Find the price of the ticket")},
+        plan("engine_weight") | {"objective": "Find the price of the ticket"},
         {"tool": "ticket_price"},
         {"name": "day"},
         nowhere(),
@@ -192,10 +192,6 @@ async def test_the_models_choose_among_what_was_shown() -> None:
         ["engine_weight", *brought],
         *[[*at_first, *brought]] * 2,
     ]
-
-
-def step(objective: str, tool: str = "engine_weight") -> dict[str, Any]:
-    return next_step(tool, objective)
 
 
 def tool_enums(schema: Any) -> Iterator[list[str | None]]:
@@ -233,7 +229,7 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
     ollama.expect({"tool": "engine_weight"}, model=FAST)
     ollama.expect({"name": "Bertha"})
     ollama.expect(nowhere())
-    ollama.expect(plan("engine_weight") | {"next_step": step("Find the price of the ticket")})
+    ollama.expect(plan("engine_weight") | {"objective": "Find the price of the ticket"})
     ollama.expect({"tool": "ticket_price"}, model=FULL, contains=["for step 1: Find the price"])
     ollama.expect({"name": "Monthly"})
     ollama.expect(nowhere())

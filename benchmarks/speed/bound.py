@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.speed import runs
 from benchmarks.speed.designs import shown
 from benchmarks.speed.runs import Call, Run
 from benchmarks.speed.simulation import Machine
 from benchmarks.speed.tokens import tokens
-from planner.prompts import system
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,10 @@ class Bound:
 def least(run: Run) -> Bound:
     """What no design that makes these tool calls and reads these results can do without.
 
-    Computed once each: the instructions with the tools, the request with the listing, and every
-    result as far as the planner shows it. No chat template, no question, no repetition of the
-    request, nothing that a model wrote (it is in the cache), nothing on a second model.
+    Computed once each: the request with the listing, and every result as far as the planner shows
+    it. No instructions, which were read before the run; no chat template, no question, no
+    repetition of the request, nothing that a model wrote (it is in the cache), nothing on a second
+    model.
 
     Generated once each, as bare values without JSON, keys or quotes: the main objective, each
     step's objective, each tool's name, each argument's value, what is kept of each step but the
@@ -41,8 +40,7 @@ def least(run: Run) -> Bound:
 
     Calls: one for each group of tool calls that need nothing of each other, and one for the answer.
     """
-    system_text = system(runs.tools(), fused=False)["content"]
-    read = [system_text, run.request, run.listing, *(shown(run, call) for call in run.calls)]
+    read = [run.request, run.listing, *(shown(run, call) for call in run.calls)]
     said = [run.main_objective, *(step.objective for step in run.steps), run.answer]
     said += [part for call in run.calls for part in _values(call)]
     said += [step.calls[-1].notes for step in run.steps[:-1]]

@@ -15,7 +15,7 @@ from benchmarks.speed.runs import Call, RecordedPool, Run
 from benchmarks.speed.script import PlannerScript
 from benchmarks.speed.server import FAST, FULL, Said, serving
 from benchmarks.speed.simulation import ModelServer, Served
-from planner import agent, context
+from planner import agent, context, warming
 from planner.models import ArgumentRoute, Models
 from planner.ollama import OllamaClient, OllamaModel
 from planner.prompts import compact
@@ -76,6 +76,8 @@ async def planloom(
     script = PlannerScript(run)
 
     def said(body: dict[str, Any]) -> Said:
+        if "format" not in body:  # the instructions are read
+            return ""
         if sent is not None:
             sent.append(body)
         return script(body)
@@ -85,9 +87,11 @@ async def planloom(
         fast, full = (
             OllamaModel(name, client, context_tokens=CONTEXT_TOKENS) for name in (FAST, FULL)
         )
-        pool = RecordedPool(run)
+        pool, models = RecordedPool(run), Models(fast, full, route)
+        await warming.read_instructions(models, pool)
+        server.served.clear()
         request = RunRequest(prompt=run.request, limits=UNLIMITED)
-        state = await agent.run(request, Models(fast, full, route), pool, lambda _: None)
+        state = await agent.run(request, models, pool, lambda _: None)
     trouble = [f"{each.guard}: {each.message}" for each in state.guards]
     assert state.status == "answered", f"{state.status}: {state.reason} {trouble}"
     assert len(pool.calls) == len(run.calls), f"{len(pool.calls)} calls were made; {trouble}"
@@ -114,6 +118,11 @@ class Scripted:
     replies: list[Said]
     num_ctx: int
     roles: list[str] = field(default_factory=list)
+
+    async def read(self, model: str, message: dict[str, Any], **more: Any) -> None:
+        """Have the model read what every run begins with, before what is measured."""
+        await self.ask("read", model, [message, warming.READY], "", **more)
+        self.roles.clear()
 
     async def ask(
         self, role: str, model: str, messages: Sequence[dict[str, Any]], reply: Said, **more: Any
@@ -150,10 +159,10 @@ async def loop(run: Run, *, shortened: bool = False) -> Replay:
     server, replies = ModelServer(), list[Said]()
     async with serving(server, lambda _: replies[-1]) as host, OllamaClient(host) as client:
         model = Scripted(client, replies, LOOP_CONTEXT_TOKENS)
-        messages: list[dict[str, Any]] = [
-            {"role": "system", "content": LOOP_PROMPT},
-            user(run.request),
-        ]
+        system = {"role": "system", "content": LOOP_PROMPT}
+        await model.read(FULL, system, tools=tools)
+        server.served.clear()
+        messages: list[dict[str, Any]] = [system, user(run.request)]
         for group in groups(run):
             calls = [{"name": call.tool, "arguments": call.arguments} for call in group]
             await model.ask("call", FULL, messages, calls, tools=tools)

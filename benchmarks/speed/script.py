@@ -23,8 +23,8 @@ class PlannerScript:
         self._decided: list[Call] = []
         self._unwritten: list[Call] = []
         """Decided on, with arguments still to be written."""
-        self._planned = 0
-        """Steps that the plan has named, the first included; it is revised when they are done."""
+        self._planned: list[str] = []
+        """The later steps that the plan has named; it is revised when they are done."""
         self._arguments = {tool.name: schemas.for_grammar(tool.input_schema) for tool in tools()}
 
     def __call__(self, body: dict[str, Any]) -> Said:
@@ -57,12 +57,12 @@ class PlannerScript:
         said["tool_calls"] = calls
         if last in step.calls:
             return said | {"decision": "stay"}
-        said["objective"] = step.objective
+        if step.objective not in self._planned:
+            said["objective"] = step.objective
         number = self.run.steps.index(step)
-        if number + 1 >= self._planned and (number + 1 < len(self.run.steps) or not number):
-            later = self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]
-            said["later_steps"] = [each.objective for each in later]
-            self._planned = number + 1 + STEPS_AHEAD
+        later = [each.objective for each in self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]]
+        if "main_objective" in asked or later and later[0] not in self._planned:
+            said["later_steps"] = self._planned = later
         if "main_objective" in asked:
             return said | {"main_objective": self.run.main_objective}
         before = next(each for each in self.run.steps if last in each.calls)

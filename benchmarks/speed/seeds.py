@@ -132,6 +132,8 @@ async def seeds(run: Run, *, shortened: bool = False) -> Replay:
             reply = json.dumps({"args": call.arguments})
             await models.ask("arguments", model, [user(question)], reply)
 
+        await models.read(FULL, {"role": "system", "content": SYSTEM})
+        server.served.clear()
         question = SELECT.format(request=run.request, listing=run.listing, tools=listed)
         reply = json.dumps({"tool": run.first.tool})
         await models.ask("select", FAST, [user(question)], reply)

@@ -249,11 +249,9 @@ class Prompts:
         return fill("ask_full_plan", prompt=_question(state), call=self.call)
 
     def decide(self, state: RunState, mode: Mode = "fast", noted: bool = False) -> str:
-        limit = state.started.request.limits.iterations if state.started else 0
         question = fill(
             "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=fenced(state.step.objective) if state.step else "",
-            left=max(0, limit - len(state.iterations) + len(state.lookups)),
         )
         fruitless = guards.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
