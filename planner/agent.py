@@ -53,8 +53,6 @@ CONCLUSION_SHARE = 0.2
 CONCLUSION_SECONDS = 60.0
 """At most so much is kept back."""
 
-NOT_THERE = "The first results do not hold the answer."
-
 
 async def run(
     request: RunRequest,
@@ -289,9 +287,7 @@ class _Run:
                 self.make(decision)
                 return decision.tool_calls
             case Stay():
-                self.emit(
-                    StepContinued(number=len(self.state.steps), notes=decision.notes)
-                )
+                self.emit(StepContinued(number=len(self.state.steps), notes=decision.notes))
                 self.revise(decision.later_steps)
                 return decision.tool_calls
             case MoveOn():
@@ -313,7 +309,7 @@ class _Run:
         self.emit(
             PlanMade(
                 main_objective=plan.main_objective,
-                conclusion_from_assistant_data=plan.assessment or NOT_THERE,
+                conclusion_from_assistant_data=plan.assessment,
                 later_steps=plan.later_steps,
             )
         )

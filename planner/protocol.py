@@ -3,8 +3,8 @@
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
 them: `assessment` (thinking) comes before `decision` (choice), and `decision` before what it
 entails. A tool is its name, or a list that its name begins where its arguments are decided on at
-once: a list cannot be sorted, so the tool is chosen before its arguments are written. The models write
-all this under the JSON Schemas of `planner.schemas`.
+once: a list cannot be sorted, so the tool is chosen before its arguments are written. The models
+write all this under the JSON Schemas of `planner.schemas`.
 """
 
 import json

@@ -107,10 +107,11 @@ def in_order(schema: Schema) -> list[Schema]:
 
 
 def by_name(values: Sequence[Any], schema: Schema) -> dict[str, Any] | None:
-    """The arguments that stand in order; None when they are to be written in a call of their own."""
-    names = list(schema.get("properties", {}))
+    """The arguments that stand in order, or in one object; None when there are none, or too many:
+    they are to be written in a call of their own."""
+    names = list(for_grammar(schema).get("properties", {}))
     match values:
-        case [dict() as named] if len(names) > MOST_IN_ORDER:
+        case [dict() as named] if len(names) > MOST_IN_ORDER or named.keys() <= set(names):
             return named
         case [_, *_] if len(values) <= len(names):
             pairs = zip(names, values, strict=False)
@@ -175,10 +176,10 @@ def plan(choice: Schema, assessed: bool) -> Schema:
 def iteration_decision(
     choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
 ) -> Schema:
-    """`choice` as for `plan`. `planned`: the next step is the first of the later steps, and need not
-    be said again. In deep mode with three fields more, in every branch: they are
-    written before the decision, and a branch without them would be decided against by writing
-    them. `noted`: with notes also where the step goes on."""
+    """`choice` as for `plan`. `noted`: with notes also where the step goes on. `planned`: the next
+    step is the first of the later ones, and need not be said again. In deep mode with three fields
+    more, in every branch: they are written before the decision, and a branch without them would be
+    decided against by writing them."""
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}

@@ -94,6 +94,10 @@ class Step:
     """The last one that served it, once it is completed."""
 
 
+NOT_THERE = "The first results do not hold the answer."
+"""What a plan begins from when a try at the answer has failed."""
+
+
 @dataclass
 class RunState:
     """What happened so far. Built by `apply`, event by event."""
@@ -202,7 +206,9 @@ class RunState:
     @property
     def newest_prompt(self) -> int:
         """Tokens of the newest prompt and its reply."""
-        return self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens if self.ledger else 0
+        return (
+            self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens if self.ledger else 0
+        )
 
     @property
     def model_tokens(self) -> int:
@@ -247,7 +253,9 @@ class RunState:
                 iteration.seconds = event.seconds
             case PlanMade():
                 self.main_objective = event.main_objective
-                self.conclusion_from_assistant_data = event.conclusion_from_assistant_data
+                self.conclusion_from_assistant_data = (
+                    event.conclusion_from_assistant_data or NOT_THERE
+                )
                 self.later_steps = list(event.later_steps)
                 if self.iterations:
                     self.iterations[-1].assessment = event.conclusion_from_assistant_data

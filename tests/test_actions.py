@@ -44,7 +44,7 @@ async def ran() -> Ran:
         deep(stay("read_file", "Read the guide again")),
         {"path": "notes/guide.md"},
         move_on("search", "Look for the constant")
-        | {"success": False, "notes_to_future_self": "notes/guide.md says nothing."},
+        | {"decision": "give_up", "notes": "notes/guide.md says nothing."},
         {"pattern": CONSTANT},
         nowhere(),
         deep(stay("read_file", "Read the file")),
@@ -69,13 +69,12 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
         [
             {
                 "mode": "fast",
-                "thinking": "The first result shows where to look.",
                 "approach": "Find out the value",
                 "progress": "advancing",
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "search",
                 "outcome": Outcome.SUCCESS,
-                "insights": "The first result shows where to look.",
+                "insights": "",
                 "learning": "2 new lines",
                 "relevance": "medium",
             },
@@ -90,7 +89,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "read_file",
                 "outcome": Outcome.TIMEOUT,
-                "insights": "More is needed.",
+                "insights": "Not enough yet.",
                 "learning": "TIMEOUT: no answer within 5 s",
                 "relevance": "low",
             },
@@ -121,7 +120,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "search",
                 "outcome": Outcome.SUCCESS,
-                "insights": "More is needed.",
+                "insights": "Not enough yet.",
                 "learning": "2 new lines",
                 "relevance": "high",
             },
@@ -150,24 +149,24 @@ async def test_attempts_are_derived(ran: Ran) -> None:
     done = actions(ran.state)
     assert attempts(done) == snapshot(
         [
-            "The first result shows where to look. (search(VeryUniqueClassName_Phoenix_2025_QW3RTY) → jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY: jobs/secret.py:12: return VeryUniqueClassName_Phoenix_20)",
-            "More is needed. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9))",
+            "search(VeryUniqueClassName_Phoenix_2025_QW3RTY) → 2 new lines: jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY: jobs/secret.py:12: return VeryUniqueClassName_Phoenix_20",
+            "Not enough yet. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9))",
             "It returns UNIQUE_CONSTANT_VERIFICATION_ZX9, which is 48613. (read_file(jobs/secret.py))",
             "without result: read_file(notes/guide.md)",
         ]
     )
     assert attempts(done, least="low") == snapshot(
         [
-            "The first result shows where to look. (search(VeryUniqueClassName_Phoenix_2025_QW3RTY) → jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY: jobs/secret.py:12: return VeryUniqueClassName_Phoenix_20)",
-            "More is needed. (read_file(notes/guide.md) → no answer within 5 s at all)",
+            "search(VeryUniqueClassName_Phoenix_2025_QW3RTY) → 2 new lines: jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY: jobs/secret.py:12: return VeryUniqueClassName_Phoenix_20",
+            "Not enough yet. (read_file(notes/guide.md) → no answer within 5 s at all)",
             "notes/guide.md says nothing. (read_file(notes/guide.md) → Nothing is said here.)",
-            "More is needed. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9))",
+            "Not enough yet. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9))",
             "It returns UNIQUE_CONSTANT_VERIFICATION_ZX9, which is 48613. (read_file(jobs/secret.py))",
         ]
     )
     assert attempts(done, least="high") == snapshot(
         [
-            "More is needed. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9))",
+            "Not enough yet. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9))",
             "It returns UNIQUE_CONSTANT_VERIFICATION_ZX9, which is 48613. (read_file(jobs/secret.py))",
             "without result: search(VeryUniqueClassName_Phoenix_2025_QW3RTY); read_file(notes/guide.md)",
         ]

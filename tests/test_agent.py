@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import anyio.lowlevel
@@ -31,6 +32,7 @@ from serving import (
     conclusion,
     deep,
     found,
+    full_plan,
     move_on,
     nowhere,
     plan,
@@ -503,8 +505,22 @@ async def test_a_step_is_recorded_as_completed_once(pool: DictionaryPool) -> Non
     assert all(step.completed and step.success for step in ran.state.steps)
 
 
-async def test_of_a_completed_step_only_the_notes_stay(pool: DictionaryPool) -> None:
+async def test_a_prompt_begins_with_what_was_said_before(pool: DictionaryPool) -> None:
+    """Results of completed steps stay, so that nothing is computed twice."""
     ran = await planned(*three_steps(), pool=pool, prompt=QUESTION)
+    asked = [each for each, (role, _) in zip(ran.asked, ran.roles, strict=True) if role == "decide"]
+    assert len(asked) == 3
+    for before, after in pairwise(asked):
+        assert after.messages[: len(before.messages)] == before.messages
+    assert "The file was read." in ran.asked[-1].text
+    assert f"def {FUNCTION}" in ran.asked[-1].text
+
+
+async def test_of_a_completed_step_only_the_notes_stay_where_room_is_short(
+    pool: DictionaryPool,
+) -> None:
+    script, taken = three_steps(), {"prompt_tokens": 5000}
+    ran = await planned(*script, pool=pool, prompt=QUESTION, reply_fields=taken)
     guide, uses = "Nothing here.", f"def {FUNCTION}"
     first_step, second_step, third_step = ran.asked[5:6], ran.asked[6:8], ran.asked[8:]
     assert all(guide in asked.text for asked in first_step)
@@ -520,7 +536,6 @@ async def test_later_steps_may_be_redefined(pool: DictionaryPool) -> None:
     revised = [event.later_steps for event in ran.events if isinstance(event, PlanRevised)]
     assert revised == [["Third", "Fourth"], []]
     assert ran.state.later_steps == []
-    assert "Third; Fourth" in ran.asked[6].text
 
 
 async def test_a_step_that_stays_may_redefine_what_is_later(pool: DictionaryPool) -> None:
@@ -555,7 +570,7 @@ async def test_a_conclusion_before_the_last_step_is_checked_like_any_answer(
 
 async def test_the_plan_alone(pool: DictionaryPool) -> None:
     ran = await planned(
-        plan("read_file", "Look for its uses"), pool=pool, prompt=QUESTION, goal="plan"
+        full_plan("read_file", "Look for its uses"), pool=pool, prompt=QUESTION, goal="plan"
     )
     assert ran.roles == [("plan", "full")]
     assert [name for name, _ in pool.calls] == ["search"]

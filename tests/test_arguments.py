@@ -139,7 +139,7 @@ async def test_a_fused_decision_carries_its_arguments(pool: DictionaryPool) -> N
         nowhere(),
         fused(plan("read_file", "Second"), **FILE),
         fused(stay("read_file", "Read the guide"), **GUIDE),
-        fused(move_on("search", "Second"), pattern=FUNCTION),
+        fused(move_on("search", "Second"), pattern=FUNCTION, path=None),
         nowhere(),
         fused(stay("search", "Look for the value"), pattern=CONSTANT, path="jobs"),
         found(ANSWER),
@@ -190,7 +190,7 @@ async def test_a_fused_decision_stands_in_later_prompts_as_it_was_said(
 async def test_the_fast_model_selects_with_arguments_too(pool: DictionaryPool) -> None:
     pool.specs = [READ, LIST]
     ran = await planned(
-        Fast({"tool": {"list_dir": {"path": "jobs"}}}),
+        Fast({"tool": ["list_dir", "jobs"]}),
         found("There is notes/guide.md."),
         pool=pool,
         prompt="Please greet me",
@@ -214,8 +214,8 @@ async def test_a_fused_selection_that_is_no_choice_is_redone_by_the_full_model(
 ) -> None:
     pool.specs = [READ, LIST]
     ran = await planned(
-        Fast(Unconstrained({"tool": {"list_dir": {}, "read_file": {}}})),
-        {"tool": {"read_file": FILE}},
+        Fast(Unconstrained({"tool": {"read_file": FILE}})),
+        {"tool": ["read_file", *FILE.values()]},
         found(f"`{CLASS}`"),
         pool=pool,
         prompt="Read jobs/secret.py",
@@ -230,7 +230,7 @@ async def test_a_fused_selection_that_is_no_choice_is_redone_by_the_full_model(
 async def test_fused_arguments_that_do_not_fit_are_written_in_a_call_of_their_own(
     first: str, pool: DictionaryPool
 ) -> None:
-    wrong = {"read_file": {"file": "jobs/secret.py"}}
+    wrong = ["read_file", ["jobs/secret.py"]]
     if first == "fast":
         pool.specs = [READ, LIST]
         decided: list[Any] = [Fast(Unconstrained({"tool": wrong}))]
@@ -246,9 +246,22 @@ async def test_fused_arguments_that_do_not_fit_are_written_in_a_call_of_their_ow
         route="fused",
     )
     assert ran.roles[-2:] == [("arguments", "full"), ("answer", "full")]
-    assert "did not fit: 'path' is a required property" in ran.asked[-2].last
+    assert "did not fit: path: ['jobs/secret.py'] is not of type 'string'" in ran.asked[-2].last
     assert ran.guards == ["arguments"]
     assert pool.calls[-1] == ("read_file", FILE)
+
+
+def test_arguments_stand_in_order_or_by_name() -> None:
+    schema = SEARCH.input_schema
+    assert schemas.by_name(["x", None], schema) == {"pattern": "x"}
+    assert schemas.by_name(["x"], schema) == {"pattern": "x"}
+    assert schemas.by_name([{"path": "jobs"}], schema) == {"path": "jobs"}
+    assert schemas.by_name([], schema) is None
+    assert schemas.by_name(["x", "jobs", "more"], schema) is None
+    many = spec("many", *(f"p{n}" for n in range(schemas.MOST_IN_ORDER + 1))).input_schema
+    (named,) = schemas.in_order(many)
+    assert list(named["properties"]) == [f"p{n}" for n in range(schemas.MOST_IN_ORDER + 1)]
+    assert schemas.by_name([{"other": 1}], many) == {"other": 1}  # validation says what is wrong
 
 
 async def test_guards_apply_to_fused_arguments(pool: DictionaryPool) -> None:
@@ -271,7 +284,7 @@ async def test_near_misses_of_a_fused_call_are_put_right(pool: DictionaryPool) -
     pool.specs = [spec("show", input_schema=schema)]
     pool.results = {"show": ["shown"]}
     ran = await planned(
-        Fast(Unconstrained({"tool": {"show": {"line": "5"}}})),
+        Fast(Unconstrained({"tool": ["show", "5"]})),
         found("It was shown."),
         pool=pool,
         prompt="Greet me",
@@ -301,10 +314,10 @@ async def test_a_tool_too_large_to_be_fused_gets_a_call_of_its_own(pool: Diction
     pool.specs = [spec("huge", *many), READ, spec("now")]
     pool.results = {"huge": ["It is huge."], "now": ["12 o'clock"]}
     ran = await planned(
-        Fast({"tool": {"huge": None}}),
+        Fast({"tool": ["huge"]}),
         {"parameter_7": "seven"},
         nowhere(),
-        plan({"now": None}),
+        plan(["now"]),
         found("12 o'clock"),
         pool=pool,
         prompt="Greet me",
@@ -344,7 +357,7 @@ async def test_a_step_that_brings_tools_in_keeps_the_fused_arguments_of_its_tool
     said["objective"] = "The owner of the tunnel"
     written = [{"name": "Monthly"}] if better != "ticket_price" else []
     ran = await planned(
-        Fast({"tool": {"ticket_price": {"name": "Weekly"}}}),
+        Fast({"tool": ["ticket_price", "Weekly"]}),
         nowhere(),
         said,
         {"tool": better},
@@ -368,33 +381,20 @@ def test_what_a_fused_decision_is_constrained_to() -> None:
         {
             "anyOf": [
                 {
-                    "type": "object",
-                    "properties": {
-                        "search": {
-                            "type": "object",
-                            "properties": {
-                                "pattern": {"type": "string", "maxLength": 400},
-                                "path": {"type": "string", "maxLength": 400},
-                            },
-                            "required": ["pattern"],
-                            "additionalProperties": False,
-                        }
-                    },
-                    "required": ["search"],
-                    "additionalProperties": False,
+                    "type": "array",
+                    "prefixItems": [
+                        {"const": "search"},
+                        {"type": "string", "maxLength": 400},
+                        {"anyOf": [{"type": "string", "maxLength": 400}, {"type": "null"}]},
+                    ],
+                    "minItems": 3,
+                    "maxItems": 3,
                 },
                 {
-                    "type": "object",
-                    "properties": {
-                        "read_file": {
-                            "type": "object",
-                            "properties": {"path": {"type": "string", "maxLength": 400}},
-                            "required": ["path"],
-                            "additionalProperties": False,
-                        }
-                    },
-                    "required": ["read_file"],
-                    "additionalProperties": False,
+                    "type": "array",
+                    "prefixItems": [{"const": "read_file"}, {"type": "string", "maxLength": 400}],
+                    "minItems": 2,
+                    "maxItems": 2,
                 },
             ]
         }
@@ -404,9 +404,7 @@ def test_what_a_fused_decision_is_constrained_to() -> None:
     moved_calls = moved["properties"]["tool_calls"]
     assert planned_calls == stayed["properties"]["tool_calls"] == moved_calls
     assert planned_calls["items"] == choice
-    assert list(stayed["properties"]) == snapshot(
-        ["decision", "later_steps", "notes_to_future_self", "tool_calls"]
-    )
+    assert list(stayed["properties"]) == snapshot(["decision", "later_steps", "tool_calls"])
     assert schemas.selection(schemas.or_none(choice)) == {
         "type": "object",
         "properties": {"tool": {"anyOf": [*choice["anyOf"], {"type": "null"}]}},
@@ -419,9 +417,9 @@ async def test_a_whole_small_pool_fused_is_taken_by_the_server(pool: DictionaryP
     more = MOST_SHOWN - len(LOOP_TOOLS)
     pool.specs = [*serena(), *(spec(f"of_{n}", *"abcdef") for n in range(more))]
     pool.results = {"read_file": [SOURCE]}
-    call = {"read_file": {"relative_path": "jobs/secret.py"}}
+    call = ["read_file", "jobs/secret.py", None, None]
     said = plan(call)
-    again = stay({"find_symbol": {"name_path_pattern": "x"}}, "Its body")
+    again = stay(["find_symbol", "x", None, None], "Its body")
     pool.results["find_symbol"] = [SOURCE]
     with ScriptedOllama() as ollama:
         ollama.expect({"tool": call}, model=FAST)
@@ -483,11 +481,12 @@ tool_schemas = st.recursive(
 )
 def test_any_tools_make_a_choice_of_bounded_size(tools: list[ToolSpec]) -> None:
     choice = schemas.calls(tools)
-    branches = [branch["properties"] for branch in choice["anyOf"]]
-    assert [list(branch) for branch in branches] == [[tool.name] for tool in tools]
-    carried = [json.dumps(next(iter(b.values())), separators=(",", ":")) for b in branches]
-    kept = [each for each in carried if each != '{"type":"null"}']
-    assert sum(map(len, kept)) <= 6 * schemas.LARGEST_CALLS  # escapes count here and not there
+    branches = [branch["prefixItems"] for branch in choice["anyOf"]]
+    assert [branch[0] for branch in branches] == [{"const": tool.name} for tool in tools]
+    carried = [
+        json.dumps(value, separators=(",", ":")) for _, *values in branches for value in values
+    ]
+    assert sum(map(len, carried)) <= schemas.LARGEST_CALLS
 
 
 @given(
@@ -499,7 +498,7 @@ def test_any_tools_make_a_choice_of_bounded_size(tools: list[ToolSpec]) -> None:
         max_leaves=5,
     )
 )
-def test_a_choice_is_a_name_or_one_name_with_its_arguments(said: Any) -> None:
+def test_a_choice_is_a_name_or_a_list_that_a_name_begins(said: Any) -> None:
     try:
         chosen = SELECTION.validate_python({"tool": said}).tool
     except ValidationError:
@@ -513,7 +512,7 @@ def test_a_choice_is_a_name_or_one_name_with_its_arguments(said: Any) -> None:
             assert chosen == ToolChoice(said)
         case _:
             assert chosen
-            assert {chosen.name: chosen.arguments} == said
+            assert [chosen.name, *chosen.values] == said
 
 
 # The benchmark
@@ -551,7 +550,7 @@ async def test_a_situation_is_measured_from_the_decision_to_its_call(route: Argu
     read = {"relative_path": "jobs/lekum.py"}
     turns: list[Any] = [plan("read_file")]
     if route == "fused":
-        turns = [fused(plan("read_file"), **read)]
+        turns = [fused(plan("read_file"), **read, start_line=None, end_line=None)]
     else:
         turns.append(Fast(read) if route == "fast" else read)
     script = Script(turns)

@@ -43,18 +43,21 @@ class Reader:
     def __init__(self, moves_on: Callable[[int], bool]) -> None:
         self.moves_on = moves_on
         self.part = 0
+        self.planted = False
 
     def __call__(self, request: Request) -> dict[str, Any]:
         branches = (request.schema or {}).get("anyOf")
         if branches:
-            notes = f"value_{self.part * LINES} is made by compute; nothing greater was seen. "
-            notes = f"{PLANTED}. {notes}" if self.part == 1 else notes * 5
-            decision = (
-                move_on("read_file", f"Read part {self.part} of the file")
-                if self.moves_on(self.part)
-                else stay("read_file", f"Read part {self.part}")
-            )
-            return decision | {"notes_to_future_self": notes[:400]}
+            _, stayed, _ = branches
+            if self.moves_on(self.part):
+                decision = move_on("read_file", f"Read part {self.part} of the file")
+            else:
+                decision = stay("read_file", f"Read part {self.part}")
+                if "notes" not in stayed["properties"]:
+                    return decision
+            notes = f"value_{self.part * LINES} is made by compute; nothing greater was seen. " * 5
+            notes, self.planted = notes if self.planted else f"{PLANTED}. {notes}", True
+            return decision | {"notes": notes[:400]}
         if "tool" in request.properties:
             return {"tool": "list_dir"}
         if "found_in" in request.properties:
@@ -131,7 +134,7 @@ async def test_fifty_iterations_stay_within_the_context(
     rebuilds = sum(rebuilt(before, after) for before, after in pairwise(asked))
     compressed, concluded = events.count("context_compressed"), events.count("step_concluded")
     assert rebuilds <= compressed + concluded
-    assert compressed <= len(asked) // 10
+    assert compressed <= len(asked) // 8
     assert report["usage"]["cached_tokens"] > 0.85 * report["usage"]["prompt_tokens"]
 
     rest = line(first_line + LINES - 2)
@@ -215,6 +218,7 @@ async def test_a_call_made_again_after_its_step_gets_its_result_from_the_record(
         pool=pool,
         prompt="Which is it?",
         tool="read",
+        reply_fields={"prompt_tokens": 5000},  # so the first step's results make room
     )
     assert len(pool.calls) == 2
     assert [outcome for _, outcome, _ in ran.results[2:]] == [Outcome.SUCCESS, Outcome.ERROR]

@@ -120,7 +120,12 @@ Tools:
 - read_file(path): What read_file does.
 - list_dir(path?): What list_dir does.
 
-You reply with one line of JSON.\
+You reply with one line of JSON.
+
+When a plan is made, you decide after each result:
+stay, when this step needs other calls: {"decision":"stay","tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
+move_on, when this step is complete, or give_up, when its facts are not to be found; later you see only your notes: {"decision":"move_on","notes":facts found,"objective":of the next step if none is planned,"tool_calls":[...]}
+conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
 """,
             },
             {
@@ -220,11 +225,11 @@ def test_repair() -> None:
 
 def test_plan() -> None:
     assert PROMPTS.plan(state_of(TRIED)) == snapshot(
-        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}}'
+        'So more must be found out. Make a plan: {"later_steps":[what to do after that, often nothing],"main_objective":the goal,"objective":what to find out next,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name},...]}'
     )
     assert PROMPTS.plan(state_of(LOOKED_UP)) == snapshot("""\
 Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}}.\
+Reply {"assessment":what is known,"later_steps":[what to do after that],"main_objective":the goal,"objective":what to find out next,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}.\
 """)
 
 
@@ -250,15 +255,6 @@ ANSWER?\
             {
                 "role": "user",
                 "content": """\
-After each result you decide:
-stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
-conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
-""",
-            },
-            {
-                "role": "user",
-                "content": """\
 read_file({"path":"jobs/pool.py"}) returned this:
 <result>
 def start():
@@ -271,7 +267,7 @@ ANSWER?\
             {"role": "assistant", "content": "NOWHERE"},
             {
                 "role": "user",
-                "content": "Step: Read the scheduler. Calls left: 9. Decide: stay, move_on or conclude.",
+                "content": "Step: Read the scheduler. Decide: stay, move_on, give_up or conclude.",
             },
         ]
     )
@@ -280,20 +276,20 @@ ANSWER?\
 def test_a_tool_with_its_arguments() -> None:
     prompts = Prompts(TOOLS, 1800, fused=True)
     assert prompts.select() == snapshot(
-        'Which tool gives the facts for this request? Reply {"tool":{its name:{its arguments}}}, with names from the request, or {"tool":null} if no tool is needed.'
+        'Which tool gives the facts for this request? Reply {"tool":["tool",its arguments in order, null for none]}, or {"tool":null} if no tool is needed.'
     )
     assert prompts.plan(state_of(TRIED)) == snapshot(
-        'So more must be found out. Make a plan: {"assessment":what is missing,"decision":"plan","later_steps":[what to do after that, often nothing],"main_objective":the goal,"next_step":{"objective":what to find out next,"tool_calls":[{its name:{its arguments}}, and others only if they need not wait for it]}}'
+        'So more must be found out. Make a plan: {"later_steps":[what to do after that, often nothing],"main_objective":the goal,"objective":what to find out next,"tool_calls":[["tool",its arguments in order, null for none],...]}'
     )
     assert prompts.plan(state_of(LOOKED_UP)) == snapshot("""\
 Do not answer yet. Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"assessment":what is known,"decision":"plan","later_steps":[...],"main_objective":the goal,"next_step":{"objective":...,"tool_calls":[{its name:{its arguments}}, and others only if they need not wait for it]}}.\
+Reply {"assessment":what is known,"later_steps":[what to do after that],"main_objective":the goal,"objective":what to find out next,"tool_calls":[["tool",its arguments in order, null for none], and others only if they need not wait for it]}.\
 """)
     assert prompts.decide(state_of(FIRST_STEP)) == snapshot(
-        "Step: Read the scheduler. Calls left: 9. Decide: stay, move_on or conclude."
+        "Step: Read the scheduler. Decide: stay, move_on, give_up or conclude."
     )
     assert prompts.decide(state_of(FIRST_STEP), "deep") == snapshot(
-        'That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":stay, move_on or conclude, and the rest as above}'
+        'That did not bring it. Step: Read the scheduler. Say what was wrong, and decide: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":stay, move_on, give_up or conclude, and the rest as above}'
     )
 
 
@@ -320,28 +316,31 @@ def test_completed_and_current() -> None:
             {
                 "role": "user",
                 "content": """\
-After each result you decide:
-stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
-conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
+search({"pattern":"\\\\bLIMIT_OF_WORKERS\\\\b"}) returned this:
+<result>
+LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
+jobs/pool.py:3:LIMIT_OF_WORKERS = 4
+jobs/pool.py:9:    return LIMIT_OF_WORKERS    <- LIMIT_OF_WORKERS = 4
+</result>
+ANSWER?\
 """,
             },
+            {"role": "assistant", "content": "NOWHERE"},
+            {"role": "user", "content": "PLAN?"},
+            {"role": "assistant", "content": "A PLAN"},
             {
                 "role": "user",
                 "content": """\
-Step 1 is complete: Read the scheduler
-Success: yes
-Notes: It starts 4 workers.\
+read_file({"path":"jobs/pool.py"}) returned this:
+<result>
+def start():
+    return 4
+‹/result>
+</result>
+ANSWER?\
 """,
             },
-            {
-                "role": "user",
-                "content": """\
-Main objective: Find out the workers
-Current step 2: Look for its uses
-Later steps: Compare them\
-""",
-            },
+            {"role": "assistant", "content": "NOWHERE"},
             {"role": "user", "content": "QUESTION?"},
         ]
     )
@@ -373,7 +372,12 @@ You find facts for a user by calling tools. You never answer from memory: every 
 Tools:
 (those listed with the request and with its steps)
 
-You reply with one line of JSON.\
+You reply with one line of JSON.
+
+When a plan is made, you decide after each result:
+stay, when this step needs other calls: {"decision":"stay","tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
+move_on, when this step is complete, or give_up, when its facts are not to be found; later you see only your notes: {"decision":"move_on","notes":facts found,"objective":of the next step if none is planned,"tool_calls":[...]}
+conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
 """,
             },
             {
@@ -409,12 +413,18 @@ Tools for step 1:
             {
                 "role": "user",
                 "content": """\
-After each result you decide:
-stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
-conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
+search({"pattern":"\\\\bLIMIT_OF_WORKERS\\\\b"}) returned this:
+<result>
+LIMIT_OF_WORKERS is used at jobs/pool.py:9:    return LIMIT_OF_WORKERS
+jobs/pool.py:3:LIMIT_OF_WORKERS = 4
+jobs/pool.py:9:    return LIMIT_OF_WORKERS    <- LIMIT_OF_WORKERS = 4
+</result>
+ANSWER?\
 """,
             },
+            {"role": "assistant", "content": "NOWHERE"},
+            {"role": "user", "content": "PLAN?"},
+            {"role": "assistant", "content": "A PLAN"},
             {
                 "role": "user",
                 "content": """\
@@ -425,24 +435,21 @@ Tools for step 1:
             {
                 "role": "user",
                 "content": """\
-Step 1 is complete: Read the scheduler
-Success: yes
-Notes: It starts 4 workers.\
+read_file({"path":"jobs/pool.py"}) returned this:
+<result>
+def start():
+    return 4
+‹/result>
+</result>
+ANSWER?\
 """,
             },
+            {"role": "assistant", "content": "NOWHERE"},
             {
                 "role": "user",
                 "content": """\
 Tools for step 2:
 - list_dir(path?): What list_dir does.\
-""",
-            },
-            {
-                "role": "user",
-                "content": """\
-Main objective: Find out the workers
-Current step 2: Look for its uses
-Later steps: Compare them\
 """,
             },
             {
@@ -455,7 +462,7 @@ Later steps: Compare them\
 
 def test_decide_deep() -> None:
     assert PROMPTS.decide(state_of(FIRST_STEP), "deep") == snapshot(
-        'That did not bring it. Step: Read the scheduler. Calls left: 9. Say what was wrong, and decide: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":stay, move_on or conclude, and the rest as above}'
+        'That did not bring it. Step: Read the scheduler. Say what was wrong, and decide: {"assessment":what the result shows,"belief":where the facts may be instead,"critique":why the calls so far missed them,"decision":stay, move_on, give_up or conclude, and the rest as above}'
     )
 
 
@@ -495,15 +502,6 @@ def test_what_is_past_stands_in_short() -> None:
     ]
     assert conversation(events, "QUESTION?")[2:] == snapshot(
         [
-            {
-                "role": "user",
-                "content": """\
-After each result you decide:
-stay, when this step needs other calls: {"decision":"stay","notes_to_future_self":facts found,"tool_calls":[{"prompt":what the tool shall find, with full names and paths,"tool":its name}, and others only if they need not wait for it]}
-move_on, when this step is complete; its results are dropped then and only the notes stay: {"decision":"move_on","next_step":{"objective":...,"tool_calls":[...]},"notes_to_future_self":facts found,"success":true or false}
-conclude, when the results answer the request, or it was looked for well and is not there: {"decision":"conclude","final_answer":...,"success":true or false}\
-""",
-            },
             {
                 "role": "user",
                 "content": """\

@@ -313,13 +313,12 @@ class Obedient:
         self.last = case.next() if '"tool' in schema else None
         if self.last is None:
             return {"decision": "conclude", "final_answer": "It is done.", "success": True}
-        tool = {self.last.tool: self.last.arguments}
+        tool = [self.last.tool, self.last.arguments]
         step = {"objective": f"Call {self.last.tool}", "tool_calls": [tool]}
         if '"main_objective"' in schema:
-            return {"decision": "plan", "main_objective": "Obey", "next_step": step}
-        if '"notes_to_future_self"' in schema:
-            notes = {"notes_to_future_self": "", "success": True}
-            return {"decision": "move_on", "next_step": step} | notes
+            return {"main_objective": "Obey"} | step
+        if '"move_on"' in schema:
+            return {"decision": "move_on", "notes": ""} | step
         return {"tool": tool}
 
     async def load(self) -> None:

@@ -61,7 +61,7 @@ class PlannerScript:
             said["objective"] = step.objective
         number = self.run.steps.index(step)
         later = [each.objective for each in self.run.steps[number + 1 : number + 1 + STEPS_AHEAD]]
-        if "main_objective" in asked or later and later[0] not in self._planned:
+        if "main_objective" in asked or (later and later[0] not in self._planned):
             said["later_steps"] = self._planned = later
         if "main_objective" in asked:
             return said | {"main_objective": self.run.main_objective}

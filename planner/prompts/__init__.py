@@ -132,14 +132,14 @@ class Prompts:
         messages = [self.system, user(self._request(state))]
         if role == "words":
             return harmless([*messages, user(question)])
-        past = self._past(state)
         told = len(state.steps_in_short)
+        beginnings = [self._step_tools(step) for step in state.steps[told:]] or [[]]
+        beginnings[0] = self._past(state) + beginnings[0]
         pending = said = ""
         for iteration in state.shown_iterations:
             if iteration.step > told:
-                messages += [*past, *self._step_tools(state.steps[told])]
                 told += 1
-                past = []
+                messages += beginnings.pop(0)
             superseded = iteration in state.lookups[:-1]  # the last one shows all of them
             if iteration.outcome is None or superseded:
                 continue
@@ -148,7 +148,9 @@ class Prompts:
             for asked, reply in [] if unread else iteration.exchange:
                 messages += [user(_joined(pending, asked)), assistant(reply)]
                 pending, said = "", reply
-        return harmless([*messages, *past, user(_joined(pending, question))])
+        for each in beginnings:  # nothing was called since
+            messages += each
+        return harmless([*messages, user(_joined(pending, question))])
 
     def _past(self, state: RunState) -> list[Message]:
         """What stands in short: completed steps and calls of the next one, a line each, and what
