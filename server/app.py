@@ -21,6 +21,7 @@ from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.engine import Engine
 from server.input_errors import ClearInputErrors
+from server.launch import Launcher
 from server.runs import Journal
 from server.upstreams import UpstreamPool
 
@@ -52,14 +53,16 @@ class Parts:
 
 @asynccontextmanager
 async def open_parts(
-    settings: Settings, on_download: OnDownload | None = None
+    settings: Settings,
+    on_download: OnDownload | None = None,
+    launcher: Launcher | None = None,
 ) -> AsyncIterator[Parts]:
     """Pool, models and engine, closed in the order that leaves nothing behind: first the runs,
-    then the models and the upstreams they use."""
+    then the models and the upstreams they use. `launcher`: of a `head_start`."""
     async with AsyncExitStack() as stack:
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
-        pool = await stack.enter_async_context(UpstreamPool(settings))
+        pool = await stack.enter_async_context(UpstreamPool(settings, launcher=launcher))
         journal = await stack.enter_async_context(Journal.open(settings.runs, pool.redacted))
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
@@ -98,13 +101,15 @@ def build(
     settings: Settings,
     on_open: Callable[[Parts], None] | None = None,
     auth: AuthProvider | None = None,
+    launcher: Launcher | None = None,
 ) -> FastMCP:
     """The server for these settings; its parts start with its lifespan, and `on_open` gets them.
-    `auth` asks who calls over HTTP; without it, all callers are one."""
+    `auth` asks who calls over HTTP; without it, all callers are one. `launcher`: of a
+    `head_start`."""
 
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
-        async with in_own_task(open_parts(settings)) as opened:
+        async with in_own_task(open_parts(settings, launcher=launcher)) as opened:
             if on_open:
                 on_open(opened)
             yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}

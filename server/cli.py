@@ -72,11 +72,10 @@ def ask(
     settings = _settings(project, upstreams)
     data_schema = _read_schema(schema) if schema else None
     from planner.tools import Policy
-    from server.terminal import ask_on_terminal
 
     limits = {"iterations": max_iterations, "seconds": max_seconds}
     given = (question, limits, data_schema, Policy(policy), as_json)
-    sys.exit(_run(ask_on_terminal, settings, *given))
+    sys.exit(_run_with_upstreams("server.terminal", "ask_on_terminal", settings, *given))
 
 
 @app.command()
@@ -91,9 +90,7 @@ def serve(
     """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token."""
     settings = _settings(project, upstreams)
     if http is None:
-        from server.serve import serve_stdio
-
-        _run(serve_stdio, settings)
+        _run_with_upstreams("server.serve", "serve_stdio", settings)
     else:
         from server.http import serve_http
 
@@ -144,9 +141,8 @@ def runs_resume(
 ) -> None:
     """Go on with an interrupted run; what it did is not done again."""
     settings = _settings(project, upstreams)
-    from server.terminal import resume_on_terminal
-
-    sys.exit(_run(resume_on_terminal, settings, run_id, as_json))
+    given = (run_id, as_json)
+    sys.exit(_run_with_upstreams("server.terminal", "resume_on_terminal", settings, *given))
 
 
 @app.command()
@@ -172,11 +168,11 @@ def tools(
 ) -> None:
     """Start the upstreams and list their tools, with state, safety class and priority."""
     settings = _settings(project, upstreams)
-    from server.terminal import accept_tools, list_tools
-
     if accept:
+        from server.terminal import accept_tools
+
         return accept_tools(settings, accept)
-    sys.exit(_run(list_tools, settings))
+    sys.exit(_run_with_upstreams("server.terminal", "list_tools", settings))
 
 
 @app.command()
@@ -218,6 +214,23 @@ def _read_schema(file: Path) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise ConfigError(f"--schema {file}: a JSON Schema is an object; write one")
     return schema
+
+
+def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: Any) -> Any:
+    """Call the function of the module, which is imported while the
+    upstreams start."""
+    from importlib import import_module
+
+    import anyio.to_thread
+
+    from server.launch import head_start
+
+    async def run() -> Any:
+        async with head_start(settings) as launcher:
+            imported = await anyio.to_thread.run_sync(import_module, module)
+            return await getattr(imported, function)(settings, *arguments, launcher=launcher)
+
+    return _run(run)
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:

@@ -45,7 +45,9 @@ class Reaper:
         self._closing = threading.Lock()
 
     def start(self) -> None:
-        if sys.platform != "win32":
+        """Fine when it runs."""
+        running = self._process is not None and self._process.poll() is None
+        if sys.platform != "win32" and not running:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", __file__, self.mark],
                 stdin=subprocess.PIPE,

@@ -7,15 +7,16 @@ import anyio
 
 from server.app import Parts, build
 from server.config import Settings
+from server.launch import Launcher
 
 CLOSE_SECONDS = 8.0
 """A host kills us a few seconds after its signal; the upstreams have to be gone by then."""
 
 
-async def serve_stdio(settings: Settings) -> None:
+async def serve_stdio(settings: Settings, launcher: Launcher | None = None) -> None:
     """Serve on standard input and output until the input ends or a signal comes."""
     opened: list[Parts] = []
-    mcp = build(settings, on_open=opened.append)
+    mcp = build(settings, on_open=opened.append, launcher=launcher)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_exit_on_signal, opened)
         await mcp.run_async("stdio", show_banner=False)

@@ -11,7 +11,7 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Unpack
@@ -38,7 +38,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from server.reaper import Reaper
+from server.launch import Launch
 
 log = logging.getLogger(__name__)
 
@@ -143,33 +143,22 @@ def _error(request: bytes, why: str) -> JSONRPCMessage:
 
 
 class StdioTransport(ClientTransport):
-    """Starts an upstream and speaks MCP with it over its standard input and output.
+    """Speaks MCP with an upstream over its standard input and output.
 
-    It leads a process group of its own, which the `reaper` knows of, and which ends with the
-    connection. Its standard error goes through `redact`, line by line, to `log_file`, which starts
-    again when it is full; without a disk to write to, the upstream runs all the same.
+    Its process leads a group of its own, which ends with the connection. Its standard error goes
+    through `redact`, line by line, to `log_file`, which starts again when it is full; without a
+    disk to write to, the upstream runs all the same.
     """
 
-    def __init__(
-        self,
-        command: str,
-        args: list[str],
-        *,
-        env: Mapping[str, str],
-        cwd: str,
-        log_file: Path,
-        redact: Callable[[str], str],
-        reaper: Reaper,
-    ) -> None:
-        self.command, self.args = command, args
-        self.env, self.cwd, self.log_file = dict(env), cwd, log_file
+    def __init__(self, launch: Launch, log_file: Path, redact: Callable[[str], str]) -> None:
+        self.log_file = log_file
         self.pid: int | None = None
         """Of the upstream, once it is started."""
         self.fault: str | None = None
         """Why the connection was given up, if it was."""
         self.last_words = b""
         """The end of its standard error."""
-        self._redact, self._reaper = redact, reaper
+        self._launch, self._redact = launch, redact
 
     @asynccontextmanager
     async def connect_session(
@@ -198,19 +187,17 @@ class StdioTransport(ClientTransport):
                 tasks.cancel_scope.cancel()
 
     async def _spawn(self) -> ServerProcess:
+        launch = self._launch
         if sys.platform == "win32":
             return await create_windows_process(
-                get_windows_executable_command(self.command),
-                self.args,
-                self.env,
+                get_windows_executable_command(launch.command),
+                launch.args,
+                launch.env,
                 subprocess.PIPE,
-                self.cwd,
+                launch.cwd,
             )
-        process = await anyio.open_process(
-            [self.command, *self.args], env=self.env, cwd=self.cwd, start_new_session=True
-        )
+        process = await launch.process()
         self.pid = process.pid
-        self._reaper.adopt(process.pid)
         return process
 
     async def _receive(
@@ -284,7 +271,7 @@ class StdioTransport(ClientTransport):
         assert isinstance(process, Process)
         await terminate_posix_process_tree(process, TERM_SECONDS)
         await _ended(process)
-        self._reaper.release(process.pid)
+        self._launch.reaper.release(process.pid)
 
 
 async def _ended(process: ServerProcess) -> None:

@@ -27,6 +27,7 @@ from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
 from server.inspection import output, print_report, show_markdown
+from server.launch import Launcher
 from server.pins import Pins, identity
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import UP, Usage
@@ -43,6 +44,7 @@ async def ask_on_terminal(
     data_schema: dict[str, Any] | None,
     policy: Policy,
     as_json: bool,
+    launcher: Launcher | None = None,
 ) -> int:
     """Run a question, showing each event; returns the process's exit status. On a terminal it asks
     for approval there."""
@@ -50,7 +52,7 @@ async def ask_on_terminal(
         prompt=question, limits=Limits(**limits), data_schema=data_schema, policy=policy
     )
     with Downloads() as downloads:
-        async with open_parts(settings, downloads.progress) as parts:
+        async with open_parts(settings, downloads.progress, launcher) as parts:
             run = await parts.engine.start(request, can_ask=sys.stdin.isatty())
             downloads.done()
             await show(run)
@@ -58,10 +60,12 @@ async def ask_on_terminal(
     return show_report(run, as_json)
 
 
-async def resume_on_terminal(settings: Settings, run_id: str, as_json: bool) -> int:
+async def resume_on_terminal(
+    settings: Settings, run_id: str, as_json: bool, launcher: Launcher | None = None
+) -> int:
     """Go on with an interrupted run, as `ask_on_terminal` does with a new one."""
     with Downloads() as downloads:
-        async with open_parts(settings, downloads.progress) as parts:
+        async with open_parts(settings, downloads.progress, launcher) as parts:
             recorded = await parts.journal.load(await parts.journal.whole_id(run_id))
             assert recorded  # `whole_id` found it
             run = await parts.engine.resume(recorded.id, recorded.caller)
@@ -159,9 +163,9 @@ def show_ledger(usage: Usage) -> None:
         console.print(table)
 
 
-async def list_tools(settings: Settings) -> int:
+async def list_tools(settings: Settings, launcher: Launcher | None = None) -> int:
     """Print the pool; 1 when an upstream is not ready."""
-    async with open_parts(settings) as parts:
+    async with open_parts(settings, launcher=launcher) as parts:
         with console.status("starting the upstreams"):
             await parts.pool.ready(START_SECONDS)
         found = pool_listing(parts.pool)

@@ -5,12 +5,9 @@ connection, so a new one replaces it and the old one is closed in the background
 """
 
 import logging
-import os
 import re
 import sqlite3
-import sys
 import time
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +24,6 @@ from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 from fastmcp.client.transports.base import TransportOptions
 from mcp import ClientSession, MCPError
-from platformdirs import user_cache_path
 from pydantic import ValidationError
 from rapidfuzz import process
 
@@ -35,8 +31,9 @@ from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import toolresults
 from server.bounded_http import bounded_client
 from server.config import Settings, ToolSettings, UpstreamSettings
+from server.launch import Launch, Launcher
 from server.pins import Definition, Held, Pins, identity
-from server.reaper import MARK, Reaper
+from server.reaper import MARK
 from server.redaction import Redactor
 from server.reuse import Reuse
 from server.stdio import StdioTransport
@@ -64,18 +61,6 @@ CALLS_AT_ONCE = 16
 GRACE_S, KILL_S = 3.0, 1.5
 """For an upstream to end by itself, then for the client to notice that it was killed."""
 
-BASE_ENVIRONMENT = re.compile(
-    r"HOME|USER|LOGNAME|LANG|LANGUAGE|TERM|TMPDIR|TEMP|TMP|SHELL|TZ"
-    r"|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
-    r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
-    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA"
-    r"|PROGRAMFILES|USERPROFILE|USERNAME|HOMEDRIVE|HOMEPATH|PROCESSOR_ARCHITECTURE"
-    r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
-    re.IGNORECASE,
-)
-"""What every stdio upstream gets of our environment, besides PATH; all else, our keys among it, is
-for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
-
 log = logging.getLogger(__name__)
 
 
@@ -93,26 +78,19 @@ class UpstreamPool:
         environ: Mapping[str, str] | None = None,
         cache_dir: Path | None = None,
         pins: Pins | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
-        their logs go; None: the user's cache directory. `pins`: None means the user's."""
-        environ = os.environ if environ is None else environ
-        cache_dir = cache_dir or user_cache_path("planloom")
-        self._reaper = Reaper()
+        their logs go; None: the user's cache directory. `pins`: None means the user's. `launcher`:
+        of a `head_start`, which then has the two first."""
+        launcher = launcher or Launcher(environ, cache_dir)
+        self._reaper = launcher.reaper
         self._reuse = Reuse()
         pins = pins or Pins()
         everyone = settings.upstreams.values()
         self._redactor = Redactor(everyone)
         self._upstreams = {
-            name: _Upstream(
-                name,
-                upstream,
-                environ,
-                cache_dir,
-                self._reaper,
-                pins,
-                Redactor(everyone, upstream),
-            )
+            name: _Upstream(name, upstream, launcher, pins, Redactor(everyone, upstream))
             for name, upstream in settings.upstreams.items()
         }
         self._tasks: TaskGroup
@@ -287,9 +265,7 @@ class _Upstream:
         self,
         name: str,
         settings: UpstreamSettings,
-        environ: Mapping[str, str],
-        cache_dir: Path,
-        reaper: Reaper,
+        launcher: Launcher,
         pins: Pins,
         redactor: Redactor,
     ) -> None:
@@ -302,7 +278,7 @@ class _Upstream:
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
         self.changed = anyio.Event()
-        self._environ, self._cache_dir, self._reaper = environ, cache_dir, reaper
+        self._launcher = launcher
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
         self._identity = identity(name, settings)
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
@@ -327,12 +303,7 @@ class _Upstream:
             while self.state != CLOSED:
                 try:
                     generation = _Generation(
-                        self.name,
-                        self.settings,
-                        self._environ,
-                        self._cache_dir,
-                        self._reaper,
-                        self._redactor,
+                        self.name, self.settings, self._launcher, self._redactor
                     )
                 except ValueError as error:  # no URL: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
@@ -582,9 +553,7 @@ class _Generation:
         self,
         name: str,
         settings: UpstreamSettings,
-        environ: Mapping[str, str],
-        cache_dir: Path,
-        reaper: Reaper,
+        launcher: Launcher,
         redactor: Redactor,
     ) -> None:
         self.lost = False
@@ -594,10 +563,10 @@ class _Generation:
         self.calls: set[anyio.CancelScope] = set()
         self.timeouts = 0
         """Calls in a row that ran out of time."""
-        self.log = cache_dir / "logs" / f"{name}.log"
-        self._mark = f"{reaper.mark}.{uuid.uuid4().hex}"
+        self.log = launcher.cache_dir / "logs" / f"{name}.log"
         self._process: psutil.Process | None = None
         self._disposed: anyio.Event | None = None
+        self._launch: Launch | None = None
         self._stdio: StdioTransport | None = None
         self._excess: str | None = None
         if settings.url:
@@ -608,20 +577,9 @@ class _Generation:
                 httpx_client_factory=bounded_client(self._exceeded),
             )
         else:
-            assert settings.command  # the settings hold a command or a URL
-            env = child_environment(environ)
-            env |= {name: value.get_secret_value() for name, value in settings.env.items()}
-            cwd = settings.cwd.get_secret_value() if settings.cwd else _nowhere(cache_dir)
+            self._launch = launcher.launch(name, settings)
             _ready_log(self.log)
-            transport = self._stdio = StdioTransport(
-                settings.command.get_secret_value(),
-                [arg.get_secret_value() for arg in settings.args],
-                env=env | {MARK: self._mark},
-                cwd=cwd,
-                log_file=self.log,
-                redact=redactor.told,
-                reaper=reaper,
-            )
+            transport = self._stdio = StdioTransport(self._launch, self.log, redactor.told)
         self.client = _PlainClient(
             transport,
             name=name,
@@ -706,10 +664,12 @@ class _Generation:
 
     def _marked(self, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
         """Those that inherited this generation's mark in their environment."""
-        found = []
+        found: list[psutil.Process] = []
+        if self._launch is None:
+            return found
         for candidate in processes:
             with suppress(psutil.Error):
-                if candidate.environ().get(MARK) == self._mark:
+                if candidate.environ().get(MARK) == self._launch.mark:
                     found.append(candidate)
         return found
 
@@ -730,20 +690,3 @@ def _ready_log(path: Path) -> None:
     with suppress(OSError):  # a disk that takes no log is no reason to do without the upstream
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
-
-
-def _nowhere(cache_dir: Path) -> str:
-    """An empty directory, or the root of a disk that takes none."""
-    nowhere = cache_dir / "empty"
-    with suppress(OSError):
-        nowhere.mkdir(parents=True, exist_ok=True)
-        return str(nowhere)
-    return nowhere.anchor
-
-
-def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What every stdio upstream gets of `environ`: the base names, and PATH with our scripts first,
-    so that `uvx` is found though only we have it."""
-    scripts = str(Path(sys.executable).parent)
-    path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
-    return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}

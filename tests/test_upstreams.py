@@ -22,7 +22,8 @@ from upstream_server import build_server
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server import toolresults
 from server.config import load_settings, shipped_file
-from server.upstreams import UpstreamPool, child_environment
+from server.launch import child_environment
+from server.upstreams import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 hypothesis_settings.register_profile("no time is asserted", deadline=None)
