@@ -1,9 +1,11 @@
 """The command line: ask, serve, token, runs, tools, doctor, models."""
 
+import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -92,7 +94,8 @@ def serve(
     if http is None:
         _run_with_upstreams("server.serve", "serve_stdio", settings)
     else:
-        from server.http import serve_http
+        with _uncollected():
+            from server.http import serve_http
 
         serve_http(settings, http, os.environ)
 
@@ -217,8 +220,7 @@ def _read_schema(file: Path) -> dict[str, Any]:
 
 
 def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: Any) -> Any:
-    """Call the function of the module, which is imported while the
-    upstreams start."""
+    """Call the function of the module, which is imported while the upstreams start."""
     from importlib import import_module
 
     import anyio.to_thread
@@ -227,10 +229,23 @@ def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: A
 
     async def run() -> Any:
         async with head_start(settings) as launcher:
-            imported = await anyio.to_thread.run_sync(import_module, module)
+            with _uncollected():
+                imported = await anyio.to_thread.run_sync(import_module, module)
             return await getattr(imported, function)(settings, *arguments, launcher=launcher)
 
     return _run(run)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """For imports: what they make stays, so that the garbage collector need not look through it,
+    which would be a seventh of their time, nor ever again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
