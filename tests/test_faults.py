@@ -35,6 +35,7 @@ from server import stdio
 from server.app import build
 from server.backends import Backend
 from server.config import Expanded, RunSettings, Settings, UpstreamSettings
+from server.launch import head_start
 from server.reaper import Reaper
 from server.upstreams import UpstreamPool
 
@@ -229,6 +230,39 @@ async def test_an_ended_server_leaves_no_process(place: Place) -> None:
         await until(lambda: place.processes() == [])
     finally:
         end(server)
+
+
+async def test_a_server_that_is_killed_while_it_starts_leaves_no_process(place: Place) -> None:
+    place.upstreams = {"hangs": faulty("hangs", start_timeout_s=LONG)}
+    server = place.popen("serve")
+    try:
+        # The upstream is there long before FastMCP is imported.
+        await until(lambda: len(place.processes()) == 3)
+        server.send_signal(signal.SIGKILL)
+        await until(lambda: place.processes() == [])
+    finally:
+        end(server)
+
+
+async def test_an_upstream_that_was_begun_ahead_is_taken_over(place: Place) -> None:
+    missing = {"command": "no-such-command"}
+    place.upstreams = {"up": faulty(), "missing": missing, "off": faulty() | {"enabled": False}}
+    async with head_start(place.settings) as launcher:
+        begun = place.processes()
+        assert len(begun) == 2  # with the reaper
+        async with UpstreamPool(place.settings, launcher=launcher) as pool:
+            await pool.ready(LONG)
+            assert place.processes() == begun
+            states = {each.name: (each.state, each.error) for each in pool.upstreams()}
+            assert states["up"] == ("ready", None)
+            assert "no-such-command: No such file or directory; install it" in str(states)
+
+
+async def test_an_upstream_that_was_begun_ahead_and_not_wanted_is_ended(place: Place) -> None:
+    place.upstreams = {"hangs": faulty("hangs")}
+    async with head_start(place.settings):
+        assert len(place.processes()) == 2
+    assert place.processes() == []
 
 
 def test_a_reaper_that_was_killed_is_replaced() -> None:

@@ -79,6 +79,16 @@ def test_the_server_knows_no_prompt(module: str) -> None:
     assert not [name for name in imports(modules("server")[module]) if "prompts" in name]
 
 
+def test_upstreams_are_started_before_fastmcp_is_imported() -> None:
+    program = (
+        "import sys\n"
+        "import server.cli, server.config, server.launch\n"
+        "slow = {'fastmcp', 'httpx', 'mcp', 'mcp_types', 'ollama'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("words", [["--help"], ["ask", "--help"]])
 def test_help_loads_no_fastmcp(words: list[str]) -> None:
     program = (
@@ -88,7 +98,7 @@ def test_help_loads_no_fastmcp(words: list[str]) -> None:
         "try:\n"
         "    main()\n"
         "finally:\n"
-        "    slow = {'fastmcp', 'mcp', 'ollama', 'uvicorn'} & set(sys.modules)\n"
+        "    slow = {'fastmcp', 'httpx', 'mcp', 'ollama', 'uvicorn'} & set(sys.modules)\n"
         "    assert not slow, slow\n"
     )
     done = subprocess.run(
