@@ -64,6 +64,13 @@ class Launch:
             self.reaper.adopt(self._process.pid)
         return self._process
 
+    async def aclose(self) -> None:
+        """End the process, if it was started. What it started itself is the reaper's."""
+        if self._process:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.aclose()
+
 
 class Launcher:
     """Makes the launches of one server. `environ`: what environments are picked from; None: ours.
@@ -92,16 +99,16 @@ class Launcher:
         self.reaper.start()
         for name, each in commands.items():
             launch = Launch(each, self.environ, self.cache_dir, self.reaper)
-            with suppress(OSError):  # whoever asks for it tries again, and is told
+            self._ahead[name] = launch
+            with suppress(OSError, ValueError):  # whoever asks for it tries again, and is told
                 await launch.process()
-                self._ahead[name] = launch
 
     async def aclose(self) -> None:
         """End what was begun and never asked for."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self.reaper.close)
             for launch in self._ahead.values():
-                await (await launch.process()).aclose()
+                await launch.aclose()
 
 
 @asynccontextmanager

@@ -245,8 +245,12 @@ async def test_a_server_that_is_killed_while_it_starts_leaves_no_process(place: 
 
 
 async def test_an_upstream_that_was_begun_ahead_is_taken_over(place: Place) -> None:
-    missing = {"command": "no-such-command"}
-    place.upstreams = {"up": faulty(), "missing": missing, "off": faulty() | {"enabled": False}}
+    others = {
+        "missing": {"command": "no-such-command"},
+        "impossible": faulty("\0"),
+        "off": faulty() | {"enabled": False},
+    }
+    place.upstreams = {"up": faulty(), **others}
     async with head_start(place.settings) as launcher:
         begun = place.processes()
         assert len(begun) == 2  # with the reaper
@@ -256,10 +260,11 @@ async def test_an_upstream_that_was_begun_ahead_is_taken_over(place: Place) -> N
             states = {each.name: (each.state, each.error) for each in pool.upstreams()}
             assert states["up"] == ("ready", None)
             assert "no-such-command: No such file or directory; install it" in str(states)
+            assert "embedded null byte" in str(states["impossible"])
 
 
 async def test_an_upstream_that_was_begun_ahead_and_not_wanted_is_ended(place: Place) -> None:
-    place.upstreams = {"hangs": faulty("hangs")}
+    place.upstreams = {"hangs": faulty("hangs"), "missing": {"command": "no-such-command"}}
     async with head_start(place.settings):
         assert len(place.processes()) == 2
     assert place.processes() == []
