@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
-.PHONY: demo test test-all live eval bench lock clean
+.PHONY: demo test test-all live eval bench reference lock clean
 
 demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
@@ -29,6 +29,9 @@ eval: $(VENV)/dev ## Ask the evaluation's questions of Planloom and the two base
 
 bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, without a model
 	$(BIN)/python -m benchmarks.speed
+
+reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json anew from the types
+	$(BIN)/python -m server.reference
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \

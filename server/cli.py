@@ -1,4 +1,4 @@
-"""The command line: ask, serve, token, runs, tools, doctor, models."""
+"""The command line: init, ask, serve, token, runs, tools, doctor, models, schema."""
 
 import gc
 import json
@@ -48,6 +48,61 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def planloom(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """A planning agent for small local models, as an MCP server."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"planloom {installed('planloom')}")
+        raise typer.Exit
+
+
+@app.command()
+def init(
+    taken_from: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FILE", help="A client's file or folder, not all found."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the file instead of writing it.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace your upstreams.yaml; it is kept beside it.")
+    ] = False,
+    client: Annotated[
+        Literal["claude-desktop", "continue", "cursor", "vscode"] | None,
+        typer.Option(help="Print the entry by which this client uses Planloom, instead."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="With --client: put the entry into the client's file.")
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="ADDRESS", help="With --client: HOST:PORT or URL it serves."
+        ),
+    ] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option("--project", help="With --client: the project's folder. Default: here."),
+    ] = None,
+) -> None:
+    """Write your upstreams.yaml with the MCP servers of your other clients; or, with --client, a
+    client's entry for Planloom."""
+    from server.init import client_entry, write_upstreams
+
+    if client is None:
+        if write or http or project:
+            raise typer.BadParameter("--write, --http and --project go with --client")
+        return write_upstreams(taken_from or [], dry_run=dry_run, force=force)
+    if taken_from or dry_run or force:
+        raise typer.BadParameter("--from, --dry-run and --force do not go with --client")
+    return client_entry(client, project, http, write=write)
 
 
 @app.command()
@@ -194,6 +249,14 @@ def models(project: Project = None, upstreams: Upstreams = None) -> None:
     from server.terminal import prepare_models
 
     _run(prepare_models, settings)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of upstreams.yaml."""
+    from server.schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
 
 
 def _settings(project: Path | None, upstreams: Path | None) -> Any:

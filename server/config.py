@@ -6,7 +6,8 @@ Explicit arguments win over the environment, the environment over the file. A mi
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -21,6 +22,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PrivateAttr,
     SecretStr,
     StringConstraints,
     ValidationError,
@@ -82,6 +84,12 @@ class Expanded(SecretStr):
 
     def _display(self) -> str:
         return self._shown
+
+    def __eq__(self, other: object) -> bool:
+        """The same value, written in the same way: what is taken from a variable is a secret."""
+        return super().__eq__(other) and self.written == getattr(other, "written", None)
+
+    __hash__ = SecretStr.__hash__
 
 
 def expand(text: str, variables: Mapping[str, str]) -> Expanded:
@@ -152,8 +160,12 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Text = Annotated[Expanded, PlainValidator(_expanded), PlainSerializer(str)]
-Hidden = Annotated[Expanded, PlainValidator(_hidden), PlainSerializer(str)]
+Text = Annotated[
+    Expanded, PlainValidator(_expanded, json_schema_input_type=str), PlainSerializer(str)
+]
+Hidden = Annotated[
+    Expanded, PlainValidator(_hidden, json_schema_input_type=str), PlainSerializer(str)
+]
 HiddenMap = Annotated[dict[str, Hidden], AfterValidator(_without_empty)]
 Pattern = Annotated[str, AfterValidator(_compiles)]
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -161,18 +173,19 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # The docstrings of fields are their descriptions, in the JSON Schema and the reference.
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class ToolSettings(_Frozen):
-    """What the operator says of one tool; None leaves the upstream's word."""
+    """What the operator says of one tool; what is left out is as the upstream says."""
 
     safety: Safety | None = None
-    """Wins over every annotation of the upstream."""
+    """What the tool may do. Wins over every annotation of the upstream."""
     policy: Policy | None = None
-    """None: the upstream's policy."""
+    """What is permitted if it is not read-only. Left out: the upstream's policy."""
     priority: int | None = None
-    """None: the upstream's priority."""
+    """Higher is offered earlier. Left out: the upstream's priority."""
     fast_arguments: bool = False
     """The fast model writes this tool's arguments, in the argument route `by_tool`."""
     description: str | None = None
@@ -196,25 +209,38 @@ class Listing(_Frozen):
     """The tool that lists the project's top level, and the arguments for that."""
 
     tool: str
+    """Its name."""
     arguments: dict[str, Any] = Field(default_factory=dict)
+    """What it is called with."""
 
 
 class UpstreamSettings(_Frozen):
     """One upstream MCP server: a command spoken to over stdio, or a URL over streamable HTTP."""
 
+    # Editors are told by the schema what `_one_way_in` holds.
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["command"]}, {"required": ["url"]}]}
+    )
+
     command: Text | None = None
+    """The program that is started and spoken to over stdio."""
     args: tuple[Text, ...] = ()
+    """Its arguments."""
     cwd: Text | None = None
-    """None: an empty directory of ours. Never the project unless the file says so: commands such
-    as `npx` run what they find in the directory they start in."""
+    """The directory it starts in. Left out: an empty one of ours. Never the project unless the file
+    says so: commands such as `npx` run what they find in the directory they start in."""
     env: HiddenMap = Field(default_factory=dict)
     """Added to the base environment; an entry that expands to nothing is left out."""
     url: Text | None = None
+    """Where a server speaks streamable HTTP."""
     headers: HiddenMap = Field(default_factory=dict)
     """Sent with each request; an entry that expands to nothing is left out."""
     enabled: bool = True
+    """False: it is neither started nor called."""
     start_timeout_s: Seconds = 60
+    """Seconds until it has to have started and said what tools it has."""
     call_timeout_s: Seconds = 60
+    """Seconds that one call of a tool may take."""
     priority: int = 0
     """Higher is offered earlier and keeps the bare name in a clash."""
     trust_annotations: bool = True
@@ -237,16 +263,22 @@ class UpstreamSettings(_Frozen):
     error_texts: tuple[Pattern, ...] = ()
     """Regular expressions; a result whose text starts with one is a failure."""
     listing: Listing | None = None
+    """How the project's top level is listed, if this upstream can do that. The models see it before
+    anything else."""
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
+    """What there is to say of single tools, by their names."""
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if (self.command is None) == (self.url is None):
-            both = "has both `command` and `url`" if self.url else "has no `command` and no `url`"
-            raise _wrong(f"{both}; give exactly one of them")
-        fields = ("args", "cwd", "env") if self.url else ("headers",)
-        if stray := [name for name in fields if getattr(self, name)]:
-            way = "url" if self.url else "command"
+            what = "has no `command` and no `url`"
+            if self.url is not None:
+                what = "has both `command` and `url`"
+            raise _wrong(f"{what}; give exactly one of them")
+        # Either may be empty, of a variable that is not set; the upstream will say so.
+        way = "command" if self.url is None else "url"
+        others = {"command": ("headers",), "url": ("args", "cwd", "env")}[way]
+        if stray := [name for name in others if getattr(self, name)]:
             raise _wrong(f"`{stray[0]}` means nothing beside `{way}`; remove it")
         return self
 
@@ -275,17 +307,20 @@ class ModelSettings(_Frozen):
     """Which models play the two roles and where they run."""
 
     fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:0.5b"
+    """Selects tools and writes simple arguments."""
     full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
+    """Decides and answers."""
     backend: Literal["auto", "ollama", "embedded"] = "auto"
     """`auto`: Ollama if it answers, else the embedded models."""
     host: str | None = None
-    """Where Ollama listens, in the form OLLAMA_HOST takes; None: its default."""
+    """Where Ollama listens, in the form OLLAMA_HOST takes. Left out: its default."""
     num_ctx: Annotated[int, Field(ge=512)] = 8192
     """The context window in tokens."""
     keep_alive: int | str = "30m"
     """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: for good."""
     argument_route: ArgumentRoute = Models.argument_route
-    """Who writes the arguments of tool calls."""
+    """Who writes the arguments of tool calls: the `fast` model, the `full` one, whom the tool's
+    `fast_arguments` says (`by_tool`), or whoever chooses the tool, in the same call (`fused`)."""
     warm_up: bool = True
     """Whether a server that starts has the models loaded, and reads them what every run begins
     with; never by a download."""
@@ -312,24 +347,34 @@ class RunSettings(_Frozen):
     the server is busy, and when to try again."""
 
     directory: Path = Field(default_factory=lambda: user_state_path("planloom") / "runs")
+    """Where runs are recorded; by default `runs` in the user's state directory."""
     most: Annotated[int, Field(ge=0)] = 1000
+    """Ended runs that are kept."""
     days: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30
+    """Days that an ended run is kept."""
     megabytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1024
+    """Megabytes that the records may take."""
 
 
 def _empty_if_none(value: object) -> object:
     return {} if value is None else value  # a key whose entries are all commented out
 
 
-class _File(_Frozen):
+class File(_Frozen):
+    """What `upstreams.yaml` may hold."""
+
     models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
+    """Which models play the two roles and where they run. The environment wins over it."""
     approval: Annotated[ApprovalSettings, BeforeValidator(_empty_if_none)] = ApprovalSettings()
+    """How a person is asked for approval."""
     runs: Annotated[RunSettings, BeforeValidator(_empty_if_none)] = Field(
         default_factory=RunSettings
     )
+    """How much a server takes on, where runs are recorded, and how long ended ones are kept."""
     upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
         Field(default_factory=dict)
     )
+    """The upstream MCP servers, by names of letters, digits, `_` and `-`."""
 
 
 class Settings(_Frozen):
@@ -344,6 +389,11 @@ class Settings(_Frozen):
     """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
+    _load: Callable[[], "Settings"] | None = PrivateAttr(None)
+
+    def loaded_again(self) -> "Settings":
+        """As the files are now, for the same arguments and environment. Raises `ConfigError`."""
+        return self._load() if self._load else self
 
     @property
     def may_change(self) -> bool:
@@ -357,7 +407,7 @@ class Settings(_Frozen):
         return any(policy not in (None, Policy.READ_ONLY) for policy in policies)
 
 
-_MODEL_VARIABLES = {
+MODEL_VARIABLES = {
     "fast": "PLANLOOM_FAST_MODEL",
     "full": "PLANLOOM_FULL_MODEL",
     "backend": "PLANLOOM_BACKEND",
@@ -365,6 +415,7 @@ _MODEL_VARIABLES = {
     "argument_route": "PLANLOOM_ARGUMENT_ROUTE",
     "warm_up": "PLANLOOM_WARM_UP",
 }
+"""Fields of `ModelSettings` that the environment sets."""
 
 
 def load_settings(
@@ -382,11 +433,12 @@ def load_settings(
     `models`: fields of `ModelSettings` that win over everything; None values do not count.
     Raises `ConfigError`.
     """
+    environ = dict(environ)
     root = _project(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
     path = _which_file(upstreams_file, environ)
     file = _read(path, variables)
-    return Settings(
+    settings = Settings(
         models=_overridden(file.models, environ, models or {}),
         approval=file.approval,
         runs=_placed(file.runs, environ),
@@ -394,6 +446,8 @@ def load_settings(
         upstreams=file.upstreams,
         source=path,
     )
+    settings._load = partial(load_settings, upstreams_file, root, environ, models)
+    return settings
 
 
 def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
@@ -415,8 +469,13 @@ def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
         return given.expanduser()
     if named := environ.get("PLANLOOM_UPSTREAMS"):
         return Path(named).expanduser()
-    own = user_config_path("planloom") / "upstreams.yaml"
+    own = own_file()
     return own if own.is_file() else shipped_file()
+
+
+def own_file() -> Path:
+    """The user's `upstreams.yaml`, there or not."""
+    return user_config_path("planloom") / "upstreams.yaml"
 
 
 def shipped_file() -> Path:
@@ -425,7 +484,28 @@ def shipped_file() -> Path:
     return packaged if packaged.is_file() else Path(__file__).parent.parent / "upstreams.yaml"
 
 
-def _read(path: Path, variables: Mapping[str, str]) -> _File:
+def named_variables(path: Path) -> list[str]:
+    """The variables that an upstreams file takes from the environment; none if it cannot be
+    read."""
+    try:
+        data, _ = _parse(path, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return []
+    return sorted(set(_variables_in(data)) - PUBLIC_VARIABLES)
+
+
+def _variables_in(data: object) -> Iterator[str]:
+    match data:
+        case str():
+            yield from (match["name"] for match in _VARIABLE.finditer(data) if match["name"])
+        case dict():
+            yield from _variables_in(list(data.values()))
+        case list():
+            for each in data:
+                yield from _variables_in(each)
+
+
+def _read(path: Path, variables: Mapping[str, str]) -> File:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -433,7 +513,7 @@ def _read(path: Path, variables: Mapping[str, str]) -> _File:
         raise ConfigError(f"{path}: cannot be read: {why}; name a readable file") from None
     data, lines = _parse(path, text)
     try:
-        return _File.model_validate(data, context=variables)
+        return File.model_validate(data, context=variables)
     except ValidationError as error:
         problems = [_explain(problem, path, lines) for problem in error.errors()]
     raise ConfigError("\n".join(problems))
@@ -509,7 +589,7 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> st
 def _unknown_key(name: str, parent: _Key) -> str:
     sections: dict[str, type[BaseModel]] = {"approval": ApprovalSettings, "runs": RunSettings}
     section = sections.get(str(parent[0]), ModelSettings) if parent else ModelSettings
-    levels: list[type[BaseModel]] = [_File, section, UpstreamSettings, Listing, ToolSettings]
+    levels: list[type[BaseModel]] = [File, section, UpstreamSettings, Listing, ToolSettings]
     known = list(levels[len(parent)].model_fields)
     near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)
     mend = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
@@ -519,7 +599,7 @@ def _unknown_key(name: str, parent: _Key) -> str:
 def _overridden(
     models: ModelSettings, environ: Mapping[str, str], explicit: Mapping[str, Any]
 ) -> ModelSettings:
-    named = {field: environ.get(name) for field, name in _MODEL_VARIABLES.items()}
+    named = {field: environ.get(name) for field, name in MODEL_VARIABLES.items()}
     chosen = {k: v for k, v in named.items() if v} | {
         k: v for k, v in explicit.items() if v is not None
     }
@@ -528,5 +608,5 @@ def _overridden(
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
         what = error.errors()[0]["msg"].removeprefix("Input ")
-    place = _MODEL_VARIABLES.get(field, field) if field not in explicit else field
+    place = MODEL_VARIABLES.get(field, field) if field not in explicit else field
     raise ConfigError(f"{place}: {what}; correct the value")

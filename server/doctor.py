@@ -1,5 +1,6 @@
 """`planloom doctor`: what is there, what is wrong, and how to mend it."""
 
+import os
 import platform
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from planner.ollama import host_url, probe
 from planner.tools import Safety
 from planner.weights import cached
 from server.backends import EMBEDDED_EXTRA, embedded_installed
-from server.config import ModelSettings, Settings
+from server.config import ModelSettings, Settings, named_variables
 from server.engine import START_SECONDS
 from server.inspection import output
 from server.reports import counted, indented
@@ -49,6 +50,9 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     yield Finding("packages", packages)
     yield Finding("project", str(settings.project))
     yield Finding("upstreams file", str(settings.source))
+    named = named_variables(settings.source) if settings.source else []
+    if unset := [name for name in named if not os.environ.get(name)]:
+        yield Finding("variables not set", ", ".join(unset))
     async for finding in _models(settings.models):
         yield finding
     with console.status("starting the upstreams"):

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import anyio
 import uvicorn
@@ -19,6 +19,7 @@ from planner.errors import ConfigError
 from server import access
 from server.app import Parts, build
 from server.config import Settings
+from server.entries import NAME, http_server
 
 ANSWER_SECONDS = 4.0
 """For the reports of cancelled runs to go out."""
@@ -61,11 +62,9 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: access.TokenSource
     """
     host, port = split_address(address)
     shown = f"{hosts[0]}:{port}" if hosts else address
-    entry: dict[str, Any] = {"url": f"http://{shown}/mcp"}
-    if tokens.shown_as:
-        token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
-        entry["headers"] = {"Authorization": f"Bearer {token}"}
-    lines = [json.dumps({"mcpServers": {"planloom": entry}}, indent=2), tokens.where]
+    token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
+    entry = {"mcpServers": {NAME: http_server(f"http://{shown}/mcp", token)}}
+    lines = [json.dumps(entry, indent=2), tokens.where]
     if not access.is_loopback(host):
         lines.append("Requests come over the network in plain text: put TLS before this server.")
     return "\n".join(lines)

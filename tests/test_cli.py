@@ -351,7 +351,8 @@ def test_doctor_finds_nothing_to_mend(place: Place) -> None:
 
 
 def test_doctor_says_how_to_mend(place: Place) -> None:
-    place.upstreams |= {"broken": {"command": "no-such-command"}, "exits": upstream(mode="exits")}
+    exits = upstream(mode="exits", env={"TOKEN": "${NOT_SET:-}"})
+    place.upstreams |= {"broken": {"command": "no-such-command"}, "exits": exits}
     with ScriptedOllama(models=[FAST]) as ollama:
         place.ollama = ollama
         done = place.run("doctor")
@@ -359,6 +360,7 @@ def test_doctor_says_how_to_mend(place: Place) -> None:
     shown = done.stdout.replace(str(place.root), "ROOT").replace(ollama.url, "URL")
     assert "\n".join(shown.splitlines()[3:]) == snapshot("""\
 ok  upstreams file: ROOT/upstreams.yaml
+ok  variables not set: NOT_SET
 ok  ollama: 0.40.3 at URL
 ok  model qwen2.5-coder:0.5b: there
 FIX model qwen2.5-coder:1.5b: missing

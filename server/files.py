@@ -1,0 +1,54 @@
+"""Files of the user's that we change: whole or not at all, and what stood there is kept."""
+
+import os
+import shutil
+from itertools import count
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from planner.errors import ConfigError
+
+
+def replace(file: Path, text: str, *, keep: bool = True) -> Path | None:
+    """Write `text` as the file; returns where its former content is kept, None if there was none,
+    or if it is not to be kept.
+
+    A link stays a link, the file keeps its permissions; a new one is its owner's only. Raises
+    `ConfigError`.
+    """
+    target = file.resolve()
+    new: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        kept = _keep(target) if keep and target.exists() else None
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}-", delete=False
+        ) as temporary:
+            new = Path(temporary.name)
+            temporary.write(text)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+        if kept:
+            shutil.copymode(kept, new)
+        new.replace(target)
+    except OSError as error:
+        if new:
+            new.unlink(missing_ok=True)
+        raise ConfigError(f"{file}: cannot be written ({os.strerror(error.errno or 0)})") from None
+    return kept
+
+
+def _keep(file: Path) -> Path:
+    """Copy it beside itself, under the first name that is free."""
+    names = (file.with_name(f"{file.name}.bak{number or ''}") for number in count())
+    kept = next(each for each in names if not each.exists())
+    shutil.copy2(file, kept)
+    return kept
+
+
+def short(file: Path) -> str:
+    """A path as a person writes it."""
+    try:
+        return str(Path("~") / file.relative_to(Path.home()))
+    except ValueError:
+        return str(file)
