@@ -85,6 +85,11 @@ class ToolSpec(BaseModel):
     what one line does not tell."""
 
     @property
+    def bare_name(self) -> str:
+        """Its name at its upstream."""
+        return self.name.removeprefix(f"{self.upstream}.")
+
+    @property
     def read_only(self) -> bool:
         """Whether it runs by itself."""
         return self.safety is Safety.READ_ONLY

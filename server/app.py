@@ -22,6 +22,7 @@ from server.config import Settings
 from server.engine import Engine
 from server.input_errors import ClearInputErrors
 from server.launch import Launcher
+from server.reload import follow
 from server.runs import Journal
 from server.upstreams import UpstreamPool
 
@@ -107,9 +108,22 @@ def build(
     `auth` asks who calls over HTTP; without it, all callers are one. `launcher`: of a
     `head_start`."""
 
+    async def announce(now: Settings) -> None:
+        await tools.announce(mcp, changes=now.may_change)
+
+    @asynccontextmanager
+    async def followed() -> AsyncIterator[Parts]:
+        async with (
+            open_parts(settings, launcher=launcher) as opened,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(follow, settings, opened.pool, announce)
+            yield opened
+            tasks.cancel_scope.cancel()
+
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
-        async with in_own_task(open_parts(settings, launcher=launcher)) as opened:
+        async with in_own_task(followed()) as opened:
             if on_open:
                 on_open(opened)
             yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}

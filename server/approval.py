@@ -17,7 +17,7 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -250,9 +250,16 @@ class Approvals:
 class GuardedPool:
     """A run's pool: what is not read-only goes out only when this very call was approved."""
 
-    def __init__(self, pool: ToolPool, approvals: Approvals) -> None:
+    def __init__(
+        self,
+        pool: ToolPool,
+        approvals: Approvals,
+        changed: Callable[[str], bool] = lambda upstream: False,
+    ) -> None:
+        """`changed`: whether the operator has changed an upstream since the run began."""
         self._pool = pool
         self._approvals = approvals
+        self._changed = changed
 
     def tools(self) -> Sequence[ToolSpec]:
         return self._pool.tools()
@@ -264,12 +271,22 @@ class GuardedPool:
         return await self._pool.listing()
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """As the pool's, with the tool's class as it is now: an upstream may have changed it."""
-        now = next((each for each in self._pool.tools() if each.name == tool.name), tool)
-        free = tool.read_only and now.read_only
-        if free or self._approvals.spend(tool, arguments):
+        """As the pool's, with the tool's class and policy as they are now: upstream and operator
+        may have changed them."""
+        name = (tool.upstream, tool.bare_name)
+        tools = self._pool.tools()
+        now = next((each for each in tools if (each.upstream, each.bare_name) == name), tool)
+        if tool.read_only and now.read_only:
             return await self._pool.call(tool, arguments)
         text = f"The call of {tool.name} was not approved and not made."
+        if self._approvals.spend(tool, arguments):
+            tightened = strictest(now.policy, tool.policy) is not tool.policy
+            if not tightened and not self._changed(tool.upstream):
+                return await self._pool.call(tool, arguments)
+            text = (
+                f"The call of {tool.name} was not made: the operator has changed its upstream "
+                f"{tool.upstream} since this run began. Ask anew."
+            )
         return ToolResult(outcome=Outcome.ERROR, text=text)
 
 

@@ -349,7 +349,7 @@ class Engine:
                         run._record.began_with(tools)
                     tape = Tape(run._record, run.record, recorded)
                     run.clock = tape.clock
-                    guarded = GuardedPool(self.pool, run.approvals)
+                    guarded = GuardedPool(self.pool, run.approvals, self.pool.changed())
                     pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
                     taped = taped_models(models, tape)
                     approver = taped_approver(run.approvals, tape)

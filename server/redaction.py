@@ -28,9 +28,14 @@ class Redactor:
         self, everyone: Iterable[UpstreamSettings], own: UpstreamSettings | None = None
     ) -> None:
         """`own`: the upstream whose texts these are; None for texts of ours."""
+        self._own = own
+        self.know(everyone)
+
+    def know(self, everyone: Iterable[UpstreamSettings]) -> None:
+        """Take out the secrets of these from now on."""
         likely = {secret for each in everyone for secret in recognisable(each)}
         self._said = _pattern(likely)
-        self._told = _pattern(likely | own.secrets if own else likely)
+        self._told = _pattern(likely | self._own.secrets if self._own else likely)
 
     def said(self, text: str) -> str:
         """A text of the upstream: a result, a description."""

@@ -146,6 +146,9 @@ class UpstreamListing(BaseModel):
 class PoolListing(BaseModel):
     """The pool of tools that the planner works with."""
 
+    problem: str | None = Field(
+        description="Why the operator's file is not in force as it stands now."
+    )
     upstreams: list[UpstreamListing]
     tools: list[ToolListing]
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
@@ -347,6 +350,13 @@ def register(mcp: FastMCP, changes: bool) -> None:
             content=[TextContent(type="text", text=listing_markdown(found))],
             structured_content=found.model_dump(mode="json"),
         )
+
+
+async def announce(mcp: FastMCP, changes: bool) -> None:
+    """Say from now on whether runs may do more than read."""
+    for name in ("plan_and_answer", "run_step"):
+        if tool := await mcp.get_tool(name):
+            tool.annotations = CHANGES if changes else LOOKS
 
 
 async def _begin(
@@ -594,6 +604,7 @@ def _result(run: Run, iteration: int | None = None) -> ToolResult:
 def pool_listing(pool: UpstreamPool) -> PoolListing:
     """The pool as it is now."""
     return PoolListing(
+        problem=pool.problem,
         upstreams=[
             UpstreamListing(**each.model_dump(), first_seen=pool.first_seen.get(each.name, 0))
             for each in pool.upstreams()
@@ -614,7 +625,10 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
 
 
 def listing_markdown(found: PoolListing) -> str:
-    lines = ["### Upstreams", ""]
+    lines = []
+    if found.problem:
+        lines += ["### The operator's file is not in force as it stands", "", found.problem, ""]
+    lines += ["### Upstreams", ""]
     for upstream in found.upstreams:
         count = counted(upstream.tools, "tool")
         state = f"ready, {count}" if upstream.state == "ready" else upstream.state

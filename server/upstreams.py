@@ -8,7 +8,7 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 import mcp_types
 import psutil
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
@@ -83,37 +83,78 @@ class UpstreamPool:
         """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
         their logs go; None: the user's cache directory. `pins`: None means the user's. `launcher`:
         of a `head_start`, which then has the two first."""
-        launcher = launcher or Launcher(environ, cache_dir)
-        self._reaper = launcher.reaper
+        self.problem: str | None = None
+        """Why the upstreams file is not in force as it stands now."""
+        self._launcher = launcher or Launcher(environ, cache_dir)
+        self._reaper = self._launcher.reaper
         self._reuse = Reuse()
-        pins = pins or Pins()
-        everyone = settings.upstreams.values()
-        self._redactor = Redactor(everyone)
+        self._pins = pins or Pins()
+        self._everyone = list(settings.upstreams.values())
+        """Those that are gone, too: their secrets may still be said."""
+        self._redactor = Redactor(self._everyone)
         self._upstreams = {
-            name: _Upstream(name, upstream, launcher, pins, Redactor(everyone, upstream))
-            for name, upstream in settings.upstreams.items()
+            name: self._made(name, upstream) for name, upstream in settings.upstreams.items()
         }
+        self._retiring: set[_Upstream] = set()
         self._tasks: TaskGroup
+        self._running: TaskGroup
         self._closing = anyio.Event()
         self._seen: list[object] = []
         self._catalogue: dict[str, ToolSpec] = {}
 
+    def _made(self, name: str, settings: UpstreamSettings) -> "_Upstream":
+        redactor = Redactor(self._everyone, settings)
+        return _Upstream(name, settings, self._launcher, self._pins, redactor)
+
     async def __aenter__(self) -> Self:
-        if any(
-            each.settings.enabled and each.settings.command for each in self._upstreams.values()
-        ):
-            self._reaper.start()
         self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._run)
+        await self._tasks.start(self._run)
         return self
 
-    async def _run(self) -> None:
-        async with anyio.create_task_group() as upstreams:
-            for upstream in self._upstreams.values():
-                if upstream.state != DISABLED:
-                    upstreams.start_soon(upstream.run)
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        async with anyio.create_task_group() as self._running:
+            self._start(self._upstreams.values())
+            task_status.started()
             await self._closing.wait()
-            upstreams.cancel_scope.cancel()
+            self._running.cancel_scope.cancel()
+
+    def _start(self, upstreams: Iterable["_Upstream"]) -> None:
+        enabled = [each for each in upstreams if each.settings.enabled]
+        if any(each.settings.command for each in enabled):
+            self._reaper.start()
+        for each in enabled:
+            self._running.start_soon(each.run)
+
+    def change(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
+        """Have these upstreams from now on: new ones start, those with other settings start anew,
+        and the rest stays. Calls under way are answered by whom they were made to, which ends
+        then."""
+        before = self._upstreams
+        settings = {name: each.settings for name, each in before.items()}
+        if self._closing.is_set() or settings == upstreams:
+            return
+        self._everyone += [each for each in upstreams.values() if each not in self._everyone]
+        self._upstreams = {
+            name: before[name] if settings.get(name) == wanted else self._made(name, wanted)
+            for name, wanted in upstreams.items()
+        }
+        for redactor in (self._redactor, *(each._redactor for each in before.values())):
+            redactor.know(self._everyone)
+        self._start(each for name, each in self._upstreams.items() if each is not before.get(name))
+        for name, each in before.items():
+            if each is not self._upstreams.get(name):
+                self._retiring.add(each)
+                self._running.start_soon(self._retire, each)
+        self._reuse.forget()
+
+    async def _retire(self, upstream: "_Upstream") -> None:
+        await upstream.retire()
+        self._retiring.discard(upstream)
+
+    def changed(self) -> Callable[[str], bool]:
+        """Tells of an upstream, by its name, whether it was changed or taken out from now on."""
+        before = self._upstreams
+        return lambda name: self._upstreams.get(name) is not before.get(name)
 
     async def __aexit__(
         self,
@@ -130,7 +171,7 @@ class UpstreamPool:
         error; later calls do too."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
-                for upstream in self._upstreams.values():
+                for upstream in [*self._upstreams.values(), *self._retiring]:
                     closing.start_soon(upstream.aclose)
                 self._closing.set()
             await anyio.to_thread.run_sync(self._reaper.close)
@@ -187,8 +228,7 @@ class UpstreamPool:
         """Tools of several upstreams whose names are the same or look it, a line for each name."""
         alike: dict[str, list[ToolSpec]] = {}
         for spec in self._specs().values():
-            bare = spec.name.removeprefix(f"{spec.upstream}.")
-            alike.setdefault(toolresults.skeleton(bare), []).append(spec)
+            alike.setdefault(toolresults.skeleton(spec.bare_name), []).append(spec)
         return [
             ", ".join(f"{spec.name} (of {spec.upstream})" for spec in specs)
             for specs in alike.values()
@@ -205,7 +245,7 @@ class UpstreamPool:
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         upstream = self._upstreams.get(tool.upstream)
-        name = tool.name.removeprefix(f"{tool.upstream}.")
+        name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
             near = ", ".join(self.nearest(tool.name)) or "none"
             text = f"The tool {tool.name} does not exist. The nearest names: {near}."
@@ -218,8 +258,8 @@ class UpstreamPool:
         seconds = upstream.settings.reuse_s
         if seconds and (result := self._reuse.find(tool, arguments)):
             return result
-        result = await upstream.call(name, arguments)
-        if seconds:
+        result = await upstream.call(name, arguments, reading=True)
+        if seconds and upstream is self._upstreams.get(tool.upstream):
             self._reuse.keep(tool, arguments, result, seconds)
         return result
 
@@ -305,7 +345,7 @@ class _Upstream:
                     generation = _Generation(
                         self.name, self.settings, self._launcher, self._redactor
                     )
-                except ValueError as error:  # no URL: trying is no use
+                except ValueError as error:  # nothing to connect to: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
                     return
                 self._generation = generation
@@ -324,20 +364,31 @@ class _Upstream:
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
                 delay = min(2 * delay, LONGEST_DELAY_S)
 
-    async def aclose(self) -> None:
+    async def retire(self) -> None:
+        """End as soon as the calls under way are answered."""
+        with anyio.move_on_after(self.settings.call_timeout_s + HANG_S):
+            while self._turns.borrowed_tokens:  # noqa: ASYNC110  a limiter sets no event
+                await anyio.sleep(POLL_S)
+        await self.aclose("it was changed in the upstreams file")
+
+    async def aclose(self, why: str = "the pool is closed") -> None:
         if self.state == DISABLED:
             return
         was_ready = self.state == READY
-        self._become(CLOSED, "the pool is closed")
+        self._become(CLOSED, why)
         if generation := self._generation:
             generation.lose()
             await generation.dispose(GRACE_S if was_ready else 0)
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], reading: bool = False
+    ) -> ToolResult:
+        """`reading`: not unless the tool only reads when the call goes out, whatever it did when
+        the call was decided on."""
         async with self._turns:
-            return await self._call_now(name, arguments)
+            return await self._call_now(name, arguments, reading)
 
-    async def _call_now(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _call_now(self, name: str, arguments: Mapping[str, Any], reading: bool) -> ToolResult:
         started = anyio.current_time()
         answered = True
         generation = await self._up()
@@ -345,6 +396,9 @@ class _Upstream:
             outcome, text = Outcome.ERROR, f"{self.name} is {self.state}: {self._error}"
         elif name not in self.tools:
             outcome, text = Outcome.ERROR, f"{self.name} no longer has the tool {name}."
+        elif reading and not self.tools[name].read_only:
+            outcome = Outcome.ERROR
+            text = f"{name} may do more than read now; the call was not approved and not made."
         else:
             outcome, text = await self._call(generation, name, arguments)
             lost = outcome is Outcome.ERROR and generation.lost
@@ -569,6 +623,8 @@ class _Generation:
         self._launch: Launch | None = None
         self._stdio: StdioTransport | None = None
         self._excess: str | None = None
+        if not (settings.command or settings.url):
+            raise ValueError("`command` or `url` is empty; set the variable that it comes from")
         if settings.url:
             headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
             transport: ClientTransport = StreamableHttpTransport(

@@ -754,6 +754,28 @@ async def test_a_tool_that_stopped_being_read_only_during_the_run_is_held_back()
     assert result.text == snapshot("The call of read_file was not approved and not made.")
 
 
+async def test_an_approval_under_a_looser_policy_lets_nothing_out() -> None:
+    tool = WRITE.model_copy(update={"policy": Policy.ALLOW})
+    now = tool.model_copy(update={"policy": Policy.ASK})
+    approvals = Approvals("run", RunRequest(prompt="p"), RunState(), timeout_s=1)
+    approvals.grant(tool, {"path": "a"})
+    pool = DictionaryPool({}, [now])
+    result = await GuardedPool(pool, approvals).call(tool, {"path": "a"})
+    assert (result.outcome, pool.calls) == (Outcome.ERROR, [])
+    assert result.text == snapshot(
+        "The call of write_file was not made: the operator has changed its upstream files since this run began. Ask anew."
+    )
+
+
+async def test_a_tool_is_judged_by_what_its_own_upstream_says_now() -> None:
+    """Another upstream may have got its name meanwhile."""
+    own = READ.model_copy(update={"name": "files.read_file", "safety": Safety.WRITE})
+    pool = DictionaryPool({"a": "b"}, [READ.model_copy(update={"upstream": "other"}), own])
+    approvals = Approvals("run", RunRequest(prompt="p"), RunState(), timeout_s=1)
+    result = await GuardedPool(pool, approvals).call(READ, {"path": "a"})
+    assert (result.outcome, pool.calls) == (Outcome.ERROR, [])
+
+
 @given(st.lists(st.sampled_from(Policy), min_size=1))
 def test_the_strictest_policy_is_never_looser_than_any(policies: list[Policy]) -> None:
     order = [Policy.READ_ONLY, Policy.ASK, Policy.ALLOW]

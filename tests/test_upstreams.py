@@ -270,6 +270,15 @@ async def test_one_upstream_that_fails_does_not_hold_up_the_others(make: MakePoo
         assert result.text.startswith("missing is failed: ")
 
 
+async def test_an_upstream_of_a_variable_that_is_not_set_fails_alone(make: MakePool) -> None:
+    remote = {"url": "${NOT_SET:-}", "headers": {"A": "b"}}
+    async with make(remote=remote, local={"command": "${NOT_SET:-}"}) as pool:
+        assert await pool.ready(LONG)
+        assert {(status.state, status.error) for status in pool.upstreams()} == {
+            ("failed", "`command` or `url` is empty; set the variable that it comes from")
+        }
+
+
 async def test_an_upstream_that_crashes_comes_back(make: MakePool) -> None:
     async with make(environ={"TOKEN": SECRET}, up={"env": {"TOKEN": "${TOKEN}"}}) as pool:
         await pool.ready(LONG)
