@@ -1,0 +1,79 @@
+"""The package as a stranger gets it: built, installed into a clean environment, started there."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from zipfile import ZipFile
+
+import anyio
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from serving import LONG
+
+pytestmark = pytest.mark.outside
+
+HOUSE = Path(__file__).parent.parent
+UV = str(Path(sys.executable).with_name("uv"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    done(UV, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(HOUSE))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def done(*command: str, **environ: str) -> str:
+    """The output of a command that has to succeed, outside of this checkout."""
+    kept = ("PATH", "HOME", "UV_", "PIP_", "SSL_", "LANG")
+    clean = {name: value for name, value in os.environ.items() if name.startswith(kept)}
+    return subprocess.run(
+        command, env=clean | environ, cwd="/", capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_wheel_holds_the_prompts_and_the_shipped_upstreams(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+        shipped = archive.read("server/upstreams.yaml")
+    assert shipped == (HOUSE / "upstreams.yaml").read_bytes()
+    prompts = {f"planner/prompts/{each.name}" for each in HOUSE.glob("planner/prompts/*.txt")}
+    assert prompts
+    assert prompts <= set(names)
+    assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "docs/"))]
+
+
+def test_uvx_starts_it_without_an_installation(wheel: Path) -> None:
+    uvx = [UV, "tool", "run", "--from", str(wheel), "planloom"]
+    assert done(*uvx, "--version") == f"planloom {version('planloom')}\n"
+    entry = json.loads(done(*uvx, "init", "--client", "cursor"))["mcpServers"]["planloom"]
+    assert [entry["command"], *entry["args"][:2]] == ["uvx", "planloom", "serve"]
+
+
+def test_an_installed_planloom_serves_a_client_by_its_own_entry(
+    wheel: Path, tmp_path: Path
+) -> None:
+    places = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    done(UV, "tool", "install", "--quiet", str(wheel), **places)
+    planloom = str(tmp_path / "bin" / "planloom")
+    home = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    done(planloom, "init", **home)
+    printed = done(planloom, "init", "--client", "cursor", "--project", str(HOUSE), **home)
+    entry = json.loads(printed)["mcpServers"]["planloom"]
+    own = tmp_path / "home" / ".config" / "planloom" / "upstreams.yaml"
+    assert "serena:" in own.read_text("utf-8")
+    own.write_text("upstreams: {}", "utf-8")  # no upstream is needed here
+
+    async def tools() -> set[str]:
+        environ = home | {"PATH": "/usr/bin:/bin", "PLANLOOM_WARM_UP": "false"}
+        transport = StdioTransport(entry["command"], entry["args"], env=environ, keep_alive=False)
+        with anyio.fail_after(LONG):
+            async with Client(transport) as client:
+                return {tool.name for tool in await client.list_tools()}
+
+    assert "plan_and_answer" in anyio.run(tools)
