@@ -14,12 +14,14 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from serving import LONG
 
 HOUSE = Path(__file__).parent.parent
 PROGRAMS = HOUSE / "tests" / "outside" / "clients"
 ENVIRONMENTS = HOUSE / ".venv" / "outside"
 NODE_BIN = PROGRAMS / "node_modules" / ".bin"
+
+PATIENCE = 180.0
+"""A bound for programs that hang, in seconds; they start slowly on a busy machine."""
 
 
 def with_node(environ: dict[str, str]) -> dict[str, str]:
@@ -123,7 +125,7 @@ class RemoteClient:
     def _end(self) -> None:
         assert self._process.stdin
         self._process.stdin.close()  # which the client takes for its end
-        assert self._process.wait(LONG) == 0
+        assert self._process.wait(PATIENCE) == 0
 
     def _read(self) -> None:
         assert self._process.stdout
@@ -147,7 +149,7 @@ class RemoteClient:
 
     def _next(self) -> dict[str, Any]:
         try:
-            said: dict[str, Any] = json.loads(self._lines.get(timeout=LONG))
+            said: dict[str, Any] = json.loads(self._lines.get(timeout=PATIENCE))
         except Empty:
             pytest.fail(f"The client says nothing more (exit code {self._process.poll()}).")
         return said

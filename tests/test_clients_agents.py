@@ -6,6 +6,7 @@ That model calls `plan_and_answer`, follows the run, has a note made, and repeat
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,9 @@ from typing import Any
 import pytest
 from host_model import Call, HostModel
 from inline_snapshot import external_file
-from remote_client import command, pinned, with_node
+from remote_client import PATIENCE, command, pinned, with_node
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, LONG, Place, conclusion, found, until
+from serving import CLASS, Place, conclusion, found, until
 from wire import Wire
 
 from benchmarks.clients import OBSERVED, Row
@@ -191,7 +192,8 @@ def running(
         try:
             yield process
         finally:
-            process.kill()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
@@ -209,7 +211,7 @@ async def test_an_agent_gets_the_answer_and_repeats_it(
         Call("get_run", lambda _: {"run_id": run_id(model.results[0])}),
     ]
     with HostModel(calls) as model, running(agent, place, wire, model) as process:
-        printed, _ = process.communicate(timeout=LONG)
+        printed, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, printed
     offered = [name for name in model.offered if name.endswith("plan_and_answer")]
     first, answered, noted, again = model.results
@@ -231,14 +233,14 @@ async def test_an_agent_gets_the_answer_and_repeats_it(
         report=kind(answered),
         progress=progress(asked, shown, agent.callback),
         approval=approval(agent, wire),
-        cancel="its end ends the run",
+        cancel="Ctrl-C ends the run",
         long_call="`running`, then `get_run`",
     )
     assert asdict(row) == external_file(OBSERVED / f"{agent}.json")
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
-async def test_an_agent_that_is_ended_leaves_no_run(
+async def test_an_agent_that_is_interrupted_leaves_no_run(
     agent: Agent, place: Place, ollama: ScriptedOllama, tmp_path: Path
 ) -> None:
     ollama.expect(Hang())
@@ -246,10 +248,10 @@ async def test_an_agent_that_is_ended_leaves_no_run(
         HostModel([Call("plan_and_answer", QUESTION)]) as model,
         running(agent, place, Wire(tmp_path), model) as process,
     ):
-        await ollama.arrived()
-        process.terminate()
-        process.communicate(timeout=LONG)
-    assert ollama.requests[0].hung_up.wait(LONG)
+        await until(lambda: bool(ollama.requests))
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        process.communicate(timeout=PATIENCE)
+    assert ollama.requests[0].hung_up.wait(PATIENCE)
 
 
 def run_id(shown: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from inline_snapshot import external_file
-from remote_client import pinned, with_node
+from remote_client import PATIENCE, pinned, with_node
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, CONSTANT, LONG, VALUE, Place, found, until
+from serving import CLASS, CONSTANT, VALUE, Place, found, until
 from wire import Wire
 
 from benchmarks.clients import OBSERVED, Row
@@ -55,7 +55,7 @@ class Inspector:
 
     def run(self, *words: str) -> dict[str, Any]:
         """The result that it prints."""
-        printed, errors = self.popen(*words).communicate(timeout=LONG)
+        printed, errors = self.popen(*words).communicate(timeout=PATIENCE)
         assert printed, errors
         result: dict[str, Any] = json.loads(printed)["result"]
         return result
@@ -102,10 +102,10 @@ async def test_the_inspector_calls_the_tools(
         ollama.expect(Hang(then=json.dumps(found(OTHER_ANSWER))))
         keyed = {"prompt": OTHER_QUESTION, "request_key": "mine"}
         with inspector.popen(*inspector.calling("plan_and_answer", **keyed)) as process:
-            await ollama.arrived(2)
+            await until(lambda: len(ollama.requests) == 2)
             process.terminate()
         if transport == "stdio":
-            assert ollama.requests[1].hung_up.wait(LONG)
+            assert ollama.requests[1].hung_up.wait(PATIENCE)
             ollama.expect(found(OTHER_ANSWER))
         else:
             ollama.release()
