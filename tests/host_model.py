@@ -14,6 +14,7 @@ from typing import Any, Self
 
 NAME = "scripted"
 """The name of its only model."""
+USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 Arguments = dict[str, Any] | Callable[[str], dict[str, Any]]
 """A call's arguments, or what makes them of the text of the result before."""
@@ -32,7 +33,7 @@ class HostModel:
     """The endpoint; `with` starts and ends it."""
 
     calls: Sequence[Call]
-    offered: dict[str, dict[str, Any]] = field(default_factory=dict)
+    offered: set[str] = field(default_factory=set)
     """The tools that the host offered to it, by the host's names for them."""
     results: list[str] = field(default_factory=list)
     """What it was shown of the results of its calls."""
@@ -43,9 +44,7 @@ class HostModel:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
-        self._server.model = self  # type: ignore[attr-defined]
+        self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
         return self
@@ -62,7 +61,7 @@ class HostModel:
 
     def reply(self, body: dict[str, Any]) -> dict[str, Any]:
         """The assistant's message to a request."""
-        offered = {each["function"]["name"]: each["function"] for each in body.get("tools") or ()}
+        offered = {each["function"]["name"] for each in body.get("tools") or ()}
         if not offered:  # hosts have titles and summaries written beside the conversation
             return {"role": "assistant", "content": "A title"}
         self.offered |= offered
@@ -81,8 +80,8 @@ class HostModel:
         if callable(arguments):
             arguments = arguments(results[-1])
         function = {"name": name, "arguments": json.dumps(arguments)}
-        said = {"id": f"call_{len(results)}", "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [said]}
+        made = {"index": 0, "id": f"call_{len(results)}", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [made]}
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -92,7 +91,16 @@ def _text(message: dict[str, Any]) -> str:
     return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, model: HostModel) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = model
+
+
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -100,31 +108,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        model: HostModel = self.server.model  # type: ignore[attr-defined]
-        message = model.reply(body)
-        reason = "tool_calls" if "tool_calls" in message else "stop"
-        choice = {"index": 0, "finish_reason": reason}
+        message = self.server.model.reply(body)
         head = {"id": "chatcmpl-1", "created": 0, "model": NAME}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        ended = {"index": 0, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
         if not body.get("stream"):
-            self._send(
-                head
-                | {"object": "chat.completion", "usage": usage}
-                | {"choices": [choice | {"message": message}]}
-            )
+            choices = [ended | {"message": message}]
+            self._send(head | {"object": "chat.completion", "choices": choices, "usage": USAGE})
             return
-        for number, each in enumerate(message.get("tool_calls", ())):
-            each["index"] = number
         chunk = head | {"object": "chat.completion.chunk"}
-        delta = choice | {"delta": message, "finish_reason": None}
-        last = choice | {"delta": {}}
         chunks = [
-            chunk | {"choices": [delta]},
-            chunk | {"choices": [last]},
-            chunk | {"choices": [], "usage": usage},
+            chunk | {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+            chunk | {"choices": [ended | {"delta": {}}]},
+            chunk | {"choices": [], "usage": USAGE},
         ]
-        lines = [f"data: {json.dumps(each)}\n\n" for each in chunks] + ["data: [DONE]\n\n"]
-        self._send("".join(lines).encode(), "text/event-stream")
+        events = [*map(json.dumps, chunks), "[DONE]"]
+        self._send("".join(f"data: {each}\n\n" for each in events).encode(), "text/event-stream")
 
     def _send(self, body: dict[str, Any] | bytes, kind: str = "application/json") -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -17,7 +17,7 @@ import pytest
 
 HOUSE = Path(__file__).parent.parent
 PROGRAMS = HOUSE / "tests" / "outside" / "clients"
-ENVIRONMENTS = HOUSE / ".venv" / "outside"
+ENVIRONMENTS = HOUSE / ".venv" / "clients"
 NODE_BIN = PROGRAMS / "node_modules" / ".bin"
 
 PATIENCE = 180.0

@@ -85,6 +85,7 @@ def opencode(host: Host) -> list[str]:
         "models": {"scripted": {"name": "scripted"}},
     }
     server = {"type": "local", "command": host.server, "environment": host.environ}
+    server |= {"timeout": int(PATIENCE * 1000)}
     host.written(
         "opencode.json",
         {

@@ -44,8 +44,10 @@ class Inspector:
     """Its command."""
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
+        patience = ["--connect-timeout", str(int(PATIENCE * 1000))]
+        shown = ["--format", "json", *patience]
         return subprocess.Popen(
-            ["mcp-inspector", "--cli", *self.before, *words, "--format", "json", *self.after],
+            ["mcp-inspector", "--cli", *self.before, *words, *shown, *self.after],
             env=with_node(dict(os.environ)) | {"HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -89,7 +91,8 @@ async def test_the_inspector_calls_the_tools(
         assert "plan_and_answer" in {tool["name"] for tool in listed["tools"]}
 
         ollama.expect(found(ANSWER))
-        answered = inspector.call("plan_and_answer", prompt=QUESTION)
+        asking = ["--tool-name", "plan_and_answer", "--tool-arg", f"prompt={QUESTION}"]
+        answered = inspector.run("--method", "tools/call", *asking)
         assert answered["structuredContent"]["answer"] == ANSWER
         assert answered["content"][0]["text"].startswith(ANSWER)
 

@@ -33,10 +33,7 @@ async def main() -> None:
     else:
         command, *args = where["command"]
         face = StdioTransport(command, args, env=where["env"], keep_alive=False)
-    mode = where.get("mode", "auto")
-    async with Client(
-        face, mode=mode, message_handler=Heard(), elicitation_handler=asked
-    ) as client:
+    async with Client(face, message_handler=Heard(), elicitation_handler=asked) as client:
 
         async def call(
             tool: str, arguments: dict[str, Any], limit_s: float | None = None

@@ -28,7 +28,7 @@ async def main() -> None:
         StdioTransport(command, args, env=where["env"]),
         progress_handler=told,
         elicitation_handler=asked,
-        init_timeout=30,
+        init_timeout=60,  # 5 without it
     )
     model = OpenAIChatModel(
         "scripted", provider=OpenAIProvider(base_url=where["model"], api_key="none")

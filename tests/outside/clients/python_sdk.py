@@ -37,7 +37,6 @@ async def main() -> None:
         client = await stack.enter_async_context(
             Client(
                 face,
-                mode=where.get("mode", "auto"),
                 message_handler=heard,
                 elicitation_callback=asked,
             )

@@ -60,6 +60,6 @@ async def obey(
 
 
 def server() -> dict[str, Any]:
-    """Where the server is: `command` and `env`, or `url` and `token`; and the `mode`, if set."""
+    """Where the server is: `command` and `env`, or `url` and `token`."""
     found: dict[str, Any] = json.loads(sys.argv[1])
     return found

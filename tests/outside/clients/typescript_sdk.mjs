@@ -1,4 +1,5 @@
-// The client of the TypeScript SDK, 2.x (`@modelcontextprotocol/client`).
+// The client of the TypeScript SDK, 2.x (`@modelcontextprotocol/client`). It speaks the older
+// protocol unless `mode` is `auto`.
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
