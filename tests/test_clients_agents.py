@@ -84,8 +84,12 @@ def opencode(host: Host) -> list[str]:
         "options": {"baseURL": host.model, "apiKey": "none"},
         "models": {"scripted": {"name": "scripted"}},
     }
-    server = {"type": "local", "command": host.server, "environment": host.environ}
-    server |= {"timeout": int(PATIENCE * 1000)}
+    server = {
+        "type": "local",
+        "command": host.server,
+        "environment": host.environ,
+        "timeout": int(PATIENCE * 1000),
+    }
     host.written(
         "opencode.json",
         {
