@@ -131,6 +131,7 @@ class RemoteClient:
         assert self._process.stdout
         for line in self._process.stdout:
             self._lines.put(line)
+        self._lines.put(b"")
 
     def _hear(self) -> None:
         said = self._next()
@@ -149,7 +150,9 @@ class RemoteClient:
 
     def _next(self) -> dict[str, Any]:
         try:
-            said: dict[str, Any] = json.loads(self._lines.get(timeout=PATIENCE))
+            line = self._lines.get(timeout=PATIENCE)
         except Empty:
-            pytest.fail(f"The client says nothing more (exit code {self._process.poll()}).")
+            pytest.fail("The client says nothing.")
+        assert line, "The client has ended; its errors are on standard error."
+        said: dict[str, Any] = json.loads(line)
         return said

@@ -129,7 +129,7 @@ def is_answered(client: RemoteClient, ollama: ScriptedOllama) -> None:
     call = client.call("plan_and_answer", prompt=f"What is {CLASS}, and in which file?")
     assert (call.report["status"], call.report["answer"]) == ("answered", answer)
     assert call.text.startswith(answer)
-    assert call.progress[0].startswith("Started with")
+    assert any(each.startswith("Started with ") for each in call.progress)
     assert f"search {CLASS}" in call.progress
     assert any(each.startswith("Answer so far: ") for each in call.progress)
     assert call.run_id == call.report["run_id"]
@@ -149,7 +149,7 @@ def asks_its_person(client: RemoteClient, ollama: ScriptedOllama) -> None:
 def waits_while_progress_comes(client: RemoteClient, ollama: ScriptedOllama) -> None:
     """The answer takes longer than the client's limit, with a word of it now and then."""
     answer = f"`{FUNCTION}` is defined in jobs/secret.py, line 11."
-    ollama.expect(Answer(found(answer), gap_seconds=LIMIT_SECONDS / 15))
+    ollama.expect(Answer(found(answer), gap_seconds=LIMIT_SECONDS / 20))
     prompt = f"What is {FUNCTION}, and in which file?"
     begun = time.monotonic()
     call = client.call("plan_and_answer", prompt=prompt, limit_s=LIMIT_SECONDS, reset=True)
