@@ -57,7 +57,11 @@ class Inspector:
 
     def run(self, *words: str) -> dict[str, Any]:
         """The result that it prints."""
-        printed, errors = self.popen(*words).communicate(timeout=PATIENCE)
+        with self.popen(*words) as process:
+            try:
+                printed, errors = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
         assert printed, errors
         result: dict[str, Any] = json.loads(printed)["result"]
         return result
