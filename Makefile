@@ -49,7 +49,7 @@ $(VENV)/embedded $(VENV)/dev: $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $(VENV)/embedded $(VENV)/dev
 
-$(VENV)/outside: $(VENV)/dev $(wildcard tests/outside/*)
+$(VENV)/outside: $(VENV)/dev $(wildcard tests/outside/* tests/outside/*/package.json tests/outside/*/*.txt)
 	tests/outside/set-up
 	touch $@
 
