@@ -55,6 +55,14 @@ class Clock:
         self._since = anyio.current_time()
         self._set_deadlines()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self.hold()
+        try:
+            yield
+        finally:
+            self.release()
+
     def _set_deadlines(self) -> None:
         for seconds, scope in self._open:
             left = float("inf") if self._holds else seconds - self.seconds

@@ -28,6 +28,14 @@ or something in it is in no result, or it does not fit the caller's schema. `not
 looked and says honestly that it could not find out."""
 
 
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""As RFC 5424 has them, from the least to the worst."""
+
+FROM_OUTSIDE = frozenset({"run_resumed", "upstream_logged", "question_asked", "question_answered"})
+"""The types of what others than the agent record. They do not come again when a recorded run is
+gone through again."""
+
+
 class BaseEvent(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -147,6 +155,52 @@ class ToolReturned(BaseEvent):
     """False when the call went out and nothing came back: nobody knows what it did."""
 
 
+class ToolProgressed(BaseEvent):
+    """How far an upstream says that a call has got. Of the moment: no record keeps it."""
+
+    type: Literal["tool_progressed"] = "tool_progressed"
+    iteration: int | None
+    """None when nobody knows which call it was."""
+    upstream: str
+    tool: str
+    progress: float
+    total: float | None
+    message: str
+
+
+class UpstreamLogged(BaseEvent):
+    """What an upstream logged while it served a call."""
+
+    type: Literal["upstream_logged"] = "upstream_logged"
+    iteration: int | None
+    upstream: str
+    tool: str
+    level: LogLevel
+    text: str
+
+
+class QuestionAsked(BaseEvent):
+    """An upstream asks the person something while it serves a call."""
+
+    type: Literal["question_asked"] = "question_asked"
+    iteration: int | None
+    upstream: str
+    tool: str
+    text: str
+
+
+class QuestionAnswered(BaseEvent):
+    """How the person took it. What he answered is in no event: it is the upstream's alone."""
+
+    type: Literal["question_answered"] = "question_answered"
+    iteration: int | None
+    upstream: str
+    tool: str
+    action: Literal["accept", "decline", "cancel"]
+    by: DecidedBy
+    reason: str
+
+
 class PlanMade(BaseEvent):
     type: Literal["plan_made"] = "plan_made"
     main_objective: str
@@ -247,6 +301,10 @@ Event = Annotated[
     | ApprovalDecided
     | ToolCalled
     | ToolReturned
+    | ToolProgressed
+    | UpstreamLogged
+    | QuestionAsked
+    | QuestionAnswered
     | PlanMade
     | ResultAssessed
     | StepStarted
@@ -262,3 +320,6 @@ Event = Annotated[
 ]
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+OfTheMoment = AnswerDelta | ToolProgressed
+"""What is told while it happens, and kept in no record."""

@@ -62,6 +62,9 @@ class RunRequest(BaseModel):
     """What calls need whose tools are not read-only. A tool's own policy can only tighten it."""
     data_schema: dict[str, Any] | None = None
     """The JSON Schema (2020-12) that an answer is put into besides its text; None: text only."""
+    roots: tuple[str, ...] | None = None
+    """The folders that the caller works in, as paths, for tools that can be kept to some. None: he
+    did not say."""
 
 
 class Wire(BaseModel):

@@ -16,6 +16,8 @@ from planner.events import (
     ModelCalled,
     PlanMade,
     PlanRevised,
+    QuestionAnswered,
+    QuestionAsked,
     ResultAssessed,
     RunFinished,
     RunResumed,
@@ -24,8 +26,10 @@ from planner.events import (
     StepContinued,
     StepStarted,
     ToolCalled,
+    ToolProgressed,
     ToolReturned,
     ToolSelected,
+    UpstreamLogged,
     WordsSuggested,
 )
 from planner.protocol import Mode
@@ -99,6 +103,15 @@ NOT_THERE = "The first results do not hold the answer."
 
 
 @dataclass
+class Asked:
+    """A question of an upstream."""
+
+    question: QuestionAsked
+    answer: QuestionAnswered | None = None
+    """None while the person is waited for."""
+
+
+@dataclass
 class RunState:
     """What happened so far. Built by `apply`, event by event."""
 
@@ -121,6 +134,8 @@ class RunState:
     data: Any = None
     finished_at: float | None = None
     resumed: list[RunResumed] = field(default_factory=list)
+    questions: list[Asked] = field(default_factory=list)
+    """What upstreams asked the person."""
     compressed_up_to: int = -1
     """The last iteration that stands in prompts in short."""
     _first_open: int = 0
@@ -211,6 +226,12 @@ class RunState:
         )
 
     @property
+    def unanswered(self) -> QuestionAsked | None:
+        """The upstream's question that the run waits with."""
+        last = self.questions[-1] if self.questions else None
+        return last.question if last and not last.answer and self.status == "running" else None
+
+    @property
     def model_tokens(self) -> int:
         return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
 
@@ -288,6 +309,22 @@ class RunState:
                 self.compressed_up_to = event.up_to
             case RunResumed():
                 self.resumed.append(event)
+                if (asked := self.unanswered) is not None:
+                    self.questions[-1].answer = QuestionAnswered(
+                        at=event.at,
+                        iteration=asked.iteration,
+                        upstream=asked.upstream,
+                        tool=asked.tool,
+                        action="cancel",
+                        by="no_way_to_ask",
+                        reason="the server ended",
+                    )
+            case QuestionAsked():
+                self.questions.append(Asked(event))
+            case QuestionAnswered():
+                self.questions[-1].answer = event
+            case ToolProgressed() | UpstreamLogged():
+                pass  # for whoever watches
             case AnswerDelta():
                 self.draft = event.text if event.begins else self.draft + event.text
             case RunFinished():

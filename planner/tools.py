@@ -125,6 +125,8 @@ class UpstreamStatus(BaseModel):
     """Why it is not ready, and what to do; None when it is."""
     held: list[str] = []
     """Tools that are not used until the operator consents: each name, and what has changed."""
+    unreadable: list[str] = []
+    """What it lists as tools and is none by the protocol: each name, and why."""
 
 
 DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]

@@ -57,13 +57,17 @@ async def open_parts(
     settings: Settings,
     on_download: OnDownload | None = None,
     launcher: Launcher | None = None,
+    *,
+    for_operator: bool = True,
 ) -> AsyncIterator[Parts]:
     """Pool, models and engine, closed in the order that leaves nothing behind: first the runs,
-    then the models and the upstreams they use. `launcher`: of a `head_start`."""
+    then the models and the upstreams they use. `launcher`: of a `head_start`. `for_operator`:
+    nobody else calls."""
     async with AsyncExitStack() as stack:
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
-        pool = await stack.enter_async_context(UpstreamPool(settings, launcher=launcher))
+        upstreams = UpstreamPool(settings, launcher=launcher, for_operator=for_operator)
+        pool = await stack.enter_async_context(upstreams)
         journal = await stack.enter_async_context(Journal.open(settings.runs, pool.redacted))
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
@@ -114,7 +118,7 @@ def build(
     @asynccontextmanager
     async def followed() -> AsyncIterator[Parts]:
         async with (
-            open_parts(settings, launcher=launcher) as opened,
+            open_parts(settings, launcher=launcher, for_operator=auth is None) as opened,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(follow, settings, opened.pool, announce)

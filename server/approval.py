@@ -88,10 +88,16 @@ MEANING = {
 class Question:
     """A question to a person, until it is closed by an answer, by time, or with its run."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, form: dict[str, Any] = FORM) -> None:
+        """`form`: the JSON Schema of what the person fills in; by default, whether a call may be
+        made."""
         self.message = message
+        self.form = form
         self.closed = anyio.Event()
+        self.result: ElicitResult | None = None
+        """What the person did with the form, if he did anything."""
         self.approval: Approval | None = None
+        """What that comes to if it is about a call, or why nobody was asked."""
         self._asked = 0
         """How many clients have it before them."""
 
@@ -103,6 +109,8 @@ class Question:
 
     def answer(self, result: ElicitResult) -> None:
         """What the person did with the form."""
+        if not self.closed.is_set():
+            self.result = result
         if result.action == "cancel":
             self.close(Approval(approved=False, by="person", reason="the user gave no answer"))
         elif result.action == "accept" and (result.content or {}).get("approve") is True:
@@ -117,7 +125,8 @@ class Question:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._withdraw, tasks.cancel_scope)
                 try:
-                    self.answer(await ctx.session.elicit_form(self.message, FORM, ctx.request_id))
+                    asked = ctx.session.elicit_form(self.message, self.form, ctx.request_id)
+                    self.answer(await asked)
                 except (MCPError, ValidationError) as error:
                     if self._asked == 1:  # nobody else has it before him
                         reason = f"the client could not ask the user: {error}"
@@ -130,17 +139,20 @@ class Question:
         await self.closed.wait()
         scope.cancel()
 
+    def request(self) -> ElicitRequest:
+        """The question as something to put before a person."""
+        self._asked += 1
+        return ElicitRequest(
+            params=ElicitRequestFormParams(message=self.message, requested_schema=self.form)
+        )
+
     def required(self, state: str) -> InputRequiredResult:
         """The question as the result of a call of 2026-07-28."""
-        self._asked += 1
-        form = ElicitRequestFormParams(message=self.message, requested_schema=FORM)
-        return InputRequiredResult(
-            input_requests={ANSWER: ElicitRequest(params=form)}, request_state=state
-        )
+        return InputRequiredResult(input_requests={ANSWER: self.request()}, request_state=state)
 
 
 class Approvals:
-    """The approvals of one run."""
+    """The approvals of one run, and the person who is asked for them: about one thing at a time."""
 
     def __init__(
         self,
@@ -149,16 +161,26 @@ class Approvals:
         state: RunState,
         timeout_s: float,
     ) -> None:
+        self.timeout_s = timeout_s
+        """How long a question waits for its answer."""
+        self.turn = anyio.Lock()
+        """Held by an upstream's question as long as it waits."""
         self.can_ask = False
         """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
         again after a question that had no answer, until somebody calls."""
         self._run_id = run_id
         self._request = request
         self._state = state
-        self._timeout_s = timeout_s
         self._granted: set[str] = set()
         self._tickets: dict[str, Question] = {}
         self._question: Question | None = None
+
+    @property
+    def about(self) -> str:
+        """Which run a question is for."""
+        prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
+        short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"
+        return f"run {self._run_id}: {short}"
 
     @property
     def question(self) -> Question | None:
@@ -210,18 +232,24 @@ class Approvals:
         if not self.can_ask:
             reason = "no client that can ask the user follows the run"
             return Approval(approved=False, by="no_way_to_ask", reason=reason)
-        # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
-        question = self._question = Question(self._message(tool, arguments))
+        question = Question(self._message(tool, arguments))
+        await self.put(question)
+        if question.approval is None:
+            reason = f"nobody answered within {self.timeout_s:g} s"
+            return Approval(approved=False, by="timeout", reason=reason)
+        return question.approval
+
+    async def put(self, question: Question) -> None:
+        """Have a question asked by whatever view of the run can, until it is closed."""
+        # Nothing may wait before this: a view that was told of the question looks for it next.
+        self._question = question
         try:
-            with anyio.move_on_after(self._timeout_s):
+            with anyio.move_on_after(self.timeout_s) as waiting:
                 await question.closed.wait()
         finally:
             question.closed.set()
-        if question.approval is None:
+        if waiting.cancelled_caught:
             self.can_ask = False
-            reason = f"nobody answered within {self._timeout_s:g} s"
-            return Approval(approved=False, by="timeout", reason=reason)
-        return question.approval
 
     def _message(self, tool: ToolSpec, arguments: dict[str, Any]) -> str:
         """The question, in words."""
@@ -238,11 +266,9 @@ class Approvals:
                 f"This is not all of it. get_run with run_id {self._run_id} and iteration "
                 f"{waiting.number} shows the whole."
             )
-        prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
-        short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"
         lines.append(
-            f"For run {self._run_id}: {short}. It is made once, exactly as shown. No answer within "
-            f"{self._timeout_s:g} s means no."
+            f"For {self.about}. It is made once, exactly as shown. No answer within "
+            f"{self.timeout_s:g} s means no."
         )
         return "\n".join(lines)
 

@@ -248,6 +248,11 @@ class UpstreamSettings(_Frozen):
     destructive until `safety` says otherwise."""
     pin_tools: bool = True
     """A tool that is not as it was when it was first seen waits for the operator's consent."""
+    questions: bool = True
+    """Whether its questions to the user (elicitation) are passed on."""
+    roots: tuple[Text, ...] = ()
+    """The folders it may be told of as roots, absolute paths; a caller's own roots narrow them.
+    Empty: it has no roots to ask for."""
     reuse_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     """How long the result of a call that only reads is given again to the same call, in any run;
     0: never. Switch it on where what is read changes seldom, as documentation does."""
@@ -275,6 +280,9 @@ class UpstreamSettings(_Frozen):
             if self.url is not None:
                 what = "has both `command` and `url`"
             raise _wrong(f"{what}; give exactly one of them")
+        paths = [Path(each.get_secret_value()).expanduser() for each in self.roots]
+        if not all(path.is_absolute() for path in paths):
+            raise _wrong("`roots` are absolute paths, such as ${PLANLOOM_PROJECT}")
         # Either may be empty, of a variable that is not set; the upstream will say so.
         way = "command" if self.url is None else "url"
         others = {"command": ("headers",), "url": ("args", "cwd", "env")}[way]
@@ -285,7 +293,7 @@ class UpstreamSettings(_Frozen):
     @property
     def secrets(self) -> frozenset[str]:
         """Every value that must not appear in a message, a log or an event."""
-        texts = [self.command, self.cwd, self.url, *self.args]
+        texts = [self.command, self.cwd, self.url, *self.args, *self.roots]
         hidden = [*self.env.values(), *self.headers.values()]
         found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
         return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)

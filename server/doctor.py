@@ -81,6 +81,9 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
                 f"Not as they were pinned, so held back. If that is an upgrade you want: {command}"
             )
             yield Finding(f"tools of {upstream.name}", "\n".join(upstream.held), mend)
+        if upstream.unreadable:
+            mend = f"They are left out, the others work. Tell the author of {upstream.name}."
+            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.unreadable), mend)
     for names in shadowed:
         yield Finding("names that look the same", names)
 

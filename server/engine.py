@@ -20,18 +20,19 @@ from anyio.abc import TaskGroup
 from planner import agent, warming
 from planner.clock import Clock
 from planner.errors import Busy, PlanloomError, RequestError
-from planner.events import AnswerDelta, Event, RunFinished, RunResumed
+from planner.events import Event, OfTheMoment, RunFinished, RunResumed
 from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState, Status
-from planner.tools import Policy
+from planner.tools import Policy, ToolSpec
 from server import replay
 from server.approval import Approvals, GuardedPool
 from server.config import ApprovalSettings
+from server.conversation import Conversation
 from server.replay import Tape, TapedPool, taped_approver, taped_models
 from server.runs import Entry, Journal, KeyUsed, Made, Record, Recorded
 from server.telemetry import Spans
-from server.upstreams import UpstreamPool
+from server.upstreams import RunPool, UpstreamPool
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Run:
 
     def record(self, event: Event) -> None:
         """Append an event. Never waits, so no follower can hold the run up."""
-        if self._record and not isinstance(event, AnswerDelta):  # the reply has it as a whole
+        if self._record and not isinstance(event, OfTheMoment):
             last = isinstance(event, RunFinished)
             self._record.append(Entry.of(event, self.clock.seconds), synced=last)
         if self._spans:
@@ -136,6 +137,17 @@ class Run:
             self.state.apply(event)
         self._changed.set()
         self._changed = anyio.Event()
+
+    def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
+        """What is said besides the result during one of its calls."""
+        return Conversation(
+            tool,
+            iteration,
+            self.approvals,
+            self.record,
+            self.clock,
+            alone=self.caller == LOCAL,
+        )
 
     def interrupt(self) -> None:
         """The run stops here, to be resumed; one that is not recorded ends."""
@@ -349,7 +361,8 @@ class Engine:
                         run._record.began_with(tools)
                     tape = Tape(run._record, run.record, recorded)
                     run.clock = tape.clock
-                    guarded = GuardedPool(self.pool, run.approvals, self.pool.changed())
+                    ours = RunPool(self.pool, run.request.roots, run.state, run.converse)
+                    guarded = GuardedPool(ours, run.approvals, self.pool.changed())
                     pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
                     taped = taped_models(models, tape)
                     approver = taped_approver(run.approvals, tape)
@@ -403,7 +416,7 @@ class Engine:
 
     async def _same(self, run_id: str, caller: str, request: RunRequest, request_key: str) -> Run:
         run = await self.get(run_id, caller)
-        if run.request != request:
+        if run.request.model_copy(update={"roots": request.roots}) != request:
             raise RequestError(
                 f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
                 "Give each request a key of its own."

@@ -15,6 +15,8 @@ from planner.events import (
     ModelCalled,
     PlanMade,
     PlanRevised,
+    QuestionAnswered,
+    QuestionAsked,
     ResultAssessed,
     RunFinished,
     RunResumed,
@@ -23,8 +25,10 @@ from planner.events import (
     StepContinued,
     StepStarted,
     ToolCalled,
+    ToolProgressed,
     ToolReturned,
     ToolSelected,
+    UpstreamLogged,
     WordsSuggested,
 )
 from planner.guards import empty
@@ -54,6 +58,9 @@ DOING = {
 }
 
 
+GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
+
+
 def message(event: Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
@@ -67,7 +74,9 @@ def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> s
     waiting = "the model" if state.started else "the upstreams to start"
     if queued:
         waiting = "other runs to end"
-    if called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
+    if asked := state.unanswered:
+        waiting = f"an answer to {asked.upstream}'s question"
+    elif called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
         waiting = " and ".join(called)
     elif state.undecided:
         waiting = f"approval of {state.undecided.tool}"
@@ -121,6 +130,15 @@ def _message(event: Event, state: RunState) -> str:
         case ToolReturned():
             how = "timed out" if event.outcome is Outcome.TIMEOUT else "failed"
             return f"{at}{event.tool} {how}: {event.text}"
+        case ToolProgressed():
+            got = f"{event.progress:g}" + (f" of {event.total:g}" if event.total else "")
+            return f"{at}{event.tool} is at {got}" + (f": {event.message}" if event.message else "")
+        case UpstreamLogged():
+            return f"{at}{event.upstream} logs ({event.level}): {event.text}"
+        case QuestionAsked():
+            return f"{at}{event.upstream} asks, in {event.tool}: {event.text}"
+        case QuestionAnswered():
+            return f"{at}{event.upstream} got {GOT[event.action]}: {event.reason}"
         case PlanMade():
             return f"Plan of {counted(len(event.later_steps) + 1, 'step')}: {event.main_objective}"
         case ResultAssessed():

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from planner import errors
 from planner.clock import Clock
 from planner.errors import ModelError
-from planner.events import AnswerDelta, Event, RunStarted
+from planner.events import FROM_OUTSIDE, AnswerDelta, Event, RunStarted
 from planner.models import ChatModel, Message, ModelAround, Models, Reply
 from planner.tools import (
     Approval,
@@ -81,7 +81,7 @@ class Tape:
         self.diverged: str | None = None
         self._record = record
         self._emit = emit
-        self._played = [entry for entry in played if entry.data.get("type") != "run_resumed"]
+        self._played = [each for each in played if each.data.get("type") not in FROM_OUTSIDE]
         self._head = 0
         """The first entry that is not consumed yet; only calls cut off together may be before."""
         self._consumed: set[int] = set()

@@ -62,6 +62,18 @@ class Usage(BaseModel):
     calls: list[ModelCallReport]
 
 
+class QuestionReport(BaseModel):
+    """What an upstream asked the user. The answer is the upstream's alone."""
+
+    upstream: str
+    tool: str
+    question: str
+    action: Literal["accept", "decline", "cancel"] | None = Field(
+        description="accept: the user answered. Null while the user is waited for."
+    )
+    reason: str = ""
+
+
 class Report(BaseModel):
     """Everything about a run, so far or in the end."""
 
@@ -85,6 +97,9 @@ class Report(BaseModel):
     steps: list[StepReport] = []
     actions: list[Action] = []
     evidence: list[Evidence] = []
+    questions: list[QuestionReport] = Field(
+        default=[], description="What upstreams asked the user."
+    )
     warnings: list[str] = Field(
         default=[], description="Calls of unknown outcome; why the run is not recorded."
     )
@@ -122,6 +137,16 @@ def report(
         evidence=evidence(state),
         warnings=_warnings(state, not_recorded),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
+        questions=[
+            QuestionReport(
+                upstream=each.question.upstream,
+                tool=each.question.tool,
+                question=each.question.text,
+                action=each.answer.action if each.answer else None,
+                reason=each.answer.reason if each.answer else "",
+            )
+            for each in state.questions
+        ],
         usage=_usage(state, now),
         upstreams=state.started.upstreams if state.started else [],
     )
@@ -230,6 +255,8 @@ def markdown(found: Report) -> str:
     decided = [_decided(call) for call in _calls(found) if call.approval]
     if decided:
         parts.append("### Approvals\n\n" + "\n".join(decided))
+    if found.questions:
+        parts.append("### Questions\n\n" + "\n".join(map(_asked, found.questions)))
     down = [each for each in found.upstreams if each.state not in UP]
     lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
     lines += [
@@ -251,6 +278,11 @@ def _head(found: Report) -> str:
         return (
             "Interrupted: the server that ran it ended. Call plan_and_answer with run_id "
             f"`{found.run_id}` to go on with it; what was done is not done again."
+        )
+    if found.status == "running" and found.questions and not found.questions[-1].action:
+        return (
+            f"{found.questions[-1].upstream} asks the user something. Call get_run with run_id "
+            f"`{found.run_id}` to have the user asked and follow the run, cancel_run to end it."
         )
     if waiting := _waiting(found):
         return (
@@ -289,6 +321,21 @@ def _decided(call: ActionToolCall) -> str:
     answer = {True: "approved", False: "refused", None: "not decided"}[call.approval.approved]
     reason = f": {_flat(call.approval.reason)}" if call.approval.reason else ""
     return f"- `{call.name}` ({call.approval.safety}), {answer}{reason}"
+
+
+def _asked(each: QuestionReport) -> str:
+    """files asked in `read_file`: "Which branch?", answered."""
+    match each.action:
+        case "accept":
+            outcome = "answered"
+        case "decline":
+            outcome = "refused"
+        case "cancel":
+            outcome = f"not answered: {_flat(each.reason)}"
+        case None:
+            outcome = "not answered yet"
+    asked = _cut(_flat(without_images(each.question)), LONGEST_CLAIM)
+    return f'- {each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:

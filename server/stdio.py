@@ -56,8 +56,9 @@ TERM_SECONDS = 0.5
 LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 
-UNHEARD = frozenset({"notifications/progress", "notifications/message"})
-"""Nothing here listens to them, and an upstream may send thousands."""
+CHATTER = frozenset({"notifications/progress", "notifications/message"})
+CHATTER_PER_SECOND = 20
+"""An upstream may send thousands; what is more is not heard."""
 
 _ID = rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[\w-]{1,100}")'
 _JSONRPC = rb'"jsonrpc"\s*:\s*"2\.0"'
@@ -112,8 +113,7 @@ class Messages:
             if not answered and (found := _ID_LAST.search(line)):
                 yield _too_long(found[1])
         elif message := _message(line):
-            if not isinstance(message, JSONRPCNotification) or message.method not in UNHEARD:
-                yield message
+            yield message
         elif line.strip():
             self.rubbish = True
 
@@ -142,6 +142,21 @@ def _error(request: bytes, why: str) -> JSONRPCMessage:
     return JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
 
 
+class Hearing:
+    """Hears an upstream's chatter out as long as it is not too much in one second."""
+
+    def __init__(self) -> None:
+        self._since = self._heard = 0.0
+
+    def out(self, message: JSONRPCMessage) -> bool:
+        if not isinstance(message, JSONRPCNotification) or message.method not in CHATTER:
+            return True
+        if anyio.current_time() - self._since > 1:
+            self._since, self._heard = anyio.current_time(), 0
+        self._heard += 1
+        return self._heard <= CHATTER_PER_SECOND
+
+
 class StdioTransport(ClientTransport):
     """Speaks MCP with an upstream over its standard input and output.
 
@@ -156,8 +171,8 @@ class StdioTransport(ClientTransport):
         """Of the upstream, once it is started."""
         self.fault: str | None = None
         """Why the connection was given up, if it was."""
-        self.last_words = b""
-        """The end of its standard error."""
+        self._said, self._line = "", b""
+        """Of its standard error: the end of what was logged, and the line that has no end yet."""
         self._launch, self._redact = launch, redact
 
     @asynccontextmanager
@@ -206,13 +221,14 @@ class StdioTransport(ClientTransport):
         incoming: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
         assert process.stdout
-        messages, warned = Messages(), False
+        messages, hears, warned = Messages(), Hearing(), False
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
             async with incoming:
                 try:
                     while True:
                         for message in messages.feed(await process.stdout.receive(CHUNK)):
-                            await incoming.send(SessionMessage(message))
+                            if hears.out(message):
+                                await incoming.send(SessionMessage(message))
                         if messages.rubbish and not warned:
                             log.warning("%s prints what is no message", self.log_file.stem)
                             warned = True
@@ -236,25 +252,33 @@ class StdioTransport(ClientTransport):
                 await process.stdin.send(line.encode() + b"\n")
         await incoming.aclose()  # nobody shall wait for the answer to what was not sent
 
+    @property
+    def last_words(self) -> str:
+        """The end of its standard error. Secrets are taken out before it is cut, so that no half of
+        one is left."""
+        return (self._said + self._redact(self._line.decode(errors="replace")))[-EDGE:]
+
     async def _log(self, process: ServerProcess) -> None:
         if (errors := getattr(process, "stderr", None)) is None:
             return
-        line = b""
         try:
             while True:
                 chunk = await errors.receive(CHUNK)
-                self.last_words = (self.last_words + chunk)[-EDGE:]
-                whole, _, line = (line + chunk).rpartition(b"\n")
-                if len(line) > CHUNK:
-                    whole, line = whole + b"\n" + line, b""
-                self._write(whole + b"\n" if whole else b"")
+                whole, end, self._line = (self._line + chunk).rpartition(b"\n")
+                if len(self._line) > CHUNK:
+                    whole, end, self._line = whole + end + self._line, b"\n", b""
+                self._write(whole + end)
         except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._write(line)
+            self._write(self._line)
+            self._line = b""
 
     def _write(self, said: bytes) -> None:
         """Append to the log what it may hold."""
+        if not said:
+            return
         text = self._redact(said.decode(errors="replace"))
-        with suppress(OSError):  # no disk, no log; what counts stands in `last_words`
+        self._said = (self._said + text)[-EDGE:]
+        with suppress(OSError):  # no disk, no log
             full = self.log_file.stat().st_size > LOG_BYTES
             with self.log_file.open("w" if full else "a", encoding="utf-8") as file:
                 file.write(text)

@@ -16,13 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.errors import ConfigError
-from planner.events import AnswerDelta, RunFinished, StepStarted
+from planner.events import OfTheMoment, RunFinished, StepStarted
 from planner.models import Models
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Policy
+from server import forms
 from server.app import open_parts
-from server.approval import Question
+from server.approval import FORM, Question
 from server.backends import open_models
 from server.config import Settings
 from server.engine import START_SECONDS, Run
@@ -95,7 +96,7 @@ async def show(run: Run) -> None:
                 event = run.events[told]
                 told += 1
                 seen.apply(event)
-                if not isinstance(event, AnswerDelta):
+                if not isinstance(event, OfTheMoment):
                     style = "bold" if isinstance(event, StepStarted | RunFinished) else "default"
                     line = f"{event.at - began:6.1f} s  {message(event, seen)}"
                     console.print(Text(line, style=style), soft_wrap=True)
@@ -108,7 +109,7 @@ async def show(run: Run) -> None:
                 status.start()
                 continue
             last = run.events[-1] if run.events else None
-            if isinstance(last, AnswerDelta):
+            if isinstance(last, OfTheMoment):
                 status.update(Text(message(last, seen)))
             else:
                 quiet = max(0.0, time.time() - (last.at if last else began))
@@ -120,18 +121,58 @@ async def show(run: Run) -> None:
 async def ask(question: Question) -> None:
     """Put a question to the person at the terminal, until it is answered or closed."""
     flush_input()  # what was typed before is no answer to it
-    console.print(Text(f"\n{question.message}\nMake this call? [y/N] "), end="", soft_wrap=True)
+    console.print(Text(f"\n{question.message}"), soft_wrap=True)
     async with anyio.create_task_group() as tasks:
-
-        async def read() -> None:
-            await anyio.wait_readable(sys.stdin.fileno())
-            said = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace").strip().lower()
-            question.answer(ElicitResult(action="accept", content={"approve": said in YES}))
-
-        tasks.start_soon(read)
+        tasks.start_soon(answer, question)
         await question.closed.wait()
         tasks.cancel_scope.cancel()
     console.print()
+
+
+async def answer(question: Question) -> None:
+    """Read an answer: whether a call may be made, or the fields of a form."""
+    try:
+        if question.form is FORM:
+            said = await typed("Make this call? [y/N] ")
+            question.answer(ElicitResult(action="accept", content={"approve": said.lower() in YES}))
+        elif (await typed("Answer? [y/N] ")).lower() in YES:
+            content = await filled_in(question.form)
+            question.answer(ElicitResult(action="accept", content=content))
+        else:
+            question.answer(ElicitResult(action="decline"))
+    except EOFError:
+        question.answer(ElicitResult(action="cancel"))
+
+
+async def filled_in(form: dict[str, Any]) -> dict[str, Any]:
+    """What is typed for each of the form's fields."""
+    content: dict[str, Any] = {}
+    for name, field in form["properties"].items():
+        value = await field_of(name, field, name in form.get("required", []))
+        content |= {} if value is None else {name: value}
+    return content
+
+
+async def field_of(name: str, field: dict[str, Any], required: bool) -> Any:
+    """What is typed for a field, asked for until it fits; None for nothing."""
+    while True:
+        try:
+            value = forms.typed(await typed(forms.prompt(name, field)), field)
+        except ValueError as error:
+            console.print(Text(f"{error}"))
+            continue
+        if value is not None or not required:
+            return value
+
+
+async def typed(prompt: str) -> str:
+    """The next line from the terminal. Raises `EOFError`."""
+    console.print(Text(prompt), end="", soft_wrap=True)
+    await anyio.wait_readable(sys.stdin.fileno())
+    line = os.read(sys.stdin.fileno(), 4096)
+    if not line:
+        raise EOFError
+    return line.decode("utf-8", "replace").strip()
 
 
 def flush_input() -> None:

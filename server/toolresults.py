@@ -72,6 +72,13 @@ def redacted(tool: Tool, redact: Callable[[str], str]) -> Tool:
     return Tool.model_validate(_each_text(said, redact))
 
 
+def log_text(data: Any) -> str:
+    """The text of a log message."""
+    if isinstance(data, dict) and isinstance(data.get("msg"), str):
+        data = data["msg"]  # as FastMCP's servers wrap it
+    return clean(data if isinstance(data, str) else _json(data))
+
+
 def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)

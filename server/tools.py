@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ResourceError, ToolError
 from fastmcp.resources import ResourceContent, ResourceResult
 from fastmcp.tools import ToolResult
+from mcp import MCPDeprecationWarning
 from mcp_types import (
     InputRequiredResult,
     ProgressNotification,
@@ -23,11 +25,11 @@ from pydantic import BaseModel, Field
 from planner import guards, schemas
 from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
-from planner.events import Event
+from planner.events import Event, UpstreamLogged
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Policy, Safety, strictest
-from server import approval
+from server import approval, roots
 from server.access import caller
 from server.approval import Question
 from server.engine import Engine, Run
@@ -36,6 +38,9 @@ from server.reports import UP, Report, counted, indented, markdown, report
 from server.toolresults import clean
 from server.transcript import transcript
 from server.upstreams import UpstreamPool
+
+# Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
+warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
 
 WAIT_SECONDS = 45.0
 """Some hosts cut a call at 60 s whatever is sent."""
@@ -140,6 +145,7 @@ class UpstreamListing(BaseModel):
     held: list[str] = Field(
         description="Tools that are not used until the operator consents, and what has changed."
     )
+    unreadable: list[str] = Field(description="What it lists and is no tool, and why.")
     first_seen: int = Field(description="So many tools were seen for the first time, and pinned.")
 
 
@@ -365,9 +371,15 @@ async def _begin(
     """Start a run and view it, or go on with the one whose question the call answers. The client's
     cancel of this call ends the run, unless it gave a key to come back with."""
     try:
-        run = await _answered(ctx) or await engine_of(ctx).start(
-            request, caller(), request_key, approval.can_ask(ctx)
-        )
+        run = await _answered(ctx)
+        if run is None:
+            pool: UpstreamPool = ctx.lifespan_context["pool"]
+            given = await roots.asked(ctx) if pool.takes_roots else None
+            if isinstance(given, InputRequiredResult):
+                return given
+            request = request.model_copy(update={"roots": given})
+            asks = approval.can_ask(ctx)
+            run = await engine_of(ctx).start(request, caller(), request_key, asks)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return await _attached(run, ctx, wait_s, held=request_key is not None)
@@ -414,6 +426,8 @@ async def _answered(ctx: Context) -> Run | None:
     if ctx.request_state is None:
         return None
     state = json.loads(ctx.request_state)
+    if "run" not in state:  # it asked for the caller's roots
+        return None
     run = await _run(ctx, state["run"])
     try:
         run.approvals.answer(state["ticket"], ctx.input_responses)
@@ -441,12 +455,12 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
     told = 0
     deaf = False
 
-    async def tell_in_time(text: str, event: dict[str, Any] | None) -> None:
+    async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
         nonlocal deaf
         if not deaf:
             late = max(deadline, anyio.current_time()) + SEND_SECONDS
             with anyio.CancelScope(deadline=late) as scope:
-                await tell(text, event)
+                await send(*what)
             deaf = scope.cancelled_caught
 
     async def elicit(question: Question) -> None:
@@ -464,7 +478,9 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
                 told += 1
                 seen.apply(event)
                 if len(run.events) - told < BACKLOG:
-                    await tell_in_time(message(event, seen), _slim(event))
+                    await in_time(tell, message(event, seen), _slim(event))
+                    if isinstance(event, UpstreamLogged):
+                        await in_time(ctx.log, event.text, event.level, event.upstream)
                 quiet_since = anyio.current_time()
             if told < len(run.events):
                 continue
@@ -483,7 +499,7 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:
-                await tell_in_time(heartbeat(seen, quiet, run.queued), None)
+                await in_time(tell, heartbeat(seen, quiet, run.queued), None)
     return required
 
 
@@ -639,6 +655,9 @@ def listing_markdown(found: PoolListing) -> str:
     held = [f"- {up.name}.{each}" for up in found.upstreams for each in up.held]
     if held:
         lines += ["### Held back until you consent: planloom tools --accept NAME", "", *held, ""]
+    unreadable = [f"- {up.name}: {each}" for up in found.upstreams for each in up.unreadable]
+    if unreadable:
+        lines += ["### Left out, since they are no tools", "", *unreadable, ""]
     if found.shadowed:
         lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
     lines += ["### Tools", ""]

@@ -11,6 +11,7 @@ from planner.events import (
     ModelCalled,
     RunFinished,
     RunStarted,
+    ToolProgressed,
     ToolReturned,
 )
 from planner.state import RunState
@@ -46,8 +47,8 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
                 parts.append(_block(f"Result, after {event.seconds:.1f} s:", event.text))
             case RunFinished():
                 parts.append(_block(f"## Ended: {event.status}", event.answer))
-            case AnswerDelta():
-                pass  # the reply has it as a whole
+            case AnswerDelta() | ToolProgressed():
+                pass  # what came of it has it as a whole
             case _:
                 parts.append(f"- {message(event, state)}")
     return clean("\n\n".join(parts))

@@ -8,8 +8,10 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,23 +21,27 @@ import anyio.to_thread
 import mcp_types
 import psutil
 from anyio.abc import TaskGroup, TaskStatus
-from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
+from fastmcp.client.progress import ProgressHandler
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
-from fastmcp.client.transports.base import TransportOptions
-from mcp import ClientSession, MCPError
+from mcp import InputRequiredRoundsExceededError, MCPError
+from mcp.client.session import ClientRequestContext
 from pydantic import ValidationError
 from rapidfuzz import process
 
+from planner.clock import Clock
+from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
-from server import toolresults
+from server import roots, toolresults
 from server.bounded_http import bounded_client
 from server.config import Settings, ToolSettings, UpstreamSettings
+from server.conversation import NONE, Conversation
 from server.launch import Launch, Launcher
 from server.pins import Definition, Held, Pins, identity
 from server.reaper import MARK
 from server.redaction import Redactor
 from server.reuse import Reuse
+from server.sessions import REFUSALS, Session, UpstreamClient
 from server.stdio import StdioTransport
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
@@ -53,9 +59,13 @@ PATIENCE_S = 8.0
 POLL_S = 1.0
 """How often a stdio upstream's process is looked at: its death sends no message."""
 HANG_S = 5.0
-"""How long after its own time limit a call that still has not ended counts as hung."""
+"""How long after its own time limit a start that still has not ended counts as hung."""
 HANGS = 3
 """So many calls in a row without an answer, and the upstream is started anew."""
+MOST_UNREADABLE = 20
+"""Listed things that are no tools, of which it is told why."""
+SCOPED_SESSIONS = 4
+"""Sessions with callers' own roots that are kept; those unused the longest go first."""
 CALLS_AT_ONCE = 16
 """Calls that one upstream is given at a time; more wait, and their time has not begun."""
 GRACE_S, KILL_S = 3.0, 1.5
@@ -79,14 +89,17 @@ class UpstreamPool:
         cache_dir: Path | None = None,
         pins: Pins | None = None,
         launcher: Launcher | None = None,
+        for_operator: bool = True,
     ) -> None:
         """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
         their logs go; None: the user's cache directory. `pins`: None means the user's. `launcher`:
-        of a `head_start`, which then has the two first."""
+        of a `head_start`, which then has the two first. `for_operator`: callers are the operator,
+        who may read what upstreams last wrote to their standard error."""
         self.problem: str | None = None
         """Why the upstreams file is not in force as it stands now."""
         self._launcher = launcher or Launcher(environ, cache_dir)
         self._reaper = self._launcher.reaper
+        self._for_operator = for_operator
         self._reuse = Reuse()
         self._pins = pins or Pins()
         self._everyone = list(settings.upstreams.values())
@@ -96,6 +109,8 @@ class UpstreamPool:
             name: self._made(name, upstream) for name, upstream in settings.upstreams.items()
         }
         self._retiring: set[_Upstream] = set()
+        self._scoped: OrderedDict[tuple[_Upstream, tuple[str, ...]], _Upstream] = OrderedDict()
+        """Sessions of their own, for callers whose roots are others than the operator's."""
         self._tasks: TaskGroup
         self._running: TaskGroup
         self._closing = anyio.Event()
@@ -104,7 +119,9 @@ class UpstreamPool:
 
     def _made(self, name: str, settings: UpstreamSettings) -> "_Upstream":
         redactor = Redactor(self._everyone, settings)
-        return _Upstream(name, settings, self._launcher, self._pins, redactor)
+        permitted = roots.resolved(each.get_secret_value() for each in settings.roots)
+        given = (self._launcher, self._pins, redactor, permitted, self._for_operator)
+        return _Upstream(name, settings, *given)
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
@@ -145,6 +162,9 @@ class UpstreamPool:
             if each is not self._upstreams.get(name):
                 self._retiring.add(each)
                 self._running.start_soon(self._retire, each)
+        for key in [key for key in self._scoped if key[0] in self._retiring]:
+            self._retiring.add(self._scoped[key])
+            self._running.start_soon(self._retire, self._scoped.pop(key))
         self._reuse.forget()
 
     async def _retire(self, upstream: "_Upstream") -> None:
@@ -171,7 +191,11 @@ class UpstreamPool:
         error; later calls do too."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
-                for upstream in [*self._upstreams.values(), *self._retiring]:
+                for upstream in [
+                    *self._upstreams.values(),
+                    *self._scoped.values(),
+                    *self._retiring,
+                ]:
                     closing.start_soon(upstream.aclose)
                 self._closing.set()
             await anyio.to_thread.run_sync(self._reaper.close)
@@ -243,34 +267,68 @@ class UpstreamPool:
         """Up to `n` names of tools that look like `name`, the most alike first."""
         return [found[0] for found in process.extract(name, list(self._specs()), limit=n)]
 
-    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+    async def call(
+        self,
+        tool: ToolSpec,
+        arguments: dict[str, Any],
+        conversation: Conversation | None = None,
+        roots: Sequence[str] | None = None,
+    ) -> ToolResult:
+        """See `planner.tools.ToolPool`. `conversation` gets what the upstream says besides; `roots`
+        are the caller's folders, None where he did not say."""
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
             near = ", ".join(self.nearest(tool.name)) or "none"
             text = f"The tool {tool.name} does not exist. The nearest names: {near}."
             return ToolResult(outcome=Outcome.ERROR, text=text)
+        session = self._session(upstream, roots)
         if not tool.read_only:
             try:
-                return await upstream.call(name, arguments)
+                return await session.call(name, arguments, conversation)
             finally:
                 self._reuse.forget()
-        seconds = upstream.settings.reuse_s
+        seconds = upstream.settings.reuse_s if session is upstream else 0
         if seconds and (result := self._reuse.find(tool, arguments)):
             return result
-        result = await upstream.call(name, arguments, reading=True)
-        if seconds and upstream is self._upstreams.get(tool.upstream):
+        result = await session.call(name, arguments, conversation, reading=True)
+        current = upstream is self._upstreams.get(tool.upstream)
+        if seconds and current and not (conversation and conversation.asked):
             self._reuse.keep(tool, arguments, result, seconds)
         return result
 
-    async def listing(self) -> str | None:
+    async def listing(self, roots: Sequence[str] | None = None) -> str | None:
         for upstream in self._upstreams.values():
             wanted = upstream.settings.listing
             if wanted and upstream.state == READY and wanted.tool in upstream.tools:
-                result = await upstream.call(wanted.tool, wanted.arguments)
+                session = self._session(upstream, roots)
+                result = await session.call(wanted.tool, wanted.arguments)
                 if result.outcome == Outcome.SUCCESS:
                     return toolresults.listing_text(result.text)
         return None
+
+    @property
+    def takes_roots(self) -> bool:
+        """Whether it is of use to know the folders a caller works in."""
+        return any(each.roots and each.state != DISABLED for each in self._upstreams.values())
+
+    def _session(self, upstream: "_Upstream", given: Sequence[str] | None) -> "_Upstream":
+        """The session for a caller of these roots. An upstream keeps its roots as long as it runs,
+        so callers share one only if they have the same."""
+        if given is None or not upstream.roots or self._closing.is_set():
+            return upstream
+        common = roots.within(given, upstream.roots)
+        if common == upstream.roots:
+            return upstream
+        key = (upstream, common)
+        if key not in self._scoped:
+            self._scoped[key] = upstream.scoped(common)
+            self._running.start_soon(self._scoped[key].run)
+        self._scoped.move_to_end(key)
+        for old in list(self._scoped)[:-SCOPED_SESSIONS]:
+            if self._scoped[old].idle:
+                self._running.start_soon(self._scoped.pop(old).aclose)
+        return self._scoped[key]
 
     def _specs(self) -> dict[str, ToolSpec]:
         """The tools by their names in the pool, in the order of `tools()`."""
@@ -293,6 +351,49 @@ class UpstreamPool:
         return named
 
 
+class RunPool:
+    """The pool as one run has it: what upstreams say and ask during its calls comes to the run, and
+    they are told of its caller's folders."""
+
+    def __init__(
+        self,
+        pool: UpstreamPool,
+        given: Sequence[str] | None,
+        state: RunState,
+        converse: Callable[[ToolSpec, int | None], Conversation],
+    ) -> None:
+        """`given`: the caller's folders, None where he did not say. `converse` begins what is said
+        during a call, given its iteration."""
+        self._pool, self._roots = pool, given
+        self._state, self._converse = state, converse
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._pool.tools()
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self._pool.upstreams()
+
+    async def listing(self) -> str | None:
+        return await self._pool.listing(self._roots)
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        conversation = self._converse(tool, self._iteration(tool, arguments))
+        try:
+            return await self._pool.call(tool, arguments, conversation, self._roots)
+        finally:
+            conversation.end()
+
+    def _iteration(self, tool: ToolSpec, arguments: dict[str, Any]) -> int | None:
+        """The run's iteration that waits for this call; its arguments may have been widened."""
+        under_way = [
+            each
+            for each in self._state.iterations
+            if each.tool == tool.name and each.upstream and each.outcome is None
+        ]
+        same = [each for each in under_way if each.arguments == arguments]
+        return (same or under_way)[-1].number if under_way else None
+
+
 async def _changed(upstream: "_Upstream", heard: anyio.CancelScope) -> None:
     await upstream.changed.wait()
     heard.cancel()
@@ -308,15 +409,21 @@ class _Upstream:
         launcher: Launcher,
         pins: Pins,
         redactor: Redactor,
+        roots: tuple[str, ...] = (),
+        for_operator: bool = True,
     ) -> None:
         self.name = name
         self.settings = settings
+        self.roots = roots
+        """The folders it is told of; none, and it cannot ask for any."""
         self.state = STARTING if settings.enabled else DISABLED
         self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: what a model was told exists does not come and go."""
         self.held: dict[str, Held] = {}
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
+        self.unreadable: list[str] = []
+        """What was listed and is no tool, and why."""
         self.changed = anyio.Event()
         self._launcher = launcher
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
@@ -326,6 +433,17 @@ class _Upstream:
         self._wanted = anyio.Event()
         self._was_ready = False
         self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
+        self._for_operator = for_operator
+
+    def scoped(self, roots: tuple[str, ...]) -> "_Upstream":
+        """A session of its own, with these roots."""
+        given = (self._launcher, self._pins, self._redactor, roots, self._for_operator)
+        return _Upstream(self.name, self.settings, *given)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for it."""
+        return not self._turns.borrowed_tokens
 
     def status(self) -> UpstreamStatus:
         return UpstreamStatus(
@@ -334,6 +452,7 @@ class _Upstream:
             tools=len(self.tools),
             error=self._error,
             held=[str(held) for held in self.held.values()],
+            unreadable=self.unreadable,
         )
 
     async def run(self) -> None:
@@ -343,7 +462,11 @@ class _Upstream:
             while self.state != CLOSED:
                 try:
                     generation = _Generation(
-                        self.name, self.settings, self._launcher, self._redactor
+                        self.name,
+                        self.settings,
+                        self._launcher,
+                        self._redactor,
+                        self.roots if self.settings.roots else None,
                     )
                 except ValueError as error:  # nothing to connect to: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
@@ -381,14 +504,24 @@ class _Upstream:
             await generation.dispose(GRACE_S if was_ready else 0)
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], reading: bool = False
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        conversation: Conversation | None = None,
+        reading: bool = False,
     ) -> ToolResult:
         """`reading`: not unless the tool only reads when the call goes out, whatever it did when
         the call was decided on."""
         async with self._turns:
-            return await self._call_now(name, arguments, reading)
+            return await self._call_now(name, arguments, conversation, reading)
 
-    async def _call_now(self, name: str, arguments: Mapping[str, Any], reading: bool) -> ToolResult:
+    async def _call_now(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        conversation: Conversation | None,
+        reading: bool,
+    ) -> ToolResult:
         started = anyio.current_time()
         answered = True
         generation = await self._up()
@@ -400,43 +533,48 @@ class _Upstream:
             outcome = Outcome.ERROR
             text = f"{name} may do more than read now; the call was not approved and not made."
         else:
-            outcome, text = await self._call(generation, name, arguments)
+            outcome, text = await self._call(generation, name, arguments, conversation)
+            text = conversation.hidden(text) if conversation else text
             lost = outcome is Outcome.ERROR and generation.lost
             answered = not lost and outcome is not Outcome.TIMEOUT
         seconds = anyio.current_time() - started
         return ToolResult(outcome=outcome, text=text, seconds=seconds, answered=answered)
 
     async def _call(
-        self, generation: "_Generation", name: str, arguments: Mapping[str, Any]
+        self,
+        generation: "_Generation",
+        name: str,
+        arguments: Mapping[str, Any],
+        conversation: Conversation | None,
     ) -> tuple[Outcome, str]:
-        limit = self.settings.call_timeout_s
         tool = self.settings.tools.get(name, ToolSettings())
         if self.settings.lines_from == 0:
             arguments = toolresults.lines_from_zero(arguments)
         arguments = {**arguments, **tool.arguments}
         if not toolresults.is_sendable(arguments):
             return Outcome.ERROR, "The arguments are not JSON that can be sent; write them anew."
-        with anyio.CancelScope(deadline=anyio.current_time() + limit + HANG_S) as scope:
-            generation.calls.add(scope)
+        clock = conversation.clock if conversation else Clock()
+        with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
             try:
-                result = await generation.client.call_tool_mcp(name, arguments, timeout=limit)
+                with generation.serving(scope, conversation) as progressed:
+                    result = await generation.client.call_tool_mcp(name, arguments, progressed)
                 generation.timeouts = 0
                 return self._read(result, tool)
             except MCPError as error:
-                if error.error.code == mcp_types.REQUEST_TIMEOUT:
-                    return self._timed_out(generation, name)
+                if error.error.message in REFUSALS:
+                    return Outcome.ERROR, f"{self.name} gave {name} up. {error.error.message}"
                 if generation.survives(error):
                     unread = error.error.code == mcp_types.PARSE_ERROR
                     how = f"answered {name}, but" if unread else "refused the call:"
                     return Outcome.ERROR, self._scrub(f"{self.name} {how} {error}")
                 self._lose(generation, str(error))
+            except InputRequiredRoundsExceededError as error:
+                return Outcome.ERROR, f"{self.name} asked for input {error.max_rounds} times"
             except ValidationError as error:
                 text = f"{self.name} answered {name}, but its answer is no tool result"
                 return Outcome.ERROR, self._scrub(f"{text}: {error.errors()[0]['msg']}")
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
                 self._lose(generation, str(error) or type(error).__name__)
-            finally:
-                generation.calls.discard(scope)
         if scope.cancelled_caught and not generation.lost:
             return self._timed_out(generation, name)
         return Outcome.ERROR, f"{self.name} was lost during {name}: {self._error}"
@@ -511,14 +649,16 @@ class _Upstream:
                 self._lose(generation, "its process ended")
 
     async def _list_tools(self, generation: "_Generation") -> None:
-        listed = [
-            toolresults.redacted(tool, self._redactor.said)
-            for tool in await generation.client.list_tools()
-        ]
+        found, unreadable = await generation.list_tools()
+        listed = [toolresults.redacted(tool, self._redactor.said) for tool in found]
         specs = [toolresults.tool_spec(tool, self.name, self.settings) for tool in listed]
         tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
         if self.settings.pin_tools:
             await self._hold_back(listed, len(tools))
+        before = self.unreadable
+        self.unreadable = [self._scrub(why) for why in unreadable[:MOST_UNREADABLE]]
+        if self.unreadable != before:
+            log.warning("%s: left out, since they are no tools: %s", self.name, self.unreadable)
         self.held = {name: held for name, held in self.held.items() if name in tools}
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
@@ -555,6 +695,9 @@ class _Upstream:
             tail = generation.log_tail()
             said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
             why = generation.fault or toolresults.clean(why)
+            if said and not self._for_operator:  # it may be about other callers
+                log.warning("%s: %s", self.name, self._scrub(why + said))
+                said = ""
             self._become(FAILED, self._scrub(why + said))
         generation.lose()
 
@@ -580,24 +723,9 @@ class _Changes(MessageHandler):
         self._generation.news.set()
 
 
-class _Session(ClientSession):
-    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Nothing: the planner reads a result as text, and an upstream's output schema can be one
-        that keeps a validator busy for ever."""
-
-
-class _PlainClient(Client[ClientTransport]):
-    # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
-    # upstream turns into a task is beyond reach of its time limit and of cancellation.
-    _auto_internal_extensions = False
-
-    def __init__(self, transport: ClientTransport, **options: Any) -> None:
-        super().__init__(transport, **options)
-        self._transport_options = TransportOptions(session_class=_Session)
-
-
-async def _ignore(message: mcp_types.LoggingMessageNotificationParams) -> None:
-    """An upstream's log messages are not ours to print."""
+_CALL: ContextVar[Conversation | None] = ContextVar("_CALL", default=None)
+"""The conversation of the call that is being made, which the SDK carries along: to what asks for
+input since 2026-07-28, and over HTTP to all that an upstream says in answer to the call."""
 
 
 class _Generation:
@@ -609,12 +737,15 @@ class _Generation:
         settings: UpstreamSettings,
         launcher: Launcher,
         redactor: Redactor,
+        roots: tuple[str, ...] | None = None,
     ) -> None:
+        """`roots`: None: it cannot ask for any."""
         self.lost = False
         self.stale = False
         self.news = anyio.Event()
         """Set when `lost` or `stale` became true."""
-        self.calls: set[anyio.CancelScope] = set()
+        self.calls: dict[anyio.CancelScope, Conversation | None] = {}
+        """Those under way."""
         self.timeouts = 0
         """Calls in a row that ran out of time."""
         self.log = launcher.cache_dir / "logs" / f"{name}.log"
@@ -636,10 +767,13 @@ class _Generation:
             self._launch = launcher.launch(name, settings)
             _ready_log(self.log)
             transport = self._stdio = StdioTransport(self._launch, self.log, redactor.told)
-        self.client = _PlainClient(
+        self._redactor = redactor
+        self.client = UpstreamClient(
             transport,
+            self._asked if settings.questions else None,
             name=name,
-            log_handler=_ignore,
+            roots=None if roots is None else [Path(root).as_uri() for root in roots],
+            log_handler=self._logged,
             message_handler=_Changes(self),
             init_timeout=settings.start_timeout_s,
         )
@@ -649,6 +783,55 @@ class _Generation:
         if self._stdio and self._stdio.pid:
             with suppress(psutil.NoSuchProcess):
                 self._process = psutil.Process(self._stdio.pid)
+
+    async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
+        """Its tools, and why what else it lists is none."""
+        session = self.client.session
+        assert isinstance(session, Session)
+        unreadable = session.dispatcher.unreadable = []
+        return await self.client.list_tools(), unreadable
+
+    @contextmanager
+    def serving(
+        self, scope: anyio.CancelScope, conversation: Conversation | None
+    ) -> Iterator[ProgressHandler | None]:
+        """While a call is under way: what the upstream says goes to its conversation; yields what
+        takes its progress. A generation that is lost cancels the `scope`."""
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            if conversation:
+                said = self._redactor.said(toolresults.clean(message or ""))
+                conversation.progressed(progress, total, said)
+
+        self.calls[scope] = conversation
+        token = _CALL.set(conversation)
+        try:
+            yield progressed if conversation else None
+        finally:
+            _CALL.reset(token)
+            del self.calls[scope]
+
+    def _speaking(self) -> Conversation | None:
+        """The call during which an upstream says something. Over stdio, up to 2025-11-25, nothing
+        tells: it is known as long as only one run's calls are under way. Else it is nobody's, so
+        that no caller gets what is meant for another."""
+        if known := _CALL.get():
+            return known
+        calls = list(self.calls.values())
+        if not calls or len({each and each.approvals for each in calls}) > 1:
+            return None
+        return calls[-1]
+
+    async def _asked(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult:
+        conversation = self._speaking()
+        return await conversation.ask(params, self._redactor.said) if conversation else NONE
+
+    async def _logged(self, message: mcp_types.LoggingMessageNotificationParams) -> None:
+        if conversation := self._speaking():
+            text = toolresults.log_text(message.data)
+            conversation.logged(message.level, self._redactor.said(text))
 
     @property
     def fault(self) -> str | None:
@@ -666,7 +849,8 @@ class _Generation:
         """Whether the client can be used after this protocol error."""
         if self._stdio:
             return error.error.code != mcp_types.CONNECTION_CLOSED and self.alive()
-        return error.error.code == mcp_types.INVALID_PARAMS  # others may mean a lost session
+        # Others may mean a lost session.
+        return error.error.code in (mcp_types.INVALID_PARAMS, mcp_types.URL_ELICITATION_REQUIRED)
 
     def lose(self) -> None:
         """End the calls in flight and tell the watcher."""
@@ -731,7 +915,7 @@ class _Generation:
 
     def log_tail(self, lines: int = 5) -> str:
         """The last lines it wrote to its standard error."""
-        words = self._stdio.last_words.decode("utf-8", "replace") if self._stdio else ""
+        words = self._stdio.last_words if self._stdio else ""
         return "\n".join(toolresults.clean(words).strip().splitlines()[-lines:])
 
 

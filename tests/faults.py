@@ -233,6 +233,6 @@ UPSTREAM_FAULTS = [
     of_tool("schema with a cycle of $ref", "SUCCESS: fine", "cyclic"),
     of_tool("20,000 progress notifications", "SUCCESS: after 20,000 notifications", "spam"),
     of_tool("20 MiB on stderr", "SUCCESS: after 20 MiB of complaints", "noise"),
-    of_tool("upstream asks for a model", "SUCCESS: .* was told: Sampling not supported", "asks"),
+    of_tool("upstream asks for a model", "SUCCESS: .* was told: Sampling is not supported", "asks"),
 ]
 CATALOGUE = MODEL_FAULTS + UPSTREAM_FAULTS

@@ -14,10 +14,13 @@ import pytest
 from fastmcp import Client
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from scripted_ollama import ScriptedOllama
-from serving import Place, conclusion, text
+from serving import Place, conclusion, served, text
 
 from planner import agent
+from server import access
+from server.app import build
 from server.config import HIDDEN, UpstreamSettings
 from server.redaction import Redactor
 
@@ -128,6 +131,33 @@ async def test_no_server_logs_a_secret(place: Place) -> None:
         server.terminate()
         output, errors = await anyio.to_thread.run_sync(server.communicate)
     assert leaks((output + errors).decode()) == []
+
+
+async def test_the_last_words_of_an_upstream_are_for_the_operator(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where others call they go to the log; and no cut leaves half of a secret in them."""
+    token = PLANTED["PLANTED_TOKEN"]
+    said = f"'x' * 9000 + '{token}' + 'y' * (4096 - {len(token) // 2}) + chr(10)"
+    place.upstreams["ends"]["args"] = ["-c", f"import sys; sys.stderr.write({said}); sys.exit(1)"]
+
+    async def told(**options: Any) -> str:
+        auth = options.get("auth")
+        with served(build(place.settings, **options)) as url:
+            async with Client(url, auth="mine-0123456789abcdef" if auth else None) as client:
+                found = (await client.call_tool("list_tools")).structured_content
+        assert found
+        (ends,) = [each for each in found["upstreams"] if each["name"] == "ends"]
+        return str(ends["error"])
+
+    to_operator = await told()
+    to_others = await told(auth=access.Tokens(["mine-0123456789abcdef"]))
+    assert to_operator.endswith("y" * 4000)
+    assert token[-8:] not in to_operator
+    assert (to_others, "yyy" in caplog.text) == (
+        snapshot("it ended while it started (Connection closed); see its log"),
+        True,
+    )
 
 
 async def test_a_fault_of_our_own_tells_no_secret(

@@ -693,6 +693,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "lines": ["UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613"],
                 }
             ],
+            "questions": [],
             "warnings": [],
             "guards": ["grounding: no result says 48614"],
             "usage": {
@@ -789,7 +790,14 @@ def standalone_unique_function_MNBVCX_777() -> int:
                 ],
             },
             "upstreams": [
-                {"name": "files", "state": "ready", "tools": 8, "error": None, "held": []}
+                {
+                    "name": "files",
+                    "state": "ready",
+                    "tools": 8,
+                    "error": None,
+                    "held": [],
+                    "unreadable": [],
+                }
             ],
         }
     )
