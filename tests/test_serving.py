@@ -585,7 +585,7 @@ _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached
                     "step": 0,
                     "timestamp": "20…",
                     "mode": "fast",
-                    "thinking": "The first result shows where to look.",
+                    "thinking": "",
                     "planning": "",
                     "reflection": "",
                     "approach": "Find out the value",
@@ -602,7 +602,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
 """,
                             "outcome": "SUCCESS",
                             "execution_time": 0.0,
-                            "insights": "The first result shows where to look.",
+                            "insights": "",
                             "learning": "2 new lines",
                             "relevance": "medium",
                         }
@@ -811,7 +811,7 @@ async def test_make_plan(place: Place, ollama: ScriptedOllama) -> None:
     steps = [(step["status"], step["objective"]) for step in result.structured_content["steps"]]
     assert steps == [("current", "Read the file"), ("later", "Look for its uses")]
     assert normalised(text(result)) == snapshot("""\
-The first result shows where to look.
+The first results do not hold the answer.
 
 A plan has been created where the objective is: Find out the value
 
