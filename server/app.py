@@ -15,7 +15,7 @@ from mcp.server.request_state import RequestStateSecurity
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from server import tools
+from server import menus, resources, tools
 from server.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
@@ -141,7 +141,8 @@ def build(
         ),
     )
     tools.register(mcp, changes=settings.may_change)
-    tools.register_resources(mcp)
+    resources.register(mcp)
+    menus.register(mcp)
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:
