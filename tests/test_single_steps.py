@@ -143,6 +143,20 @@ async def test_a_step_without_a_tool_is_given_one_by_the_fast_model(pool: Dictio
     assert [each.tool for each in ran.state.iterations] == ["read_file", "list_dir"]
 
 
+async def test_a_step_that_needs_no_tool_is_known_by_its_notes(pool: DictionaryPool) -> None:
+    ran = await planned(
+        Fast({"tool": None}),
+        conclusion("Hello."),
+        conclusion("It says Alpha."),
+        pool=pool,
+        inbox=Requests(step("Read.", tool="read_file", arguments={"path": "notes/a.md"})),
+        prompt="Greet me.",
+        goal="step",
+    )
+    assert "Completed steps, in short:\n1. Hello. (Greet me.)" in ran.asked[-1].text
+    assert ran.state.unsupported == []
+
+
 async def test_a_call_is_made_again_for_another_step(pool: DictionaryPool) -> None:
     """The client asks for it; what it reads may have changed."""
     note: dict[str, Any] = {"tool": "read_file", "arguments": {"path": "notes/a.md"}}

@@ -162,7 +162,7 @@ class Prompts:
         shown = {each.number for each in state.shown_iterations}
         heard = [each for each in state.steered if each.told and each.iteration not in shown]
         said = [user(self._heard(heard))] if heard else []
-        if state.compressed_up_to < 0:
+        if not (state.steps_in_short or state.iterations_in_short):
             return said
         steps = [
             f"{step.number}. {one_line(step.notes, 400)} ({one_line(step.objective, 60)}"
