@@ -32,7 +32,15 @@ from server.approval import Question
 from server.engine import LONGEST_HINT, SINGLE_STEPS, Engine, Run
 from server.links import links
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import UP, Report, counted, indented, markdown, report
+from server.reports import (
+    UP,
+    Report,
+    SteeringReport,
+    counted,
+    indented,
+    markdown,
+    report,
+)
 from server.toolresults import clean
 from server.upstreams import UpstreamPool
 
@@ -159,6 +167,16 @@ class PoolListing(BaseModel):
     upstreams: list[UpstreamListing]
     tools: list[ToolListing]
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
+
+
+class SteeringResult(BaseModel):
+    """What was said to a run so far."""
+
+    run_id: str
+    status: str
+    steering: list[SteeringReport] = Field(
+        description="Without what was left for a run that another server drives."
+    )
 
 
 def engine_of(ctx: Context) -> Engine:
@@ -304,7 +322,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
             idempotent_hint=False,
             open_world_hint=False,
         ),
-        output_schema=REPORT_SCHEMA,
+        output_schema=SteeringResult.model_json_schema(mode="serialization"),
     )
     async def steer_run(
         run_id: RunId,
@@ -327,15 +345,21 @@ def register(mcp: FastMCP, changes: bool) -> None:
         ] = [],  # noqa: B006
     ) -> ToolResult:
         """Say something to a run that is under way (see get_run): a hint, steps to skip, another
-        order. It holds from the run's next decision on. Returns the report so far, in which
-        `steering` says what was taken. To stop the run use cancel_run.
+        order. It holds from the run's next decision on; the report of get_run says under
+        `steering` whether it was taken. To stop the run use cancel_run.
         """
         run = await _run(ctx, run_id)
         try:
             await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
         except PlanloomError as error:
             raise ToolError(str(error)) from None
-        return _result(run)
+        found = report_of(run)
+        result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
+        said = f"It is said to run `{run.id}`, and holds from its next decision on."
+        return ToolResult(
+            content=[TextContent(type="text", text=said)],
+            structured_content=result.model_dump(mode="json"),
+        )
 
     @mcp.tool(
         title="Cancel a run",

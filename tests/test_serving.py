@@ -249,7 +249,7 @@ run_step, and then this with its run_id for the conclusion.\
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "Of an interrupted run: go on with it; the prompt may be left out, and the run keeps its limits. Of run_step's run: the conclusion from all its steps.",
+                            "description": "The run_id of an interrupted run, to go on with it (the prompt may be left out, and the run keeps its limits), or of run_step's, to conclude from all its steps.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -323,7 +323,7 @@ next. At last call plan_and_answer with the run_id for the conclusion from all s
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "The run_id of a step before, or of make_plan: this step goes on with its run. What was found is known to it.",
+                            "description": "The run_id of a step before, or of make_plan: this step goes on with its run and knows what was found. Of a step that was interrupted: given alone, it is finished.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -432,8 +432,8 @@ asked. Runs are found after a restart too.\
                 "title": "Steer a run",
                 "description": """\
 Say something to a run that is under way (see get_run): a hint, steps to skip, another
-order. It holds from the run's next decision on. Returns the report so far, in which
-`steering` says what was taken. To stop the run use cancel_run.\
+order. It holds from the run's next decision on; the report of get_run says under
+`steering` whether it was taken. To stop the run use cancel_run.\
 """,
                 "inputSchema": {
                     "type": "object",
