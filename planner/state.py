@@ -170,7 +170,8 @@ class RunState:
     ledger: list[ModelCalled] = field(default_factory=list)
     guards: list[GuardTripped] = field(default_factory=list)
     draft: str = ""
-    """What a model has written of an answer so far, unchecked; empty once the run has ended."""
+    """What a model has written of an answer so far, unchecked; empty once it is not taken, and when
+    the run has ended."""
     answer: str = ""
     reason: str | None = None
     unsupported: list[str] = field(default_factory=list)
@@ -331,6 +332,7 @@ class RunState:
                     if self.iterations:
                         self.iterations[-1].exchange.append((event.question, event.reply))
             case ToolSelected(tool=str(tool)):
+                self.draft = ""  # the try at an answer was not taken
                 self.iterations.append(
                     Iteration(
                         number=len(self.iterations),
@@ -361,6 +363,7 @@ class RunState:
                 iteration.result, iteration.answered = event.text, event.answered
                 iteration.seconds = event.seconds
             case PlanMade():
+                self.draft = ""
                 self.main_objective = event.main_objective
                 self.conclusion_from_assistant_data = (
                     event.conclusion_from_assistant_data or NOT_THERE

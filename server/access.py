@@ -54,16 +54,24 @@ class Tokens(TokenVerifier):
     whose time tells something of what it holds.
     """
 
-    def __init__(self, tokens: Iterable[str]) -> None:
+    def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
+        """`users`: all of them are the user's who runs the server, so they name one caller."""
         super().__init__()
         self._digests = [_digest(token) for token in tokens]
+        self._users = users
 
     async def verify_token(self, token: str) -> AccessToken | None:
         given = _digest(token)
         equal = [known for known in self._digests if hmac.compare_digest(known, given)]
         if not equal:
             return None
-        return AccessToken(token=token, client_id=f"token {equal[0].hex()[:16]}", scopes=[])
+        known = self._digests[0] if self._users else equal[0]
+        kind = UsersToken if self._users else AccessToken
+        return kind(token=token, client_id=f"token {known.hex()[:16]}", scopes=[])
+
+
+class UsersToken(AccessToken):
+    """A token of the user who runs the server."""
 
 
 def _digest(token: str) -> bytes:
@@ -76,6 +84,12 @@ def caller() -> str:
     caller."""
     token = get_access_token()
     return json.dumps(principal_components(token)) if token else ""
+
+
+def is_user() -> bool:
+    """Whether who makes the call that is being answered has our own token, which only the user who
+    runs the server can read."""
+    return isinstance(get_access_token(), UsersToken)
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -144,6 +158,9 @@ class TokenSource:
     """What stands for the token in a client's entry; None where the client fetches its own."""
     own: str | None = None
     """Our own token. An operator's is never shown."""
+    passing: str | None = None
+    """One that holds as long as this server runs, for what is kept where tokens should not be, such
+    as the address of a page."""
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
@@ -166,9 +183,10 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
             f"{TOKEN} (for example to what `openssl rand -hex 32` prints), or {AUTH} to "
             "module:name of a FastMCP auth provider; or serve 127.0.0.1"
         )
-    token = own_token()
+    token, passing = own_token(), secrets.token_urlsafe(TOKEN_BYTES)
     where = f"The token is in {token_file()}, for you only; `planloom token` prints it."
-    return Tokens([token]), TokenSource(where, "<what `planloom token` prints>", token)
+    source = TokenSource(where, "<what `planloom token` prints>", token, passing)
+    return Tokens([token, passing], users=True), source
 
 
 def _is_token(text: str) -> bool:

@@ -202,6 +202,8 @@ class Engine:
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
         self._resuming = anyio.Lock()
+        self.ended = False
+        """Whether the server ends: views of runs that others drive end then, too."""
 
     @classmethod
     @asynccontextmanager
@@ -419,6 +421,7 @@ class Engine:
                 run.stopping = True
                 run._scope.cancel()
                 tasks.start_soon(self._stopped, run, INTERRUPT_SECONDS)
+        self.ended = True
 
     async def _stopped(self, run: Run, seconds: float) -> None:
         with anyio.move_on_after(seconds, shield=True):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
+from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 from mcp_types import (
@@ -124,6 +125,8 @@ RequestKey = Annotated[
     ),
 ]
 
+VIEW = "ui://planloom/view.html"
+"""What a host of MCP Apps shows beside an answer (`server.view`)."""
 LIMITS = Limits()
 REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
 LOOKS = ToolAnnotations(
@@ -192,6 +195,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         title="Plan and answer",
         annotations=CHANGES if changes else LOOKS,
         output_schema=REPORT_SCHEMA,
+        app=AppConfig(resource_uri=VIEW),
     )
     async def plan_and_answer(
         ctx: Context,

@@ -46,7 +46,7 @@ async def ran() -> Ran:
         plan("read_file", "Read the source", "Look for its uses"),
         {"path": "notes/guide.md"},
         move_on("read_file", "Read the source", "Look for its \x1b[2J\x1b]0;taken\x07uses")
-        | {"success": False},
+        | {"decision": "give_up"},
         {"path": "jobs/secret.py"},
         deep(move_on("search", "Look for its \x1b[2J\x1b]0;taken\x07uses")),
         {"pattern": CONSTANT},

@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from inline_snapshot import snapshot
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, LONG, Place, SharedUpstream, end, free_port, served, text
+from serving import (
+    CLASS,
+    LONG,
+    Place,
+    SharedUpstream,
+    end,
+    free_port,
+    listens,
+    served,
+    text,
+)
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -51,7 +62,7 @@ def bearer(token: str) -> dict[str, str]:
 # Who is let in
 
 
-async def test_no_route_but_health_answers_without_the_token(place: Place) -> None:
+async def test_only_health_and_an_empty_page_are_there_without_the_token(place: Place) -> None:
     app = build(place.settings, auth=access.Tokens([MINE])).http_app(path="/mcp")
     asked = {}
     transport = httpx.ASGITransport(app)
@@ -67,6 +78,18 @@ async def test_no_route_but_health_answers_without_the_token(place: Place) -> No
             "GET /mcp": 401,
             "HEAD /mcp": 401,
             "POST /mcp": 401,
+            "GET /view": 200,
+            "HEAD /view": 200,
+            "GET /view/view.css": 200,
+            "HEAD /view/view.css": 200,
+            "GET /view/view.js": 200,
+            "HEAD /view/view.js": 200,
+            "GET /view/runs": 401,
+            "HEAD /view/runs": 401,
+            "GET /view/runs/{run_id}": 401,
+            "HEAD /view/runs/{run_id}": 401,
+            "POST /view/runs/{run_id}/steer": 401,
+            "POST /view/runs/{run_id}/stop": 401,
             "GET /health": 200,
             "HEAD /health": 200,
         }
@@ -129,6 +152,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
     }
   }
 }
+See what it does at http://127.0.0.1:PORT/view
 The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
 """)
 
@@ -218,8 +242,14 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
         try:
             while "prints it." not in shown:
                 shown += screen.read(4096).decode()
+            while not listens(int(address.rpartition(":")[2])):
+                time.sleep(0.02)
+            (page,) = re.findall(r"See what it does at (\S+)", shown)
+            runs, _, token = page.replace("/view#", "/view/runs#").partition("#token=")
+            assert httpx.get(runs, headers=bearer(token)).json() == {"runs": []}
         finally:
             end(process)
+    assert token != place.token
     entry, _ = json.JSONDecoder().raw_decode(shown)
     assert entry["mcpServers"]["planloom"] == {
         "url": f"http://{address}/mcp",
@@ -354,6 +384,7 @@ async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Pla
     }
   }
 }
+See what it does at http://planloom.example:PORT/view
 The token is that of PLANLOOM_TOKEN.
 """)
     assert not access.token_file().exists()
