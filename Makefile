@@ -33,6 +33,9 @@ bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, witho
 reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json anew from the types
 	$(BIN)/python -m server.reference
 
+docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/static/*) ## Picture the live view
+	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k seen_as_it_goes_on
+
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 		--no-emit-index-url --no-annotate --extra embedded --group dev \

@@ -66,7 +66,8 @@ class ActionToolCall(Record):
         "asked."
     )
     result: str = Field(
-        description=f"At most {LONGEST_RESULT} characters; get_run with the iteration has all."
+        description=f"At most {LONGEST_RESULT} characters; get_run with the iteration has all, and "
+        "so has the resource run://RUN_ID/result/ITERATION."
     )
     outcome: Outcome | None = Field(description="Null while the call is under way.")
     execution_time: float = Field(description="Seconds.")
@@ -225,7 +226,7 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     """By what was said of the result, beyond what the user said himself."""
     if iteration.outcome is not Outcome.SUCCESS or guards.empty(iteration.result):
         return "low"
-    request = state.started.request.prompt if state.started else ""
+    request = state.user_words
     text = readable(iteration.result)
     answer = state.answer if state.status == "answered" else ""
     said_of_it = claims(f"{said}\n{answer}")

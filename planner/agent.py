@@ -30,6 +30,7 @@ from planner.events import (
     PlanRevised,
     RunFinished,
     RunStarted,
+    SteeringTaken,
     StepConcluded,
     StepContinued,
     StepStarted,
@@ -38,12 +39,21 @@ from planner.events import (
 from planner.findings import facts, misses
 from planner.formatting import Shaped, shaped
 from planner.grounding import agree, unsupported, unsupported_data
+from planner.inbox import Inbox
 from planner.lookup import Lookup, looked_up
 from planner.models import Models
 from planner.prompts import Prompts
-from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, ToolChoice
+from planner.protocol import (
+    Call,
+    Conclude,
+    MakePlan,
+    MoveOn,
+    RunRequest,
+    Stay,
+    ToolChoice,
+)
 from planner.ranking import Ranking
-from planner.state import RunState
+from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
 RESULT_CHARACTERS = 1800
@@ -52,6 +62,8 @@ CONCLUSION_SHARE = 0.2
 """Of the run's seconds, kept back for the conclusion."""
 CONCLUSION_SECONDS = 60.0
 """At most so much is kept back."""
+ANSWERING = ("answer", "conclude")
+"""The goals that end in an answer for the user."""
 
 
 async def run(
@@ -61,9 +73,11 @@ async def run(
     record: Callable[[Event], None],
     approver: Approver = refuse,
     clock: Clock | None = None,
+    inbox: Inbox | None = None,
 ) -> RunState:
     """Run a request to its end, recording every event, and return the final state. `approver` is
-    asked before each call whose tool is not read-only.
+    asked before each call whose tool is not read-only. Before each decision the `inbox` is looked
+    into; None: one that stays empty.
 
     Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
     (`RequestError`): a model or a tool that fails is part of the run. `clock` holds the run to its
@@ -71,7 +85,8 @@ async def run(
     same replies and results, in the same order, a run records the same events.
     """
     check(request)
-    return await _Run(request, models, pool, record, approver, clock or Clock()).to_its_end()
+    begun = _Run(request, models, pool, record, approver, clock or Clock(), inbox or Inbox())
+    return await begun.to_its_end()
 
 
 def cut_short(state: RunState, reason: str) -> RunFinished:
@@ -115,9 +130,11 @@ class _Run:
         record: Callable[[Event], None],
         approver: Approver,
         clock: Clock,
+        inbox: Inbox,
     ) -> None:
         self.request = request
         self.clock = clock
+        self.inbox = inbox
         self.pool = pool
         self.state = RunState()
         self.unsure: str | None = None
@@ -148,10 +165,6 @@ class _Run:
     # The way of a request.
 
     async def to_its_end(self) -> RunState:
-        limit = self.request.limits.seconds
-        kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
-        reason: str | None = None
-        conclusion: Conclude | None = None
         self.emit(
             RunStarted(
                 request=self.request,
@@ -162,8 +175,23 @@ class _Run:
                 offered=self.ranking.for_request(self.request),
             )
         )
+        await self.meet_request()
+        while more := self.inbox.next_request():
+            self.emit(more)
+            self.request = more.request
+            self.caller.policy = more.request.policy
+            self.unsure = self.read_once = None
+            await self.meet_request()
+        return self.state
+
+    async def meet_request(self) -> RunState:
+        """Do what is asked of the run now, up to `RunFinished`."""
+        limit = self.request.limits.seconds
+        kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
+        reason: str | None = None
+        conclusion: Conclude | None = None
         try:
-            with self.clock.limit(limit - kept_back) as time_limit:
+            with self.clock.limit(self.ends_at - kept_back) as time_limit:
                 conclusion = await self.work()
             if time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
@@ -175,15 +203,21 @@ class _Run:
             conclusion = Conclude(final_answer=self.read_once)
         if conclusion is None:
             try:
-                with self.clock.limit(min(self.clock.seconds + kept_back, limit)):
+                with self.clock.limit(min(self.clock.seconds + kept_back, self.ends_at)):
+                    await self.take_steering()
                     conclusion = await self.asker.conclude()
-                    if conclusion.success and self.request.goal == "answer":
+                    if conclusion.success and self.request.goal in ANSWERING:
                         await self.read_again(conclusion.final_answer)
             except ModelError as error:
                 return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.finish_without_model(reason or "the conclusion took too long")
         return await self.finish(conclusion, reason)
+
+    @property
+    def ends_at(self) -> float:
+        """When the request's time is over, in seconds of the run's clock."""
+        return self.state.parts[-1].spent + self.request.limits.seconds
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the approver says. The time a person takes is not the run's."""
@@ -195,19 +229,23 @@ class _Run:
 
     async def work(self) -> Conclude | None:
         """The protocol. None means that a conclusion is still due."""
+        if self.request.goal == "conclude":
+            return None
+        if self.request.goal == "step":
+            self.begin_single_step()
         if not await self.gather():
             return None
-        if conclusion := self.nothing_there():
+        if not await self.take_steering() and (conclusion := self.nothing_there()):
             return conclusion
         if self.request.goal == "step":
             return None
         if self.request.goal == "plan":
-            self.make(await self.asker.plan())
+            self.make(await self.plan())
             return Conclude(final_answer=self.state.conclusion_from_assistant_data)
         if self.stuck():
             return None
-        decision: Conclude | MakePlan | Stay | MoveOn
-        decision = await self.answer() or await self.asker.plan()
+        decision: Conclude | MakePlan | Stay | MoveOn | None
+        decision = await self.answer() or await self.plan()
         while not isinstance(decision, Conclude):
             calls = self.follow(decision)[: self.calls_left]
             step = self.state.step
@@ -215,15 +253,51 @@ class _Run:
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             await self.caller.call(*calls)
             self.hold_limits()
+            spoken_to = await self.take_steering()
             if self.stuck():
                 return None
             last_step = not self.state.later_steps
-            if last_step and (conclusion := await self.answer()):
+            # What the user has just said is decided on: an answer would pass it over.
+            if last_step and not spoken_to and (conclusion := await self.answer()):
                 return conclusion
-            decision = await self.asker.decide()
+            decision = await self.decide()
+            if decision is None:
+                return None
             if isinstance(decision, Conclude) and decision.success and not last_step:
                 return await self.answer() or decision
         return decision
+
+    async def take_steering(self) -> bool:
+        """Take what was said to the run meanwhile, from here on; whether there was anything."""
+        said = await self.inbox.steering()
+        for each in said:
+            shown = self.state.offered
+            brought = self.ranking.for_step(each.hint) if each.hint else []
+            self.emit(
+                SteeringTaken(
+                    steering=each,
+                    later_steps=steered(self.state.later_steps, [*self.state.said, each]),
+                    offered=[name for name in brought if name not in shown],
+                )
+            )
+        return bool(said)
+
+    async def plan(self) -> MakePlan:
+        await self.take_steering()
+        return await self.asker.plan()
+
+    async def decide(self) -> Conclude | Stay | MoveOn | None:
+        """The next decision; None when it goes twice against what the user has said, so that a
+        conclusion is due."""
+        await self.take_steering()
+        problem: str | None = None
+        for _ in range(2):
+            decision = await self.asker.decide(problem)
+            problem = guards.against_the_user(self.state, decision)
+            if problem is None:
+                return decision
+            self.emit(GuardTripped(guard="steering", message=problem))
+        return None
 
     def stuck(self) -> bool:
         """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
@@ -322,13 +396,30 @@ class _Run:
         if objective in self.state.later_steps:  # it is no longer a later one
             self.revise([step for step in self.state.later_steps if step != objective])
 
+    def begin_single_step(self) -> None:
+        """The step that a request is for: the one that is planned next, or a new one."""
+        prompt, planned = self.request.prompt, self.state.step
+        if planned and prompt not in self.state.later_steps:
+            return
+        if planned:
+            self.conclude_single_step(success=False, notes="Left out.")
+        self.start_step(len(self.state.steps) + 1, prompt)
+
+    def conclude_single_step(self, success: bool, notes: str) -> None:
+        if self.state.step:
+            number = self.state.step.number
+            self.emit(StepConcluded(number=number, success=success, notes=notes))
+
     def revise(self, later_steps: list[str] | None) -> None:
-        if later_steps is not None and later_steps != self.state.later_steps:
-            self.emit(PlanRevised(later_steps=later_steps))
+        if later_steps is None:
+            return
+        revised = steered(later_steps, self.state.said)
+        if revised != self.state.later_steps:
+            self.emit(PlanRevised(later_steps=revised))
 
     @property
     def calls_left(self) -> int:
-        made = len(self.state.iterations) - len(self.state.lookups)
+        made = sum(each.by == "choice" for each in self.state.part_iterations)
         return self.request.limits.iterations - made
 
     def hold_limits(self) -> None:
@@ -344,7 +435,9 @@ class _Run:
             return self.finish_without_model(reason or "the model gave no answer")
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
-        if self.state.step and self.request.goal == "answer":
+        if self.request.goal == "step":
+            self.conclude_single_step(found, answer)
+        elif self.state.step and self.request.goal == "answer":
             self.emit(
                 StepConcluded(
                     number=self.state.step.number,
@@ -382,14 +475,17 @@ class _Run:
     async def format(self, answer: str) -> Shaped:
         """The answer as data, while its step's results still stand in the prompt."""
         schema = self.request.data_schema
-        if schema is None or self.request.goal != "answer":
+        if schema is None or self.request.goal not in ANSWERING:
             return Shaped()
-        with self.clock.limit(self.request.limits.seconds):
+        with self.clock.limit(self.ends_at):
             return await shaped(answer, schema, self.asker, self.emit)
         return Shaped(problem="the time limit was reached")
 
     def finish_without_model(self, reason: str) -> RunState:
-        self.emit(_without_model(self.state, self.prompts, reason))
+        ended = _without_model(self.state, self.prompts, reason)
+        if self.request.goal == "step":
+            self.conclude_single_step(success=False, notes=reason)
+        self.emit(ended)
         return self.state
 
     async def answer(self) -> Conclude | None:

@@ -13,6 +13,7 @@ from planner.actions import mode
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
+    ASIDE,
     AnswerDelta,
     ContextCompressed,
     Event,
@@ -113,7 +114,7 @@ class Asker:
         selection = await self.ask(
             "select",
             self.models.fast,
-            self.prompts.select(),
+            self.prompts.select(self.state),
             schemas.selection(schemas.or_none(self.choice())),
             protocol.SELECTION,
             max_tokens=SELECTION_TOKENS + self.call_tokens,
@@ -199,13 +200,14 @@ class Asker:
             max_tokens=REPLY_TOKENS + self.call_tokens,
         )
 
-    async def decide(self) -> Conclude | Stay | MoveOn:
+    async def decide(self, problem: str | None = None) -> Conclude | Stay | MoveOn:
+        """The next decision; `problem` is what the one before did not heed."""
         how = mode(self.state)
         noted = self.state.newest_prompt > NOTED_SHARE * self.models.full.context_tokens
         decision = await self.ask(
             "decide",
             self.models.full,
-            self.prompts.decide(self.state, how, noted),
+            self.prompts.decide(self.state, how, noted, problem),
             schemas.iteration_decision(
                 self.choice(), how, noted, planned=bool(self.state.later_steps)
             ),
@@ -244,7 +246,10 @@ class Asker:
         shape: TypeAdapter[T],
         max_tokens: int = REPLY_TOKENS,
     ) -> T:
-        """One question under a schema; an unusable reply is redone once, by the full model."""
+        """One question under a schema; an unusable reply is redone once, by the full model. Before
+        it stands what the user has said since the last one."""
+        if role not in ASIDE and (told := self.prompts.told(self.state)):
+            question = f"{told}\n{question}"
         for chosen in (model, self.models.full):
             reply = await self.chat(role, chosen, question, schema, max_tokens)
             try:

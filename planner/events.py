@@ -1,11 +1,12 @@
 """The one stream of typed events that a run produces; everything outside is a fold of it."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from planner.protocol import RunRequest
+from planner.protocol import RunRequest, Steering
 from planner.tools import DecidedBy, Outcome, Safety, UpstreamStatus
 
 Role = Literal[
@@ -21,6 +22,8 @@ Role = Literal[
     "format",
 ]
 """What a model was asked for."""
+ASIDE: Sequence[Role] = ("words", "select", "arguments", "again")
+"""Asked beside the conversation: neither the question nor the reply stands in later prompts."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
@@ -31,7 +34,9 @@ looked and says honestly that it could not find out."""
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 """As RFC 5424 has them, from the least to the worst."""
 
-FROM_OUTSIDE = frozenset({"run_resumed", "upstream_logged", "question_asked", "question_answered"})
+FROM_OUTSIDE = frozenset(
+    {"run_resumed", "run_steered", "upstream_logged", "question_asked", "question_answered"}
+)
 """The types of what others than the agent record. They do not come again when a recorded run is
 gone through again."""
 
@@ -245,6 +250,27 @@ class PlanRevised(BaseEvent):
     later_steps: list[str]
 
 
+class RunSteered(BaseEvent):
+    """Something was said to the run; it waits for the next decision. Recorded when it comes, by
+    whoever drives the run, not by the agent."""
+
+    type: Literal["run_steered"] = "run_steered"
+    steering: Steering
+    left: int = 0
+    """Its number, where another server left it in the journal; 0 where it came to this one."""
+
+
+class SteeringTaken(BaseEvent):
+    """What was said to the run holds from here on: a decision is next."""
+
+    type: Literal["steering_taken"] = "steering_taken"
+    steering: Steering
+    later_steps: list[str]
+    """As they are now."""
+    offered: list[str] = []
+    """Tools shown from here on besides those before: what the hint names or means."""
+
+
 class GuardTripped(BaseEvent):
     type: Literal["guard_tripped"] = "guard_tripped"
     guard: str
@@ -268,6 +294,18 @@ class RunResumed(BaseEvent):
     """Seconds since the event before, in which nothing was done."""
     unknown: list[str] = []
     """The calls that were under way and may have been carried out; they are not made again."""
+
+
+class RunContinued(BaseEvent):
+    """A run that had ended is asked for more: another step, or the conclusion from all of them.
+    Recorded by whoever takes the run up again; the agent finds it in its inbox."""
+
+    type: Literal["run_continued"] = "run_continued"
+    request: RunRequest
+    spent: float
+    """Seconds that the run had taken before."""
+    paused: float
+    """Seconds since the event before, in which nothing was done."""
 
 
 class AnswerDelta(BaseEvent):
@@ -311,9 +349,12 @@ Event = Annotated[
     | StepContinued
     | StepConcluded
     | PlanRevised
+    | RunSteered
+    | SteeringTaken
     | GuardTripped
     | ContextCompressed
     | RunResumed
+    | RunContinued
     | AnswerDelta
     | RunFinished,
     Field(discriminator="type"),

@@ -58,7 +58,7 @@ def claims(text: str) -> list[str]:
 def evidence(state: RunState) -> list[Evidence]:
     """For every tool result, the claims of the answer and its data found in it. What the user said
     himself counts only beside something that he did not say."""
-    prompt = state.started.request.prompt if state.started else ""
+    prompt = state.user_words
     wanted = claims(f"{state.answer}\n{said(state, state.data)}")
     found: list[Evidence] = []
     seen = [finding.text for finding in findings(looked_up(state))]
@@ -103,12 +103,14 @@ def unsupported(state: RunState, answer: str) -> list[str]:
     the listing, nor the notes. A line number has to be one of the file named beside it, and any
     other number has to stand in what a model was shown: somewhere in a project stands every one."""
     seen = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
-    looked = looked_up(state)
-    shown = [telling.shown(looked, MOST_SHOWN)]
+    looked = [looked_up(state, part) for part in range(len(state.parts))]
+    shown = [telling.shown(each, MOST_SHOWN) for each in looked]
     shown += [readable(each.result) for each in seen if each.by == "choice"]
-    shown += [f"{step.objective}\n{step.notes}" for step in state.completed_steps]
+    # A single step's notes are an answer, which bears nothing out.
+    noted = [] if state.single_steps else state.completed_steps
+    shown += [f"{step.objective}\n{step.notes}" for step in noted]
     if state.started:
-        shown += [state.started.request.prompt, state.started.listing or ""]
+        shown += [state.user_words, state.started.listing or ""]
     text = "\n".join([*shown, *(readable(each.result) for each in seen if each.by == "lookup")])
     numbers = _PLACE.sub("", "\n".join(shown))
     places = set(_PLACE.findall(text))
@@ -136,7 +138,7 @@ def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
 def said(state: RunState, data: Any) -> str:
     """What data holds, as an answer would say it, one value a line. What the caller's schema names
     is left out: it is his own word, as the request is."""
-    schema = state.started.request.data_schema if state.started else None
+    schema = state.request.data_schema if state.request else None
     return "\n".join(_said(data, "", schemas.named(schema or {})))
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from rapidfuzz import fuzz, process
 
 from planner.context import RESULTS_KEPT, readable
+from planner.protocol import Conclude, MoveOn, Stay
 from planner.reading import PLAIN_WORDS
-from planner.state import Iteration, RunState
+from planner.state import Iteration, RunState, plain, skipped, wanted_first
 from planner.tools import Outcome, Policy, ToolSpec
 
 LONGEST_PATH = 400
@@ -71,7 +72,7 @@ _PATH = re.compile(
 
 def seen_paths(state: RunState) -> list[str]:
     """Every path that the listing, the request or a result has shown."""
-    texts = [state.started.listing or "", state.started.request.prompt] if state.started else []
+    texts = [state.started.listing or "" if state.started else "", state.user_words]
     texts += [each.result for each in state.iterations if each.outcome is Outcome.SUCCESS]
     return list(dict.fromkeys(path for text in texts for path in _paths(text)))
 
@@ -375,8 +376,8 @@ def _loosened(pattern: str) -> list[str]:
 
 def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
     """The last iteration that made this very call, or an equal one, and got its result. Not one
-    from before something was changed: it may read otherwise by now."""
-    for iteration in reversed(state.iterations):
+    from before something was changed, or for a request before: it may read otherwise by now."""
+    for iteration in reversed(state.part_iterations):
         if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
             return iteration
         if iteration.changes:
@@ -446,11 +447,12 @@ def _lines(result: str) -> frozenset[str]:
 def fruitless(state: RunState) -> list[list[str]]:
     """The tools of the newest decisions, in a row, whose calls brought no new line: faults,
     refusals, empty results, and repeats, also those whose result was shown again. Looking up is not
-    counted: it ends by itself."""
+    counted: it ends by itself; nor is what was before the user said something."""
     fresh = new_lines(state.iterations)
     decisions: list[list[str]] = [[]]
+    heard = max((each.iteration for each in state.steered), default=-1)
     for each in reversed(state.iterations):
-        if each.by == "lookup" or fresh[each.number]:
+        if each.by == "lookup" or fresh[each.number] or each.number <= heard:
             decisions[-1] = []  # one of its calls brought something
             break
         decisions[-1].append(each.tool)
@@ -465,6 +467,20 @@ def left_out(state: RunState) -> list[str]:
     if len(decisions) < FRUITLESS_DECISIONS:
         return []
     return list(dict.fromkeys(tool for tools in decisions for tool in tools))
+
+
+def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str | None:
+    """What the user has said of the later steps and a decision does not heed."""
+    if not isinstance(decision, MoveOn):
+        return None
+    begun = decision.objective or next(iter(state.later_steps), "")
+    if plain(begun) in skipped(state.said):
+        return f"The user does not want this step: {begun}"
+    first = next(iter(state.later_steps), "")
+    wanted = plain(first) in wanted_first(state.said)
+    if wanted and plain(begun) in map(plain, state.later_steps[1:]):
+        return f"The user wants this step first: {first}"
+    return None
 
 
 def gives_up(answer: str) -> bool:

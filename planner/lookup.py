@@ -327,15 +327,19 @@ def followed(
     return lookup
 
 
-def looked_up(state: RunState, *, anew: bool = False) -> Lookup:
-    """The look-up that the run began with; not to be changed, unless it is made `anew`."""
+def looked_up(state: RunState, part: int = -1, *, anew: bool = False) -> Lookup:
+    """The look-up that a part of the run began with, by default the newest; not to be changed,
+    unless it is made `anew`."""
+    if not state.parts:
+        return Lookup("")
+    part %= len(state.parts)
     calls = tuple(
         (str(asked), each.result if each.outcome is Outcome.SUCCESS else "")
-        for each in state.lookups
+        for each in state.lookups_of(part)
         if each.outcome is not None
         for asked in list(each.arguments.values())[:1]
     )
-    started = state.started
-    request, listing = (started.request.prompt, started.listing or "") if started else ("", "")
+    request, suggested = state.parts[part].request.prompt, tuple(state.parts[part].suggested)
+    listing = (state.started.listing if state.started else None) or ""
     make = followed.__wrapped__ if anew else followed
-    return make(request, listing, tuple(state.suggested), calls)
+    return make(request, listing, suggested, calls)

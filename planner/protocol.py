@@ -24,7 +24,7 @@ from pydantic import (
 
 from planner.tools import Policy
 
-Goal = Literal["answer", "plan", "step"]
+Goal = Literal["answer", "plan", "step", "conclude"]
 Mode = Literal["fast", "deep"]
 """How much a decision has the model write; `planner.actions.mode` says when which."""
 
@@ -52,7 +52,8 @@ class RunRequest(BaseModel):
     prompt: str
     """The user's question or task. The client's own system prompt never comes here."""
     goal: Goal = "answer"
-    """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes."""
+    """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes;
+    `conclude`: the answer from the steps before."""
     tool: str | None = None
     """The tool to begin with; None lets the fast model choose."""
     arguments: dict[str, Any] | None = None
@@ -65,6 +66,25 @@ class RunRequest(BaseModel):
     roots: tuple[str, ...] | None = None
     """The folders that the caller works in, as paths, for tools that can be kept to some. None: he
     did not say."""
+
+
+SteeredBy = Literal["caller", "person"]
+"""`caller`: through a tool; `person`: by hand, as in the live view."""
+
+
+class Steering(BaseModel):
+    """What the user, or a caller for him, says to a run that is under way. It takes effect at the
+    run's next decision."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hint: str = ""
+    """Told to the models with their next question, and in all prompts after it."""
+    skip: list[str] = []
+    """Objectives of later steps that are not to be done."""
+    order: list[str] = []
+    """Objectives of later steps that are to come first, in this order."""
+    by: SteeredBy = "caller"
 
 
 class Wire(BaseModel):

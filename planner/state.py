@@ -1,10 +1,11 @@
 """The state of a run: a fold of its events, and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planner.events import (
+    ASIDE,
     AnswerDelta,
     ApprovalAsked,
     ApprovalDecided,
@@ -19,9 +20,12 @@ from planner.events import (
     QuestionAnswered,
     QuestionAsked,
     ResultAssessed,
+    RunContinued,
     RunFinished,
     RunResumed,
     RunStarted,
+    RunSteered,
+    SteeringTaken,
     StepConcluded,
     StepContinued,
     StepStarted,
@@ -32,7 +36,7 @@ from planner.events import (
     UpstreamLogged,
     WordsSuggested,
 )
-from planner.protocol import Mode
+from planner.protocol import Mode, RunRequest, Steering
 from planner.tools import Outcome
 
 Status = Literal["running"] | FinalStatus
@@ -48,6 +52,8 @@ class Iteration:
     """The step it served; 0 is the gathering before the plan."""
     tool: str
     prompt: str
+    part: int = 0
+    """The request it was made for: its place in `RunState.parts`."""
     by: Literal["lookup", "choice"] = "choice"
     beside: bool = False
     """Decided on together with the one before, and made side by side with it."""
@@ -98,6 +104,57 @@ class Step:
     """The last one that served it, once it is completed."""
 
 
+def plain(objective: str) -> str:
+    """An objective as it is compared: models copy them with another case or a stop at the end."""
+    return " ".join(objective.casefold().split()).rstrip(".")
+
+
+def skipped(said: Sequence[Steering]) -> set[str]:
+    """The steps that the user does not want done, `plain`."""
+    return {plain(step) for each in said for step in each.skip}
+
+
+def wanted_first(said: Sequence[Steering]) -> list[str]:
+    """The later steps that the user wants done before the others, as he said last, `plain`."""
+    order = next((each.order for each in reversed(said) if each.order), [])
+    return [plain(step) for step in order]
+
+
+def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
+    """Later steps as the user wants them."""
+    out, first = skipped(said), wanted_first(said)
+    kept = [step for step in later_steps if plain(step) not in out]
+    return sorted(
+        kept, key=lambda step: first.index(plain(step)) if plain(step) in first else len(first)
+    )
+
+
+@dataclass
+class Steered:
+    """What was said to the run, taken."""
+
+    said: Steering
+    iteration: int
+    """The newest one then, with whose result the models are told; -1 where there is none."""
+    changed: list[str] | None = None
+    """The later steps, where it changed them."""
+    offered: list[str] = field(default_factory=list)
+    told: bool = False
+
+
+@dataclass
+class Part:
+    """What was asked of the run at a time: one request, or one of several on one run."""
+
+    request: RunRequest
+    first: int = 0
+    """The iteration that it begins with, if it has any."""
+    spent: float = 0.0
+    """Seconds that the run had taken before."""
+    suggested: list[str] = field(default_factory=list)
+    """A model's words to search for."""
+
+
 NOT_THERE = "The first results do not hold the answer."
 """What a plan begins from when a try at the answer has failed."""
 
@@ -122,12 +179,12 @@ class RunState:
     steps: list[Step] = field(default_factory=list)
     later_steps: list[str] = field(default_factory=list)
     iterations: list[Iteration] = field(default_factory=list)
-    suggested: list[str] = field(default_factory=list)
-    """A model's words to search for."""
+    parts: list[Part] = field(default_factory=list)
     ledger: list[ModelCalled] = field(default_factory=list)
     guards: list[GuardTripped] = field(default_factory=list)
     draft: str = ""
-    """What a model has written of an answer so far, unchecked; empty once the run has ended."""
+    """What a model has written of an answer so far, unchecked; empty once it is not taken, and when
+    the run has ended."""
     answer: str = ""
     reason: str | None = None
     unsupported: list[str] = field(default_factory=list)
@@ -136,6 +193,14 @@ class RunState:
     resumed: list[RunResumed] = field(default_factory=list)
     questions: list[Asked] = field(default_factory=list)
     """What upstreams asked the person."""
+    paused: float = 0.0
+    """Seconds in which nobody drove it."""
+    waiting: list[Steering] = field(default_factory=list)
+    """Said to the run, and not taken yet."""
+    left: int = 0
+    """The number of the newest of what another server has left for the run."""
+    steered: list[Steered] = field(default_factory=list)
+    """Said to the run, and taken."""
     compressed_up_to: int = -1
     """The last iteration that stands in prompts in short."""
     _first_open: int = 0
@@ -157,10 +222,42 @@ class RunState:
         return [step for step in self.steps if step.completed]
 
     @property
+    def request(self) -> RunRequest | None:
+        """What is asked of the run now."""
+        return self.parts[-1].request if self.parts else None
+
+    @property
+    def single_steps(self) -> bool:
+        """Whether a caller plans, who asks for one step at a time."""
+        return bool(self.parts) and self.parts[0].request.goal in ("plan", "step")
+
+    @property
+    def part_iterations(self) -> list[Iteration]:
+        """Those made for what is asked of the run now."""
+        return self.iterations[self.parts[-1].first :] if self.parts else []
+
+    @property
     def offered(self) -> list[str]:
         """The tools shown so far: a model may name each of them."""
         at_first = self.started.offered if self.started else []
-        return [*at_first, *(name for step in self.steps for name in step.offered)]
+        later: list[Step | Steered] = [*self.steps, *self.steered]
+        return [*at_first, *(name for each in later for name in each.offered)]
+
+    @property
+    def user_words(self) -> str:
+        """All that the user has said."""
+        prompts = [part.request.prompt for part in self.parts]
+        return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
+
+    @property
+    def untold(self) -> list[Steered]:
+        """What the models are to be told with the next question."""
+        return [each for each in self.steered if not each.told]
+
+    @property
+    def said(self) -> list[Steering]:
+        """What was said to the run and holds."""
+        return [each.said for each in self.steered]
 
     @property
     def open_iterations(self) -> list[Iteration]:
@@ -197,8 +294,11 @@ class RunState:
 
     @property
     def lookups(self) -> list[Iteration]:
-        """The searches by code that the run began with."""
-        return [each for each in self.iterations if each.by == "lookup"]
+        """The searches by code that the newest request began with."""
+        return self.lookups_of(len(self.parts) - 1)
+
+    def lookups_of(self, part: int) -> list[Iteration]:
+        return [each for each in self.iterations if each.by == "lookup" and each.part == part]
 
     @property
     def newest(self) -> list[Iteration]:
@@ -239,24 +339,35 @@ class RunState:
         match event:
             case RunStarted():
                 self.started = event
+                self.parts = [Part(event.request)]
+            case RunContinued():
+                self.parts.append(Part(event.request, len(self.iterations), event.spent))
+                self.status, self.answer, self.reason = "running", "", None
+                self.unsupported, self.data, self.finished_at = [], None, None
+                self.paused += event.paused
             case ModelCalled():
                 self.ledger.append(event)
-                if event.role not in ("words", "select", "arguments", "again") and self.iterations:
-                    self.iterations[-1].exchange.append((event.question, event.reply))
+                if event.role not in ASIDE:
+                    for each in self.untold:
+                        each.told = True
+                    if self.iterations:
+                        self.iterations[-1].exchange.append((event.question, event.reply))
             case ToolSelected(tool=str(tool)):
+                self.draft = ""  # the try at an answer was not taken
                 self.iterations.append(
                     Iteration(
                         number=len(self.iterations),
                         step=self.step.number if self.step else 0,
                         tool=tool,
                         prompt=event.prompt,
+                        part=len(self.parts) - 1,
                         by=event.by,
                         beside=event.beside,
                         started=event.at,
                     )
                 )
             case WordsSuggested():
-                self.suggested = list(event.words)
+                self.parts[-1].suggested = list(event.words)
             case ArgumentsWritten():
                 self.iterations[event.iteration].arguments = event.arguments
             case ApprovalAsked():
@@ -273,6 +384,7 @@ class RunState:
                 iteration.result, iteration.answered = event.text, event.answered
                 iteration.seconds = event.seconds
             case PlanMade():
+                self.draft = ""
                 self.main_objective = event.main_objective
                 self.conclusion_from_assistant_data = (
                     event.conclusion_from_assistant_data or NOT_THERE
@@ -303,12 +415,22 @@ class RunState:
                     self.iterations[-1].notes = event.notes
             case PlanRevised():
                 self.later_steps = list(event.later_steps)
+            case RunSteered():
+                self.waiting.append(event.steering)
+                self.left = max(self.left, event.left)
+            case SteeringTaken():
+                self.waiting = self.waiting[1:]  # they are taken in the order they came in
+                changed = event.later_steps if event.later_steps != self.later_steps else None
+                newest, offered = len(self.iterations) - 1, list(event.offered)
+                self.steered.append(Steered(event.steering, newest, changed, offered))
+                self.later_steps = list(event.later_steps)
             case GuardTripped():
                 self.guards.append(event)
             case ContextCompressed():
                 self.compressed_up_to = event.up_to
             case RunResumed():
                 self.resumed.append(event)
+                self.paused += event.paused
                 if (asked := self.unanswered) is not None:
                     self.questions[-1].answer = QuestionAnswered(
                         at=event.at,

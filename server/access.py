@@ -2,7 +2,7 @@
 
 Every request needs a bearer token. On loopback it is one of ours, which only the user can read; an
 operator may give his own (PLANLOOM_TOKEN), or name an auth provider of FastMCP's, OAuth ones among
-them (PLANLOOM_AUTH). Beyond loopback he has to.
+them (PLANLOOM_AUTH). Beyond loopback he has to. FastMCP asks at /mcp, `route` at other paths.
 """
 
 import hashlib
@@ -13,17 +13,28 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any, cast
 
+from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.auth.provider import principal_components
+from mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+)
 from platformdirs import user_state_path
+from starlette.authentication import has_required_scope
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from planner.errors import ConfigError
 
@@ -43,16 +54,24 @@ class Tokens(TokenVerifier):
     whose time tells something of what it holds.
     """
 
-    def __init__(self, tokens: Iterable[str]) -> None:
+    def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
+        """`users`: all of them are the user's who runs the server, so they name one caller."""
         super().__init__()
         self._digests = [_digest(token) for token in tokens]
+        self._users = users
 
     async def verify_token(self, token: str) -> AccessToken | None:
         given = _digest(token)
         equal = [known for known in self._digests if hmac.compare_digest(known, given)]
         if not equal:
             return None
-        return AccessToken(token=token, client_id=f"token {equal[0].hex()[:16]}", scopes=[])
+        known = self._digests[0] if self._users else equal[0]
+        kind = UsersToken if self._users else AccessToken
+        return kind(token=token, client_id=f"token {known.hex()[:16]}", scopes=[])
+
+
+class UsersToken(AccessToken):
+    """A token of the user who runs the server."""
 
 
 def _digest(token: str) -> bytes:
@@ -65,6 +84,61 @@ def caller() -> str:
     caller."""
     token = get_access_token()
     return json.dumps(principal_components(token)) if token else ""
+
+
+def is_user() -> bool:
+    """Whether who makes the call that is being answered has our own token, which only the user who
+    runs the server can read."""
+    return isinstance(get_access_token(), UsersToken)
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Handler]:
+    """Publish a plain HTTP route beside /mcp, for whom /mcp lets in, with bodies as long as there.
+    Its handler asks `caller()` whose request it is, as a tool does. FastMCP's own `custom_route`
+    lets everyone in."""
+
+    def publish(handler: Handler) -> Handler:
+        app: ASGIApp = request_response(handler)
+        app = RequestBodyLimitMiddleware(app, DEFAULT_MAX_REQUEST_BODY_SIZE)
+        if mcp.auth:
+            app = _LetIn(app, mcp.auth.required_scopes)
+        mcp.custom_route(path, methods)(cast(Any, app))  # a Starlette route takes an app, too
+        return handler
+
+    return publish
+
+
+class _LetIn:
+    """Turns strangers away before anything of their request is read, in the shape of an error of
+    the OpenAI API, which some of the routes speak."""
+
+    def __init__(self, app: ASGIApp, scopes: list[str]) -> None:
+        self.app = app
+        self.scopes = scopes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)  # the provider's middleware has read its token
+        app = self.app
+        if not connection.user.is_authenticated:
+            app = _refusal(
+                401,
+                "This server knows nobody without its token. Send it in the header "
+                "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
+                "invalid_api_key",
+            )
+        elif not has_required_scope(connection, self.scopes):
+            needed = f"The token needs the scopes {', '.join(self.scopes)}."
+            app = _refusal(403, needed, "insufficient_scope")
+        await app(scope, receive, send)
+
+
+def _refusal(status: int, text: str, code: str) -> Response:
+    error = {"message": text, "type": "invalid_request_error", "param": None, "code": code}
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"error": error}, status, headers)
 
 
 def is_loopback(host: str) -> bool:
@@ -84,6 +158,9 @@ class TokenSource:
     """What stands for the token in a client's entry; None where the client fetches its own."""
     own: str | None = None
     """Our own token. An operator's is never shown."""
+    passing: str | None = None
+    """One that holds as long as this server runs, for what is kept where tokens should not be, such
+    as the address of a page."""
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
@@ -106,9 +183,10 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
             f"{TOKEN} (for example to what `openssl rand -hex 32` prints), or {AUTH} to "
             "module:name of a FastMCP auth provider; or serve 127.0.0.1"
         )
-    token = own_token()
+    token, passing = own_token(), secrets.token_urlsafe(TOKEN_BYTES)
     where = f"The token is in {token_file()}, for you only; `planloom token` prints it."
-    return Tokens([token]), TokenSource(where, "<what `planloom token` prints>", token)
+    source = TokenSource(where, "<what `planloom token` prints>", token, passing)
+    return Tokens([token, passing], users=True), source
 
 
 def _is_token(text: str) -> bool:

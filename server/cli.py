@@ -164,15 +164,19 @@ RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
 def runs_listed(
     context: typer.Context,
     most: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", help="Watch the newest instead.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
-    """List the newest runs."""
+    """List the newest runs, or watch the newest as it goes on."""
     if context.invoked_subcommand is None:
         settings = _settings(project, upstreams)
-        from server.inspection import list_runs
+        from server.inspection import follow_run, list_runs
 
-        _run(list_runs, settings, most)
+        if follow:
+            _run(follow_run, settings, None, False, False)
+        else:
+            _run(list_runs, settings, most)
 
 
 @runs.command("show")
@@ -180,14 +184,15 @@ def runs_show(
     run_id: RunId,
     whole: Annotated[bool, typer.Option("--transcript", help="Prompts, replies, results.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Watch it until it ends.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
     """Show the report of a run, or all that was said in it."""
     settings = _settings(project, upstreams)
-    from server.inspection import show_run
+    from server.inspection import follow_run, show_run
 
-    _run(show_run, settings, run_id, whole, as_json)
+    _run(follow_run if follow else show_run, settings, run_id, whole, as_json)
 
 
 @runs.command("resume")

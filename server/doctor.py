@@ -14,9 +14,8 @@ from planner.weights import cached
 from server.backends import EMBEDDED_EXTRA, embedded_installed
 from server.config import ModelSettings, Settings, named_variables
 from server.engine import START_SECONDS
-from server.inspection import output
+from server.inspection import console, output
 from server.reports import counted, indented
-from server.terminal import console
 from server.upstreams import UpstreamPool
 
 

@@ -10,7 +10,8 @@ import time
 import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Literal, Self
 
@@ -20,17 +21,24 @@ from anyio.abc import TaskGroup
 from planner import agent, warming
 from planner.clock import Clock
 from planner.errors import Busy, PlanloomError, RequestError
-from planner.events import Event, OfTheMoment, RunFinished, RunResumed
+from planner.events import (
+    Event,
+    OfTheMoment,
+    RunContinued,
+    RunFinished,
+    RunResumed,
+    RunSteered,
+)
 from planner.models import Models
-from planner.protocol import RunRequest
+from planner.protocol import RunRequest, SteeredBy, Steering
 from planner.state import RunState, Status
-from planner.tools import Policy, ToolSpec
+from planner.tools import Policy, ToolSpec, strictest
 from server import replay
 from server.approval import Approvals, GuardedPool
 from server.config import ApprovalSettings
 from server.conversation import Conversation
-from server.replay import Tape, TapedPool, taped_approver, taped_models
-from server.runs import Entry, Journal, KeyUsed, Made, Record, Recorded
+from server.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
+from server.runs import Entry, Journal, KeyUsed, Listed, Made, Record, Recorded
 from server.telemetry import Spans
 from server.upstreams import RunPool, UpstreamPool
 
@@ -48,6 +56,13 @@ INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that another server drives."""
+LONGEST_HINT = 500
+"""Characters; it stays in the prompts of its run."""
+MOST_STEERED = 10
+"""How often something may be said to one run."""
+SINGLE_STEPS = ("step", "plan")
+"""What a run is begun for that may do more when it has ended."""
+_UNDER_WAY = "Run {} is under way. Follow it with get_run, and go on when it has ended."
 LOCAL = ""
 """The caller, where there is only one: who starts the server owns its runs."""
 USUAL_SECONDS = 30.0
@@ -75,7 +90,8 @@ class Run:
         self.created = time.time()
         self.events: list[Event] = list(events)
         self.state = RunState.of(events)
-        self.approvals = Approvals(self.id, request, self.state, approval.timeout_s)
+        asked = self.state.request or request
+        self.approvals = Approvals(self.id, asked, self.state, approval.timeout_s)
         self.interrupted = False
         """Nobody drives it, and it has not ended: it can be resumed."""
         self.driven = False
@@ -198,6 +214,8 @@ class Engine:
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
         self._resuming = anyio.Lock()
+        self.ended = False
+        """Whether the server ends: views of runs that others drive end then, too."""
 
     @classmethod
     @asynccontextmanager
@@ -273,7 +291,9 @@ class Engine:
         there is none (any more), and in the same words when it is another's."""
         run = self._runs.get(run_id)
         if run is not None and run.caller == caller:
-            return run
+            if not _may_go_on_elsewhere(run):
+                return run
+            await run.saved()
         recorded = await self.journal.load(run_id, caller)
         if recorded is None:
             raise RequestError(
@@ -300,15 +320,52 @@ class Engine:
                 taken = await self.journal.resume(run_id)
             if taken is None:
                 return await self.get(run_id, caller)
-            record, recorded = taken
-            run = Run.of(recorded, self._approval)
-            run.interrupted, run._record = False, record
-            run._spans = _spans(run, models)
-            self._runs[run_id] = run
-            paused = max(0.0, time.time() - run.events[-1].at) if run.events else 0.0
-            run.record(RunResumed(paused=paused, unknown=replay.in_doubt(recorded.entries)))
-            self._go_on(run, models, recorded)
+            run = self._taken_over(*taken, models)
+            unknown = replay.in_doubt(taken[1].entries)
+            run.record(RunResumed(paused=_paused(run), unknown=unknown))
+            self._go_on(run, models, taken[1])
             return run
+
+    async def ask_more(
+        self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
+    ) -> Run:
+        """Have a run of single steps that has ended do something more: the step that `request` is,
+        or the conclusion from all of them. It keeps what it found, and the policy it began with,
+        unless the request's is stricter. Without a prompt, a step is the one that is planned next.
+
+        Raises `RequestError` for a run that cannot do that, and `ModelUnavailable` and `Busy` as
+        `start` does.
+        """
+        async with self._resuming:
+            run = await self.get(run_id, caller)
+            request = _next_request(run, request, can_ask)
+            models = await self._models()
+            self._hold_bounds()
+            await run.saved()
+            before = None if run.not_recorded else await self.journal.load(run_id, caller)
+            if before is None:
+                why = f" {run.not_recorded}" if run.not_recorded else ""
+                raise RequestError(f"Run {run_id} cannot go on: it is not recorded.{why}")
+            _check_made(before, _made(models))
+            paused = _paused(run)
+            event = RunContinued(request=request, spent=before.seconds, paused=paused)
+            with anyio.CancelScope(shield=True):  # what is taken over is driven
+                taken = await self.journal.reopen(run_id, Entry.of(event, before.seconds))
+            if taken is None:
+                raise RequestError(_UNDER_WAY.format(run_id))
+            run = self._taken_over(*taken, models)
+            run.approvals.can_ask = can_ask
+            if run._spans:
+                run._spans.record(event)
+            self._go_on(run, models, taken[1])
+            return run
+
+    def _taken_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
+        run = Run.of(recorded, self._approval)
+        run.interrupted, run._record = False, record
+        run._spans = _spans(run, models)
+        self._runs[run.id] = run
+        return run
 
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled. Fine when it has ended.
@@ -327,6 +384,48 @@ class Engine:
         run._scope.cancel()
         await self._stopped(run, CANCEL_SECONDS)
 
+    async def listed(self, most: int, callers: Sequence[str]) -> list[Listed]:
+        """The newest runs of these callers, the newest first; also those that could not be
+        recorded. Raises `RequestError` when the journal cannot be read."""
+        recorded = [] if self.journal.problem else await self.journal.list(most, callers)
+        found = {each.id: each for each in recorded}
+        for run in self._runs.values():
+            if run.not_recorded and run.caller in callers:
+                prompt = run.request.prompt
+                found[run.id] = Listed(run.id, run.status, run.created, run.now, prompt)
+        return sorted(found.values(), key=lambda each: -each.created)[:most]
+
+    async def steer(
+        self,
+        run: Run,
+        *,
+        hint: str = "",
+        skip: Sequence[int] = (),
+        order: Sequence[int] = (),
+        by: SteeredBy = "caller",
+    ) -> None:
+        """Say something to a run that is under way or interrupted; it holds from its next decision
+        on. `hint`: words for its models. `skip`, `order`: later steps by their numbers in the
+        report, not to be done, and to be done before the others.
+
+        A run that another server drives gets it through the journal. Raises `RequestError` for a
+        run that has ended, and for what cannot be.
+        """
+        steering = _steering(run, hint, skip, order, by)
+        if run.driven and not run.finished:
+            run.record(RunSteered(steering=steering))
+            await run.saved()
+            return
+        if self.journal.problem:
+            raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
+        await self.journal.leave(run.id, steering, MOST_STEERED)
+
+    async def pause(self, run: Run) -> None:
+        """Stop a run that this server drives, so that it can be resumed."""
+        run.stopping = True
+        run._scope.cancel()
+        await self._stopped(run, CANCEL_SECONDS)
+
     async def interrupt_all(self) -> None:
         """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
         async with anyio.create_task_group() as tasks:
@@ -334,6 +433,7 @@ class Engine:
                 run.stopping = True
                 run._scope.cancel()
                 tasks.start_soon(self._stopped, run, INTERRUPT_SECONDS)
+        self.ended = True
 
     async def _stopped(self, run: Run, seconds: float) -> None:
         with anyio.move_on_after(seconds, shield=True):
@@ -366,7 +466,8 @@ class Engine:
                     pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
                     taped = taped_models(models, tape)
                     approver = taped_approver(run.approvals, tape)
-                    await agent.run(run.request, taped, pool, tape.say, approver, tape.clock)
+                    inbox = TapedInbox(tape, partial(self._waiting, run))
+                    await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
                     self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
@@ -390,6 +491,13 @@ class Engine:
                     run.interrupt()
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
+
+    async def _waiting(self, run: Run) -> Sequence[Steering]:
+        """What was said to a run and not taken yet, through this server or another."""
+        with suppress(RequestError):  # a run does not end because its record cannot be read
+            for number, steering in await self.journal.left(run.id, run.state.left):
+                run.record(RunSteered(steering=steering, left=number))
+        return list(run.state.waiting)
 
     async def _follow(self, run: Run, seen: int) -> None:
         """Take in what another server records of a run that it drives."""
@@ -438,6 +546,80 @@ class Engine:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
         for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
             del self._runs[run_id]
+
+
+def _may_go_on_elsewhere(run: Run) -> bool:
+    """Whether another server may have taken up what has ended here."""
+    return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
+
+
+def _next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
+    """What an ended run shall do more, in full. Raises `RequestError` where it cannot."""
+    state = run.state
+    if run.interrupted:
+        raise RequestError(
+            f"The last step of run {run.id} was interrupted. Call with its run_id alone to finish "
+            "it first."
+        )
+    if not run.finished:
+        raise RequestError(_UNDER_WAY.format(run.id))
+    if run.request.goal not in SINGLE_STEPS:
+        raise RequestError(
+            f"Run {run.id} is no run of single steps: only runs that run_step or make_plan began "
+            "can do more. Leave run_id out to start another."
+        )
+    if state.status in ("cancelled", "failed"):
+        raise RequestError(f"Run {run.id} was {state.status}, and cannot do more. Start another.")
+    prompt = request.prompt.strip()
+    if not prompt and request.goal == "step":
+        planned = [state.step.objective] if state.step else state.later_steps
+        if not planned:
+            raise RequestError("prompt: say what this step shall find out; no step is planned.")
+        prompt = planned[0]
+    if request.goal == "conclude":
+        if not any(step.completed for step in state.steps):
+            raise RequestError(f"Run {run.id} has made no step yet. run_step with its run_id does.")
+        prompt = prompt or "; ".join(step.objective for step in state.steps if step.completed)
+    policy = strictest(run.request.policy, request.policy)
+    if policy is Policy.ASK and not can_ask:
+        policy = Policy.READ_ONLY
+    request = request.model_copy(update={"prompt": prompt, "policy": policy})
+    agent.check(request)
+    return request
+
+
+def _paused(run: Run) -> float:
+    """The seconds since anything happened in it."""
+    return max(0.0, time.time() - run.events[-1].at) if run.events else 0.0
+
+
+def _steering(
+    run: Run, hint: str, skip: Sequence[int], order: Sequence[int], by: SteeredBy
+) -> Steering:
+    """Raises `RequestError` for what cannot be."""
+    state = run.state
+    hint = hint.strip()
+    if state.status != "running":
+        raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
+    if not (hint or skip or order):
+        raise RequestError("Nothing is said to the run: give a hint, skip, or order.")
+    if len(hint) > LONGEST_HINT:
+        raise RequestError(f"hint: it has {len(hint)} characters; {LONGEST_HINT} are the most.")
+    if len(state.steered) + len(state.waiting) >= MOST_STEERED:
+        raise RequestError(f"Run {run.id} was steered {MOST_STEERED} times, which is the most.")
+    later = dict(enumerate(state.later_steps, len(state.steps) + 1))
+    if unknown := [number for number in [*skip, *order] if number not in later]:
+        known = "; ".join(f"{number}: {step}" for number, step in later.items()) or "none"
+        raise RequestError(
+            f"There is no later step {unknown[0]}: only what has not begun can be skipped or "
+            f"reordered. The later steps are: {known}"
+        )
+    return Steering(
+        hint=hint,
+        skip=[later[number] for number in skip],
+        order=[later[number] for number in order],
+        by=by,
+    )
 
 
 def cancelled(state: RunState, why: str) -> RunFinished:

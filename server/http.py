@@ -58,13 +58,17 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: access.TokenSource
     """What a person puts into a client's configuration.
 
     With our own token in it on a terminal, where that person reads it; elsewhere standard error
-    goes to a log.
+    goes to a log. The page's address has another, which is worth nothing when this server has
+    ended: browsers keep addresses.
     """
     host, port = split_address(address)
     shown = f"{hosts[0]}:{port}" if hosts else address
     token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
     entry = {"mcpServers": {NAME: http_server(f"http://{shown}/mcp", token)}}
-    lines = [json.dumps(entry, indent=2), tokens.where]
+    page = f"http://{shown}/view"
+    if tokens.passing and sys.stderr.isatty():
+        page += f"#token={tokens.passing}"
+    lines = [json.dumps(entry, indent=2), f"See what it does at {page}", tokens.where]
     if not access.is_loopback(host):
         lines.append("Requests come over the network in plain text: put TLS before this server.")
     return "\n".join(lines)

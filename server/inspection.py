@@ -3,18 +3,24 @@
 import sys
 import time
 
+import anyio
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
+from planner.errors import RequestError
 from planner.state import RunState
 from server.config import Settings
+from server.drawing import Drawing
 from server.reports import Report, markdown, report
 from server.runs import Journal
 from server.toolresults import clean
 from server.transcript import transcript
 
 output = Console(highlight=False)
+console = Console(stderr=True, highlight=False)
+FOLLOW_SECONDS = 0.2
+"""How often the journal is looked at for a run that goes on."""
 LONGEST_PROMPT = 80
 """Characters of it in a list."""
 
@@ -41,6 +47,29 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
     interrupted = recorded.status == "interrupted"
     found = report(recorded.id, RunState.of(events), now, interrupted=interrupted)
     print_report(found, as_json)
+
+
+async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_json: bool) -> None:
+    """Show a run as it goes on, whichever server drives it, and in the end its report; the newest
+    run if none is named. Raises `RequestError`."""
+    journal = Journal(settings.runs)
+    if run_id is None:
+        newest = await journal.list(1)
+        if not newest:
+            raise RequestError("There is no run yet. `planloom ask` begins one, or a client does.")
+        run_id = newest[0].id
+    recorded = await journal.load(await journal.whole_id(run_id))
+    assert recorded  # `whole_id` found it
+    seen, status = 0, "running"
+    with Drawing(console, recorded.request.prompt, recorded.created) as drawing:
+        while status == "running":
+            status = await journal.status(recorded.id) or "deleted"  # first: it may end meanwhile
+            entries = await journal.entries(recorded.id, seen)
+            seen += len(entries)
+            drawing.tell(entry.event for entry in entries if entry.kind == "event")
+            drawing.wait()
+            await anyio.sleep(FOLLOW_SECONDS)
+    await show_run(settings, recorded.id, whole, as_json)
 
 
 def print_report(found: Report, as_json: bool) -> None:

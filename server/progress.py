@@ -18,9 +18,12 @@ from planner.events import (
     QuestionAnswered,
     QuestionAsked,
     ResultAssessed,
+    RunContinued,
     RunFinished,
     RunResumed,
     RunStarted,
+    RunSteered,
+    SteeringTaken,
     StepConcluded,
     StepContinued,
     StepStarted,
@@ -34,7 +37,7 @@ from planner.events import (
 from planner.guards import empty
 from planner.state import RunState
 from planner.tools import Outcome
-from server.reports import UP, counted
+from server.reports import UP, counted, steering_in_words
 from server.toolresults import clean
 
 HEARTBEAT_SECONDS = 5.0
@@ -85,10 +88,12 @@ def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> s
 
 
 def where(state: RunState) -> str:
-    """`Step 2 of 4: `; empty before the plan."""
+    """`Step 2 of 4: `; empty before the plan. Without a plan nobody knows how many will come."""
     if not state.steps:
         return ""
     number = state.steps[-1].number
+    if state.main_objective is None:
+        return f"Step {number}: " if number > 1 else ""
     return f"Step {number} of {number + len(state.later_steps)}: "
 
 
@@ -155,10 +160,18 @@ def _message(event: Event, state: RunState) -> str:
             return f"Step {event.number} {result}" + (f": {event.notes}" if event.notes else "")
         case PlanRevised():
             return f"Plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
+        case RunSteered():
+            return f"{at}from the next decision on, {steering_in_words(event.steering)}"
+        case SteeringTaken():
+            return f"{at}taken: {steering_in_words(event.steering)}"
         case GuardTripped():
             return f"{at}{event.message}"
         case RunResumed():
             return f"{at}resumed after {event.paused:.0f} s"
+        case RunContinued():
+            if event.request.goal == "conclude":
+                return f"Concluding from {counted(len(state.steps), 'step')}"
+            return f"Goes on: {event.request.prompt}"
         case AnswerDelta():
             newest = state.draft[-LONGEST_DRAFT:]
             return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"

@@ -18,8 +18,18 @@ from pydantic import BaseModel
 from planner import errors
 from planner.clock import Clock
 from planner.errors import ModelError
-from planner.events import FROM_OUTSIDE, AnswerDelta, Event, RunStarted
+from planner.events import (
+    FROM_OUTSIDE,
+    AnswerDelta,
+    BaseEvent,
+    Event,
+    RunContinued,
+    RunStarted,
+    SteeringTaken,
+)
+from planner.inbox import Inbox
 from planner.models import ChatModel, Message, ModelAround, Models, Reply
+from planner.protocol import Steering
 from planner.tools import (
     Approval,
     Approver,
@@ -34,6 +44,7 @@ from server.approval import Approvals
 from server.runs import Entry, Record, Recorded
 
 T = TypeVar("T", bound=BaseModel)
+E = TypeVar("E", bound=BaseEvent)
 
 TURNS = 50
 """Of the event loop, in which the tasks of a run that is gone through have to get further; then
@@ -108,6 +119,18 @@ class Tape:
         if differing:
             raise self._apart(f"{event.type} has another {' and '.join(differing)} now")
         return self._consume(self._head)
+
+    def ahead(self, kind: type[E]) -> list[E] | None:
+        """The events of this kind that the run has to say next; None where the record has ended, so
+        that it is not decided yet."""
+        if self._head == len(self._played):
+            return None
+        found: list[E] = []
+        for entry in self._played[self._head :]:
+            if entry.kind != "event" or not isinstance(entry.event, kind):
+                break
+            found.append(entry.event)
+        return found
 
     async def take(
         self,
@@ -247,6 +270,21 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
         return approval
 
     return approve
+
+
+class TapedInbox(Inbox):
+    """What is said to a run: each on the tape as the event of its being taken."""
+
+    def __init__(self, tape: Tape, waiting: Callable[[], Awaitable[Sequence[Steering]]]) -> None:
+        """`waiting`: what has come and was not taken yet."""
+        self._tape, self._waiting = tape, waiting
+
+    async def steering(self) -> Sequence[Steering]:
+        taken = self._tape.ahead(SteeringTaken)
+        return await self._waiting() if taken is None else [each.steering for each in taken]
+
+    def next_request(self) -> RunContinued | None:
+        return next(iter(self._tape.ahead(RunContinued) or []), None)
 
 
 class _TapedModel(ModelAround):

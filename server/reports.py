@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
 from planner.grounding import Evidence, evidence
+from planner.protocol import Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
 from server.toolresults import clean
@@ -29,6 +30,12 @@ class StepReport(BaseModel):
     status: Literal["completed", "current", "later"]
     success: bool | None = Field(default=None, description="Null until the step is completed.")
     notes: str = ""
+
+
+class SteeringReport(Steering):
+    """Something that was said to the run while it went on."""
+
+    taken: bool = Field(description="Whether a decision was made with it; false: it still waits.")
 
 
 class ModelCallReport(BaseModel):
@@ -95,6 +102,7 @@ class Report(BaseModel):
     unsupported: list[str] = Field(default=[], description="What it says and no result does.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
+    steering: list[SteeringReport] = Field(default=[], description="What steer_run said to it.")
     actions: list[Action] = []
     evidence: list[Evidence] = []
     questions: list[QuestionReport] = Field(
@@ -133,6 +141,10 @@ def report(
         unsupported=state.unsupported,
         objective=state.main_objective,
         steps=_steps(state),
+        steering=[
+            *(SteeringReport(**each.said.model_dump(), taken=True) for each in state.steered),
+            *(SteeringReport(**each.model_dump(), taken=False) for each in state.waiting),
+        ],
         actions=actions(state, chosen, longest),
         evidence=evidence(state),
         warnings=_warnings(state, not_recorded),
@@ -206,10 +218,9 @@ def _usage(state: RunState, now: float) -> Usage:
     ]
     ended = state.finished_at or now
     began = state.started.at if state.started else ended
-    paused = sum(each.paused for each in state.resumed)
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=max(0.0, round(ended - began - paused, 3)),  # clocks are set back, too
+        seconds=max(0.0, round(ended - began - state.paused, 3)),  # clocks are set back, too
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(call.cached_tokens for call in calls),
@@ -237,11 +248,19 @@ def markdown(found: Report) -> str:
         bullets = [f"- [{MARKS[step.status]}] {_flat(step.objective)}" for step in found.steps]
         head = f"A plan has been created where the objective is: {_flat(found.objective)}"
         parts.append("\n".join([head, "", *bullets]))
+    if found.steering:
+        ended = found.status not in ("running", "interrupted")
+        late = "it came too late" if ended else "for the next decision"
+        said = [
+            f"- {_flat(steering_in_words(each))}{'' if each.taken else f' ({late})'}"
+            for each in found.steering
+        ]
+        parts.append("### Said while it ran\n\n" + "\n".join(said))
     notes = [
         f"{step.number}. {_flat(step.objective)}{'' if step.success else ' (without success)'}\n"
         f"   {indented(without_images(step.notes), 3)}"
         for step in found.steps
-        if step.status == "completed" and step.notes
+        if step.status == "completed" and step.notes not in ("", found.answer)
     ]
     if notes and found.status != "running":
         parts.append("### Steps\n\n" + "\n".join(notes))
@@ -303,6 +322,14 @@ def _head(found: Report) -> str:
         reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
         parts.append(f"_Status: {found.status.replace('_', ' ')}{reason}_")
     return "\n\n".join(parts)
+
+
+def steering_in_words(steering: Steering) -> str:
+    """Who said what to the run."""
+    parts = [f'says "{steering.hint}"'] if steering.hint else []
+    parts += [f"skips {'; '.join(steering.skip)}"] if steering.skip else []
+    parts += [f"puts first {'; '.join(steering.order)}"] if steering.order else []
+    return f"the {steering.by} {' and '.join(parts)}"
 
 
 def _calls(found: Report) -> list[ActionToolCall]:

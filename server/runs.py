@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from planner.errors import RequestError
 from planner.events import EVENT, Event, FinalStatus, RunStarted
-from planner.protocol import RunRequest
+from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
 from server.config import RunSettings
 
@@ -78,6 +78,12 @@ CREATE TABLE IF NOT EXISTS text (
     digest TEXT NOT NULL,
     text TEXT NOT NULL,
     PRIMARY KEY (run, digest)
+);
+CREATE TABLE IF NOT EXISTS steering (
+    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (run, number)
 );
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
@@ -328,17 +334,68 @@ class Journal:
                 _do(self._db, "UPDATE run SET owner = ? WHERE id = ?", self._owner, run_id)
                 return True
 
+        return await self._taken(run_id, claim)
+
+    async def _taken(
+        self, run_id: str, claim: Callable[[], bool]
+    ) -> tuple[Record, Recorded] | None:
+        """A run that is this server's once the writing thread has claimed it."""
         if self.problem:
-            raise RequestError(f"Run {run_id} cannot be resumed: {self.problem}")
+            raise RequestError(f"Run {run_id} cannot go on: {self.problem}")
         try:
             claimed = await self._in_writer(claim)
         except sqlite3.Error as error:
-            raise RequestError(f"Run {run_id} cannot be resumed: {self._why(error)}") from None
+            raise RequestError(f"Run {run_id} cannot go on: {self._why(error)}") from None
         if not claimed:
             return None
         recorded = await self.load(run_id)
         assert recorded  # it is ours, and nobody deletes what is
         return Record(self, run_id, next=len(recorded.entries)), recorded
+
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
+        """Take over a run that has ended, with an entry that says what it shall do more; None when
+        it goes on already. Both are on disk then, or neither.
+
+        Raises `RequestError` when the journal cannot be written.
+        """
+        claim = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
+        count = "SELECT count(*) FROM entry WHERE run = ?"
+
+        def insert() -> bool:
+            with self._transaction():
+                if not self._db.execute(claim, (self._owner, run_id)).rowcount:
+                    return False
+                (number,) = self._db.execute(count, (run_id,)).fetchone()
+                Record(self, run_id)._insert(self._db, number, entry)
+                return True
+
+        return await self._taken(run_id, insert)
+
+    async def leave(self, run_id: str, steering: Steering, most: int) -> None:
+        """Leave something for a run that another server drives, or none does: whoever goes on with
+        it takes it. Raises `RequestError` for more than `most`, and when the journal cannot be
+        written."""
+        line = json.dumps(self.scrubbed(steering.model_dump()))
+        newest = "SELECT coalesce(max(number), 0) FROM steering WHERE run = ?"
+
+        def insert() -> None:
+            with self._transaction():
+                (before,) = self._db.execute(newest, (run_id,)).fetchone()
+                if before >= most:
+                    raise RequestError(f"Run {run_id} was steered {most} times, which is the most.")
+                values = (run_id, before + 1, line)
+                _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
+
+        try:
+            await self._in_writer(insert)
+        except sqlite3.Error as error:
+            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
+
+    async def left(self, run_id: str, after: int) -> list[tuple[int, Steering]]:
+        """What other servers have left for a run since the one of number `after`."""
+        find = "SELECT number, data FROM steering WHERE run = ? AND number > ? ORDER BY number"
+        rows = await self._read(lambda db: db.execute(find, (run_id, after)).fetchall()) or []
+        return [(row["number"], Steering.model_validate_json(row["data"])) for row in rows]
 
     async def prune(self) -> None:
         """Delete the ended and interrupted runs beyond what the settings keep."""
@@ -398,10 +455,12 @@ class Journal:
         row = await self._read(lambda db: db.execute(find, (run_id,)).fetchone())
         return self._status(row) if row else None
 
-    async def list(self, most: int) -> "list[Listed]":
-        """The newest runs, the newest first."""
-        find = "SELECT * FROM run ORDER BY created DESC LIMIT ?"
-        rows = await self._read(lambda db: db.execute(find, (most,)).fetchall())
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
+        """The newest runs, the newest first; of these callers only, if any are named."""
+        whose = f"WHERE caller IN ({', '.join('?' * len(callers))})" if callers else ""
+        find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
+        values = (*(callers or ()), most)
+        rows = await self._read(lambda db: db.execute(find, values).fetchall())
         return [
             Listed(
                 id=row["id"],

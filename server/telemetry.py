@@ -12,6 +12,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from planner.events import (
     Event,
     ModelCalled,
+    RunContinued,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -39,7 +40,7 @@ class Spans:
     def record(self, event: Event) -> None:
         """Take in the run's next event."""
         match event:
-            case RunStarted() | RunResumed():
+            case RunStarted() | RunResumed() | RunContinued():
                 self._run = self._tracer.start_span(
                     f"invoke_agent {AGENT}",
                     context=self._parent,

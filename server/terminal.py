@@ -10,32 +10,29 @@ from typing import Any
 
 import anyio
 from mcp_types import ElicitResult
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 from rich.text import Text
 
 from planner.errors import ConfigError
-from planner.events import OfTheMoment, RunFinished, StepStarted
 from planner.models import Models
 from planner.protocol import Limits, RunRequest
-from planner.state import RunState
 from planner.tools import Policy
 from server import forms
 from server.app import open_parts
 from server.approval import FORM, Question
 from server.backends import open_models
 from server.config import Settings
+from server.drawing import Drawing
 from server.engine import START_SECONDS, Run
-from server.inspection import output, print_report, show_markdown
+from server.inspection import console, output, print_report, show_markdown
 from server.launch import Launcher
 from server.pins import Pins, identity
-from server.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.progress import HEARTBEAT_SECONDS
 from server.reports import UP, Usage
 from server.tools import listing_markdown, pool_listing, report_of
 
 YES = ("y", "yes")
-console = Console(stderr=True, highlight=False)
 
 
 async def ask_on_terminal(
@@ -85,36 +82,24 @@ def show_report(run: Run, as_json: bool) -> int:
 
 
 async def show(run: Run) -> None:
-    """Print every event of a run as a line, and what is being waited for below them."""
-    seen = RunState()
-    began = time.time()
-    with console.status("starting the upstreams") as status:
+    """Show a run as it goes on, and ask the person what it has to ask."""
+    with Drawing(console, run.request.prompt, time.time()) as drawing:
         told = 0
         asked: Question | None = None
         while True:
-            while told < len(run.events):
-                event = run.events[told]
-                told += 1
-                seen.apply(event)
-                if not isinstance(event, OfTheMoment):
-                    style = "bold" if isinstance(event, StepStarted | RunFinished) else "default"
-                    line = f"{event.at - began:6.1f} s  {message(event, seen)}"
-                    console.print(Text(line, style=style), soft_wrap=True)
-            if run.finished:
+            new = run.events[told:]
+            told += len(new)
+            drawing.tell(new)
+            if run.finished and told == len(run.events):
                 return
             if (question := run.approvals.question) and question is not asked:
                 asked = question
-                status.stop()
+                drawing.pause()
                 await ask(question)
-                status.start()
+                drawing.resume()
                 continue
-            last = run.events[-1] if run.events else None
-            if isinstance(last, OfTheMoment):
-                status.update(Text(message(last, seen)))
-            else:
-                quiet = max(0.0, time.time() - (last.at if last else began))
-                status.update(Text(heartbeat(seen, quiet)))
-            with anyio.move_on_after(1.0 if console.is_terminal else HEARTBEAT_SECONDS):
+            drawing.wait(run.queued)
+            with anyio.move_on_after(1.0 if console.is_interactive else HEARTBEAT_SECONDS):
                 await run.wait_beyond(told)
 
 

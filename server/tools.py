@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import ResourceError, ToolError
-from fastmcp.resources import ResourceContent, ResourceResult
+from fastmcp.apps import AppConfig
+from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 from mcp import MCPDeprecationWarning
 from mcp_types import (
@@ -25,18 +25,26 @@ from pydantic import BaseModel, Field
 from planner import guards, schemas
 from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
-from planner.events import Event, UpstreamLogged
-from planner.protocol import Limits, RunRequest
+from planner.events import Event, RunContinued, UpstreamLogged
+from planner.protocol import Goal, Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Policy, Safety, strictest
 from server import approval, roots
 from server.access import caller
 from server.approval import Question
-from server.engine import Engine, Run
+from server.engine import LONGEST_HINT, SINGLE_STEPS, Engine, Run
+from server.links import links
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import UP, Report, counted, indented, markdown, report
+from server.reports import (
+    UP,
+    Report,
+    SteeringReport,
+    counted,
+    indented,
+    markdown,
+    report,
+)
 from server.toolresults import clean
-from server.transcript import transcript
 from server.upstreams import UpstreamPool
 
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
@@ -99,8 +107,16 @@ RunId = Annotated[str, Field(description="The run_id of a report.", max_length=1
 ResumedId = Annotated[
     str | None,
     Field(
-        description="The run_id of an interrupted run to go on with; the prompt may be left out "
-        "then, and the run keeps its own limits. What it did is not done again.",
+        description="The run_id of an interrupted run, to go on with it (the prompt may be left "
+        "out, and the run keeps its limits), or of run_step's, to conclude from all its steps.",
+        max_length=100,
+    ),
+]
+StepsId = Annotated[
+    str | None,
+    Field(
+        description="The run_id of a step before, or of make_plan: this step goes on with its run "
+        "and knows what was found. Of a step that was interrupted: given alone, it is finished.",
         max_length=100,
     ),
 ]
@@ -114,6 +130,8 @@ RequestKey = Annotated[
     ),
 ]
 
+VIEW = "ui://planloom/view.html"
+"""What a host of MCP Apps shows beside an answer (`server.view`)."""
 LIMITS = Limits()
 REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
 LOOKS = ToolAnnotations(
@@ -160,34 +178,14 @@ class PoolListing(BaseModel):
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
 
 
-def register_resources(mcp: FastMCP) -> None:
-    """Publish the runs as resources."""
+class SteeringResult(BaseModel):
+    """What was said to a run so far."""
 
-    @mcp.resource("run://{run_id}", title="Report of a run", mime_type="text/markdown")
-    async def run_report(run_id: str, ctx: Context) -> ResourceResult:
-        """The report of a run, for a reader and as data."""
-        found = report_of(await _resource(ctx, run_id))
-        return ResourceResult(
-            [
-                ResourceContent(markdown(found), mime_type="text/markdown"),
-                ResourceContent(found.model_dump_json(), mime_type="application/json"),
-            ]
-        )
-
-    @mcp.resource(
-        "run://{run_id}/transcript", title="Transcript of a run", mime_type="text/markdown"
+    run_id: str
+    status: str
+    steering: list[SteeringReport] = Field(
+        description="Without what was left for a run that another server drives."
     )
-    async def run_transcript(run_id: str, ctx: Context) -> str:
-        """What was asked of the models and tools in a run, and what they replied."""
-        run = await _resource(ctx, run_id)
-        return transcript(run.id, run.events)
-
-
-async def _resource(ctx: Context, run_id: str) -> Run:
-    try:
-        return await engine_of(ctx).get(run_id, caller())
-    except PlanloomError as error:
-        raise ResourceError(str(error)) from None
 
 
 def engine_of(ctx: Context) -> Engine:
@@ -203,6 +201,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         title="Plan and answer",
         annotations=CHANGES if changes else LOOKS,
         output_schema=REPORT_SCHEMA,
+        app=AppConfig(resource_uri=VIEW),
     )
     async def plan_and_answer(
         ctx: Context,
@@ -219,14 +218,15 @@ def register(mcp: FastMCP, changes: bool) -> None:
         """Answer a question about the project (its code, files, libraries) by planning and running
         tools with small local models; what may change something is done only when the user
         approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
-        many searches and file reads of your own: one call, one answer.
+        many searches and file reads of your own: one call, one answer. To plan yourself, use
+        run_step, and then this with its run_id for the conclusion.
         """
         limits = Limits(
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
         request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
         if run_id is not None:
-            return await _resume(ctx, run_id, request, wait_s)
+            return await _resume(ctx, run_id, request, "conclude", wait_s)
         return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
@@ -248,11 +248,14 @@ def register(mcp: FastMCP, changes: bool) -> None:
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
         policy: RunPolicy = Policy.ASK,
-        run_id: ResumedId = None,
+        run_id: StepsId = None,
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
-        """Make one tool call and say what its result means for the prompt, for a client that plans
-        by itself and wants single steps done.
+        """Make one tool call and say what its result means for the prompt: for when you plan
+        yourself. Give the prompt alone, or the tool and its arguments too. Call it again with the
+        run_id of its report for the next step, which knows what the steps before found; after
+        make_plan with its run_id, where the prompt may be left out for the step that is planned
+        next. At last call plan_and_answer with the run_id for the conclusion from all steps.
         """
         request = RunRequest(
             prompt=prompt,
@@ -262,12 +265,12 @@ def register(mcp: FastMCP, changes: bool) -> None:
             limits=Limits(iterations=1, seconds=max_seconds),
             policy=policy,
         )
-        if run_id is not None:
-            return await _resume(ctx, run_id, request, wait_s)
         if tool is None and arguments is not None:
             raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, "step", wait_s)
         return await _begin(ctx, request, wait_s, request_key)
 
     @mcp.tool(
@@ -320,6 +323,53 @@ def register(mcp: FastMCP, changes: bool) -> None:
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
         return _result(run, iteration)
+
+    @mcp.tool(
+        title="Steer a run",
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=False,
+            open_world_hint=False,
+        ),
+        output_schema=SteeringResult.model_json_schema(mode="serialization"),
+    )
+    async def steer_run(
+        run_id: RunId,
+        ctx: Context,
+        hint: Annotated[
+            str,
+            Field(
+                description="Words for the run's models, as an addition to the request. Example: "
+                "'Look in server/ rather than in tests/.'",
+                max_length=LONGEST_HINT,
+            ),
+        ] = "",
+        skip: Annotated[
+            list[int],
+            Field(description="Later steps not to do: their numbers in the report.", max_length=20),
+        ] = [],  # noqa: B006  FastMCP reads it, nobody writes it
+        order: Annotated[
+            list[int],
+            Field(description="Later steps to do first, in this order: numbers.", max_length=20),
+        ] = [],  # noqa: B006
+    ) -> ToolResult:
+        """Say something to a run that is under way (see get_run): a hint, steps to skip, another
+        order. It holds from the run's next decision on; the report of get_run says under
+        `steering` whether it was taken. To stop the run use cancel_run.
+        """
+        run = await _run(ctx, run_id)
+        try:
+            await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
+        except PlanloomError as error:
+            raise ToolError(str(error)) from None
+        found = report_of(run)
+        result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
+        said = f"It is said to run `{run.id}`, and holds from its next decision on."
+        return ToolResult(
+            content=[TextContent(type="text", text=said)],
+            structured_content=result.model_dump(mode="json"),
+        )
 
     @mcp.tool(
         title="Cancel a run",
@@ -386,20 +436,30 @@ async def _begin(
 
 
 async def _resume(
-    ctx: Context, run_id: str, request: RunRequest, wait_s: float
+    ctx: Context, run_id: str, request: RunRequest, goal: Goal, wait_s: float
 ) -> ToolResult | InputRequiredResult:
-    """Go on with a run and view it. What else the request says has to be what the run's says."""
+    """Go on with a run and view it: where it was interrupted, or, a run of single steps that has
+    done what was asked, with the `request` as its next `goal`."""
     engine = engine_of(ctx)
+    asked = ("prompt", "tool", "arguments", "data_schema")
+    given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
     try:
-        run = await engine.get(run_id, caller())
-        for name in ("prompt", "tool", "arguments", "data_schema"):
-            given, its = getattr(request, name), getattr(run.request, name)
-            if given not in (None, "", its):
+        run = await _answered(ctx)
+        if run is None:
+            run = await engine.get(run_id, caller())
+            its = run.state.request or run.request
+            other = [name for name, value in given.items() if value != getattr(its, name)]
+            more = its.goal != goal or bool(other) or (run.finished and goal == "step")
+            if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
+                request = request.model_copy(update={"goal": goal})
+                run = await engine.ask_more(run_id, request, caller(), approval.can_ask(ctx))
+            elif other:
                 raise ToolError(
-                    f"{name}: run {run_id} was begun with another. Leave it out to resume the run, "
-                    "or leave run_id out to start one."
+                    f"{other[0]}: run {run_id} was begun with another. Leave it out to resume the "
+                    "run, or leave run_id out to start one."
                 )
-        run = await engine.resume(run_id, caller())
+            else:
+                run = await engine.resume(run_id, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return await _attached(run, ctx, wait_s)
@@ -413,7 +473,9 @@ async def _attached(
         return await _view(run, ctx, wait_s) or _result(run)
     except get_cancelled_exc_class():
         if run.driven and not held:
-            await engine_of(ctx).cancel(run)
+            engine = engine_of(ctx)
+            # What the steps before found is not thrown away with the one that is given up.
+            await (engine.pause(run) if len(run.state.parts) > 1 else engine.cancel(run))
         raise
 
 
@@ -452,7 +514,7 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
-    told = 0
+    told, begins = 0, _begins(run)
     deaf = False
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
@@ -477,7 +539,7 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
                 event = run.events[told]
                 told += 1
                 seen.apply(event)
-                if len(run.events) - told < BACKLOG:
+                if told > begins and len(run.events) - told < BACKLOG:
                     await in_time(tell, message(event, seen), _slim(event))
                     if isinstance(event, UpstreamLogged):
                         await in_time(ctx.log, event.text, event.level, event.upstream)
@@ -501,6 +563,12 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
             if left > HEARTBEAT_SECONDS <= quiet:
                 await in_time(tell, heartbeat(seen, quiet, run.queued), None)
     return required
+
+
+def _begins(run: Run) -> int:
+    """How many events there were before what is asked of the run now."""
+    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
+    return continued[-1] if continued else 0
 
 
 def _slim(event: Event) -> dict[str, Any]:
@@ -606,12 +674,13 @@ def report_of(run: Run, iteration: int | None = None) -> Report:
 def _result(run: Run, iteration: int | None = None) -> ToolResult:
     found = report_of(run, iteration)
     text = markdown(found)
+    linked = links(run.id, run.state, found.evidence) if iteration is None else []
     if iteration is not None:
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
         text = approval.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
     return ToolResult(
-        content=[TextContent(type="text", text=text)],
+        content=[TextContent(type="text", text=text), *linked],
         structured_content=found.model_dump(mode="json"),
         is_error=found.status == "failed",
     )

@@ -9,6 +9,7 @@ from planner.events import (
     AnswerDelta,
     Event,
     ModelCalled,
+    RunContinued,
     RunFinished,
     RunStarted,
     ToolProgressed,
@@ -38,6 +39,8 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
         match event:
             case RunStarted():
                 parts.append(_block("## Request", event.request.prompt))
+            case RunContinued():
+                parts.append(_block("## Next request", event.request.prompt))
             case ModelCalled():
                 parts.append(_block(f"## {event.model}: {event.role}", event.question))
                 parts.append(_block("Reply:", event.reply))

@@ -65,9 +65,10 @@ objects = st.dictionaries(words, values, max_size=4)
 RUN = ("wait_s", "max_seconds", "request_key")
 TOOLS = {
     "plan_and_answer": ("prompt", "run_id", "data_schema", "policy", "max_iterations", *RUN),
-    "run_step": ("prompt", "tool", "arguments", "policy", *RUN),
+    "run_step": ("prompt", "tool", "arguments", "run_id", "policy", *RUN),
     "make_plan": ("prompt", *RUN),
     "get_run": ("run_id", "wait_s", "iteration"),
+    "steer_run": ("run_id", "hint", "skip", "order"),
     "cancel_run": ("run_id",),
     "list_tools": (),
 }
@@ -81,6 +82,9 @@ FITTING: dict[str, st.SearchStrategy[Any]] = {
     "data_schema": st.sampled_from([{"type": "object"}, {"$ref": "#"}, {"type": "no"}]) | objects,
     "policy": st.sampled_from(["read_only", "ask", "allow"]),
     "iteration": st.integers(-1, 5),
+    "hint": words,
+    "skip": st.lists(numbers, max_size=3),
+    "order": st.lists(numbers, max_size=3),
     "wait_s": st.floats(0, 5),
     "max_iterations": st.integers(1, 100),
     "max_seconds": st.floats(0.001, 50),

@@ -13,6 +13,7 @@ from serving import LONG, ROUTE
 
 from planner import agent
 from planner.events import Event, Role
+from planner.inbox import Inbox
 from planner.models import ArgumentRoute, Message, Models, Reply
 from planner.protocol import RunRequest
 from planner.state import RunState
@@ -260,6 +261,7 @@ async def planned(
     reply_fields: Mapping[str, Any] | None = None,
     route: ArgumentRoute = ROUTE,
     approver: Approver = refuse,
+    inbox: Inbox | None = None,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
@@ -272,10 +274,12 @@ async def planned(
             pool,
             events.append,
             approver,
+            inbox=inbox,
         )
     assert script.turns == [], "not everything of the script was said"
     types = [event.type for event in events]
     assert types[0] == "run_started"
-    assert types.index("run_finished") == len(types) - 1
+    assert types[-1] == "run_finished"
+    assert types.count("run_finished") == 1 + types.count("run_continued")
     assert RunState.of(events) == state
     return Ran(state, events, script, pool)

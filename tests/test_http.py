@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,19 @@ from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from inline_snapshot import snapshot
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, LONG, Place, SharedUpstream, end, free_port, served, text
+from serving import (
+    CLASS,
+    LONG,
+    Place,
+    SharedUpstream,
+    end,
+    free_port,
+    listens,
+    served,
+    text,
+)
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from planner.errors import ConfigError
@@ -49,7 +62,7 @@ def bearer(token: str) -> dict[str, str]:
 # Who is let in
 
 
-async def test_no_route_but_health_answers_without_the_token(place: Place) -> None:
+async def test_only_health_and_an_empty_page_are_there_without_the_token(place: Place) -> None:
     app = build(place.settings, auth=access.Tokens([MINE])).http_app(path="/mcp")
     asked = {}
     transport = httpx.ASGITransport(app)
@@ -65,6 +78,18 @@ async def test_no_route_but_health_answers_without_the_token(place: Place) -> No
             "GET /mcp": 401,
             "HEAD /mcp": 401,
             "POST /mcp": 401,
+            "GET /view": 200,
+            "HEAD /view": 200,
+            "GET /view/view.css": 200,
+            "HEAD /view/view.css": 200,
+            "GET /view/view.js": 200,
+            "HEAD /view/view.js": 200,
+            "GET /view/runs": 401,
+            "HEAD /view/runs": 401,
+            "GET /view/runs/{run_id}": 401,
+            "HEAD /view/runs/{run_id}": 401,
+            "POST /view/runs/{run_id}/steer": 401,
+            "POST /view/runs/{run_id}/stop": 401,
             "GET /health": 200,
             "HEAD /health": 200,
         }
@@ -127,8 +152,77 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
     }
   }
 }
+See what it does at http://127.0.0.1:PORT/view
 The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
 """)
+
+
+async def test_a_plain_route_lets_in_whom_mcp_does_and_knows_its_caller(place: Place) -> None:
+    """The same tokens, hosts, origins and sizes, and the same caller as a tool has."""
+    auth = access.Tokens([MINE, THEIRS])
+    mcp = build(place.settings, auth=auth)
+    reached = []
+
+    @access.route(mcp, "/echo", ["POST"])
+    async def echo(request: Request) -> Response:
+        reached.append(len(await request.body()))
+        return PlainTextResponse(access.caller())
+
+    @mcp.tool
+    async def who() -> str:
+        return access.caller()
+
+    transport = httpx.ASGITransport(mcp.http_app(host_origin_protection=True))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+
+        async def ask(token: str, content: str = "", **headers: str) -> httpx.Response:
+            headers |= bearer(token) if token else {}
+            return await client.post("/echo", content=content, headers=headers)
+
+        refused = await ask("")
+        assert (refused.status_code, refused.json()) == snapshot(
+            (
+                401,
+                {
+                    "error": {
+                        "message": "This server knows nobody without its token. Send it in the header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
+                        "type": "invalid_request_error",
+                        "param": None,
+                        "code": "invalid_api_key",
+                    }
+                },
+            )
+        )
+        assert (await ask(MINE[:-1])).status_code == 401
+        assert (await ask("", "x" * 5_000_000)).status_code == 401
+        assert (await ask(MINE, "x" * 5_000_000)).status_code == 413
+        assert (await ask(MINE, Host="evil.example")).status_code == 421
+        assert (await ask(MINE, Origin="http://evil.example")).status_code == 403
+        assert reached == []
+        mine, theirs = (await ask(MINE)).text, (await ask(THEIRS)).text
+        assert reached == [0, 0]
+    with served(mcp) as url:
+        for token, text_of_route in ((MINE, mine), (THEIRS, theirs)):
+            async with Client(url, auth=token) as known:
+                assert (await known.call_tool("who")).data == text_of_route != ""
+    assert mine != theirs
+
+
+async def test_a_plain_route_wants_the_scopes_that_mcp_does(place: Place) -> None:
+    mcp = build(place.settings, auth=access.Tokens([MINE]))
+    assert mcp.auth
+    mcp.auth.required_scopes = ["runs"]  # as a provider of the operator's may have it
+
+    @access.route(mcp, "/echo", ["GET"])
+    async def echo(_request: Request) -> Response:
+        raise AssertionError
+
+    transport = httpx.ASGITransport(mcp.http_app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        refused = await client.get("/echo", headers=bearer(MINE))
+    assert (refused.status_code, refused.json()["error"]["message"]) == snapshot(
+        (403, "The token needs the scopes runs.")
+    )
 
 
 def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
@@ -148,8 +242,14 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
         try:
             while "prints it." not in shown:
                 shown += screen.read(4096).decode()
+            while not listens(int(address.rpartition(":")[2])):
+                time.sleep(0.02)
+            (page,) = re.findall(r"See what it does at (\S+)", shown)
+            runs, _, token = page.replace("/view#", "/view/runs#").partition("#token=")
+            assert httpx.get(runs, headers=bearer(token)).json() == {"runs": []}
         finally:
             end(process)
+    assert token != place.token
     entry, _ = json.JSONDecoder().raw_decode(shown)
     assert entry["mcpServers"]["planloom"] == {
         "url": f"http://{address}/mcp",
@@ -284,6 +384,7 @@ async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Pla
     }
   }
 }
+See what it does at http://planloom.example:PORT/view
 The token is that of PLANLOOM_TOKEN.
 """)
     assert not access.token_file().exists()

@@ -13,7 +13,7 @@ HOUSE = Path(__file__).parent.parent
 LEVELS = (
     {"errors", "protocol", "tools", "models", "clock"},
     {"events"},
-    {"state"},
+    {"state", "inbox"},
     {"ranking", "schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
     {"lines", "reading"},
     {"lookup"},
@@ -76,7 +76,7 @@ def test_every_module_of_the_planner_has_its_level() -> None:
 
 @pytest.mark.parametrize("module", sorted(modules("server")))
 def test_the_server_knows_no_prompt(module: str) -> None:
-    assert not [name for name in imports(modules("server")[module]) if "prompts" in name]
+    assert not [name for name in imports(modules("server")[module]) if "planner.prompts" in name]
 
 
 def test_upstreams_are_started_before_fastmcp_is_imported() -> None:

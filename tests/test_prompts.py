@@ -108,7 +108,7 @@ def conversation(events: list[Event], question: str) -> list[Message]:
 
 
 def test_system_and_request() -> None:
-    assert conversation(STARTED, PROMPTS.select()) == snapshot(
+    assert conversation(STARTED, PROMPTS.select(state_of(STARTED))) == snapshot(
         [
             {
                 "role": "system",
@@ -275,7 +275,7 @@ ANSWER?\
 
 def test_a_tool_with_its_arguments() -> None:
     prompts = Prompts(TOOLS, 1800, fused=True)
-    assert prompts.select() == snapshot(
+    assert prompts.select(state_of(STARTED)) == snapshot(
         'Which tool gives the facts for this request? Reply {"tool":["tool",its arguments in order, null for none]}, or {"tool":null} if no tool is needed.'
     )
     assert prompts.plan(state_of(TRIED)) == snapshot(

@@ -18,12 +18,13 @@ from serving import LONG, SOURCE
 from planner import agent, context, schemas
 from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
-from planner.events import EVENT, Event, ModelCalled, RunFinished, StepConcluded
+from planner.events import EVENT, Event, ModelCalled, RunContinued, RunFinished, StepConcluded
+from planner.inbox import Inbox
 from planner.lookup import MOST_SEARCHES, Lookup
 from planner.models import ArgumentRoute, Message, Reply
 from planner.prompts import fenced
-from planner.protocol import Limits, RunRequest
-from planner.state import RunState
+from planner.protocol import Goal, Limits, RunRequest, Steering
+from planner.state import RunState, plain, skipped
 from planner.telling import shown
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
@@ -119,6 +120,30 @@ class AnyPool(DictionaryPool):
         return self.data.draw(results, label=tool.name)
 
 
+class AnyInbox(Inbox):
+    """Says anything to a run, now and then, and asks a run of single steps for more."""
+
+    def __init__(self, data: st.DataObject, events: list[Event], goal: Goal) -> None:
+        self.data, self.events = data, events
+        self.left = 0 if goal == "answer" else data.draw(st.sampled_from([0, 0, 1, 3]))
+
+    async def steering(self) -> Sequence[Steering]:
+        if self.data.draw(st.sampled_from([True] * 9 + [False]), label="silent"):
+            return []
+        later = RunState.of(self.events).later_steps
+        steps = st.lists(st.sampled_from([*later, "Gone"]), max_size=2)
+        return [Steering(hint=self.data.draw(phrases), skip=self.data.draw(steps), order=later[1:])]
+
+    def next_request(self) -> RunContinued | None:
+        if not self.left:
+            return None
+        self.left -= 1
+        goals: list[Goal] = ["step", "step", "conclude"]
+        goal = self.data.draw(st.sampled_from(goals))
+        request = RunRequest(prompt="And then?", goal=goal, limits=Limits(seconds=LONG))
+        return RunContinued(request=request, spent=0.0, paused=0.0)
+
+
 def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, list[Message]]]]:
     """A run whose models and tools do anything: its events, and each prompt that was answered,
     with the number of the events before it."""
@@ -155,7 +180,9 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
 
     async def main() -> RunState:
         pool = AnyPool(data, specs)
-        return await agent.run(request, models(answer, 4000, route), pool, events.append)
+        inbox = AnyInbox(data, events, request.goal)
+        all_models = models(answer, 4000, route)
+        return await agent.run(request, all_models, pool, events.append, inbox=inbox)
 
     state = anyio.run(main)
     event(f"{len(asked)} prompts, {len(state.steps)} steps")
@@ -166,18 +193,23 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
 @given(st.data())
 def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
     request, events, _ = run(data)
-    ends = [each for each in events if isinstance(each, RunFinished)]
-    assert ends == events[-1:]
-    assert ends[0].answer.strip() or request.goal == "plan"
     state = RunState.of(events)
+    ends = [each for each in events if isinstance(each, RunFinished)]
+    assert len(ends) == len(state.parts)
+    assert ends[-1] == events[-1]
+    assert all(end.answer.strip() for end in ends) or request.goal == "plan"
     most = request.limits.iterations if request.goal == "answer" else request.limits.iterations + 1
-    assert len(state.iterations) - len(state.lookups) <= most
-    assert len(state.lookups) <= MOST_SEARCHES
+    for number in range(len(state.parts)):
+        own = [each for each in state.iterations if each.part == number]
+        assert len(own) - len(state.lookups_of(number)) <= most
+        assert len(state.lookups_of(number)) <= MOST_SEARCHES
+    for taken in state.steered:
+        assert not {plain(step) for step in state.later_steps} & skipped([taken.said])
     before = state.iterations[: len(state.iterations) - len(state.newest)]
     assert all(each.outcome is not None for each in before)
     numbers = [each.number for each in events if isinstance(each, StepConcluded)]
     assert numbers == sorted(set(numbers))
-    if ends[0].status == "answered" and request.goal != "plan":
+    if ends[-1].status == "answered" and state.parts[-1].request.goal != "plan":
         assert state.unsupported == []
 
 
@@ -217,8 +249,6 @@ def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
     _, events, asked = run(data)
     for (before, first), (after, second) in pairwise(asked):
         between = events[before:after]
-        if any(each.type == "step_concluded" for each in between):
-            continue
         if any(each.type == "guard_tripped" and each.guard == "context" for each in between):
             continue  # results are shown shorter from here on
         if any(each.type == "context_compressed" for each in between):

@@ -26,15 +26,23 @@ from serving import CLASS, LONG, Place, conclusion, found, normalised, text
 
 from planner import agent
 from planner.errors import ModelUnavailable, RequestError
-from planner.events import EVENT, Event
+from planner.events import EVENT, Event, RunContinued, RunSteered
 from planner.models import Message, Reply
-from planner.protocol import Limits, RunRequest
+from planner.protocol import Limits, RunRequest, Steering
 from planner.state import RunState
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.app import build
 from server.approval import Approvals, GuardedPool
 from server.config import RunSettings, load_settings
-from server.replay import UNKNOWN, Diverged, Tape, TapedPool, taped_approver, taped_models
+from server.replay import (
+    UNKNOWN,
+    Diverged,
+    Tape,
+    TapedInbox,
+    TapedPool,
+    taped_approver,
+    taped_models,
+)
 from server.runs import FORMAT, Entry, Journal, Made, Record, Recorded
 
 pytestmark = pytest.mark.anyio
@@ -121,9 +129,13 @@ async def ran(
     answers: Any = said,
     limits: Limits | None = None,
     problem: str | None = None,
+    steering: Steering | None = None,
+    request: RunRequest | None = None,
 ) -> list[Entry]:
-    """The record of a run that goes on from `before`."""
-    request = RunRequest(prompt=question("a"), limits=limits or Limits(), policy=Policy.ALLOW)
+    """The record of a run that goes on from `before`; the `steering` comes after its third call."""
+    request = request or RunRequest(
+        prompt=question("a"), limits=limits or Limits(), policy=Policy.ALLOW
+    )
     kept = Kept(Unscrubbed(), list(before), problem)
     record: Any = kept
     recorded = Recorded("x", "me", request, MADE, None, "interrupted", 0.0, list(before))
@@ -132,8 +144,18 @@ async def ran(
     taped = TapedPool(GuardedPool(pool, approvals), tape, pool.tools(), recorded.began)
     approver = taped_approver(approvals, tape)
     said_by = taped_models(models(answers, 8192), tape)
+
+    async def waiting() -> Sequence[Steering]:
+        events = [entry.event for entry in kept.entries if entry.kind == "event"]
+        state = RunState.of(events)
+        if steering and len(state.iterations) == 3 and not (state.waiting or state.steered):
+            kept.append(Entry.of(RunSteered(steering=steering), tape.clock.seconds))
+            return [steering]
+        return state.waiting
+
     with anyio.fail_after(LONG):
-        await agent.run(request, said_by, taped, tape.say, approver, tape.clock)
+        inbox = TapedInbox(tape, waiting)
+        await agent.run(request, said_by, taped, tape.say, approver, tape.clock, inbox)
     return kept.entries
 
 
@@ -170,6 +192,51 @@ async def test_a_run_goes_on_from_every_entry_of_its_record() -> None:
             "answer": answer("a"),
         }
     assert in_doubt == 2
+
+
+async def test_what_was_said_to_a_run_is_taken_at_the_same_place_again() -> None:
+    said = Steering(hint="Mind the tests.", skip=["Nothing"])
+    entries = await ran(Counting(), steering=said)
+    asked = [entry.data["question"] for entry in entries if "question" in entry.data]
+    (told,) = [number for number, question in enumerate(asked) if said.hint in question]
+    assert 0 < told < len(asked) - 1
+    for cut in range(len(entries)):
+        if entries[cut - 1].kind == "intent":
+            continue  # the call after it is not made again, so the run is another
+        again = await ran(Counting(), entries[:cut], steering=said)
+        assert untimed(again)[:cut] == untimed(entries)[:cut]
+        assert sorted(map(str, untimed(again))) == sorted(map(str, untimed(entries)))
+
+
+async def test_a_run_of_single_steps_goes_on_from_every_entry_of_its_record() -> None:
+    async def concludes(model: str, messages: Sequence[Message], schema: Any) -> Reply:
+        said = {"a_line": "", "final_answer": "done find a_1."}
+        if "decision" in schema["properties"]:
+            said = conclusion("done find a_1.")
+        return Reply(text=json.dumps(said), prompt_tokens=9, generated_tokens=9)
+
+    def asked(goal: Any, **options: Any) -> RunRequest:
+        return RunRequest(prompt=f"To {goal}", goal=goal, policy=Policy.ALLOW, **options)
+
+    steps = [
+        asked("step", tool="find", arguments={"text": "a_1"}),
+        asked("step", tool="note", arguments={"text": "a_2"}),
+        asked("conclude"),
+    ]
+    entries = await ran(Counting(), answers=concludes, request=steps[0])
+    for step in steps[1:]:
+        more = RunContinued(request=step, spent=entries[-1].seconds, paused=1.0)
+        entries.append(Entry.of(more, entries[-1].seconds))
+        entries = await ran(Counting(), entries, concludes, request=steps[0])
+    state = RunState.of(entry.event for entry in entries if entry.kind == "event")
+    assert (state.status, state.answer, state.paused) == ("answered", "done find a_1.", 2.0)
+    assert [step.success for step in state.steps] == [True, True]
+    begun = [n for n, entry in enumerate(entries) if entry.data.get("type") == "run_continued"]
+    for cut in range(begun[-1] + 1, len(entries)):
+        pool = Counting()
+        again = await ran(pool, entries[:cut], concludes, request=steps[0])
+        assert untimed(again) == untimed(entries)
+        assert pool.made == []
 
 
 async def test_a_time_limit_that_was_reached_is_reached_again_at_the_same_place() -> None:

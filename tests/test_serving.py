@@ -95,7 +95,7 @@ async def test_a_question_is_answered_from_the_tools(
     assert progress.events[-1]["type"] == "run_finished"
     assert progress.run_id == report["run_id"]
     assert unknown == snapshot(
-        'There is no tool "plan_and_anser"; the tools are plan_and_answer, run_step, make_plan, get_run, cancel_run, list_tools.'
+        'There is no tool "plan_and_anser"; the tools are plan_and_answer, run_step, make_plan, get_run, steer_run, cancel_run, list_tools.'
     )
 
 
@@ -193,7 +193,8 @@ async def test_tools_say_what_they_are(place: Place) -> None:
 Answer a question about the project (its code, files, libraries) by planning and running
 tools with small local models; what may change something is done only when the user
 approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
-many searches and file reads of your own: one call, one answer.\
+many searches and file reads of your own: one call, one answer. To plan yourself, use
+run_step, and then this with its run_id for the conclusion.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -248,7 +249,7 @@ many searches and file reads of your own: one call, one answer.\
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "The run_id of an interrupted run to go on with; the prompt may be left out then, and the run keeps its own limits. What it did is not done again.",
+                            "description": "The run_id of an interrupted run, to go on with it (the prompt may be left out, and the run keeps its limits), or of run_step's, to conclude from all its steps.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -271,8 +272,11 @@ many searches and file reads of your own: one call, one answer.\
                 "name": "run_step",
                 "title": "Run one step",
                 "description": """\
-Make one tool call and say what its result means for the prompt, for a client that plans
-by itself and wants single steps done.\
+Make one tool call and say what its result means for the prompt: for when you plan
+yourself. Give the prompt alone, or the tool and its arguments too. Call it again with the
+run_id of its report for the next step, which knows what the steps before found; after
+make_plan with its run_id, where the prompt may be left out for the step that is planned
+next. At last call plan_and_answer with the run_id for the conclusion from all steps.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -319,7 +323,7 @@ by itself and wants single steps done.\
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "The run_id of an interrupted run to go on with; the prompt may be left out then, and the run keeps its own limits. What it did is not done again.",
+                            "description": "The run_id of a step before, or of make_plan: this step goes on with its run and knows what was found. Of a step that was interrupted: given alone, it is finished.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -420,6 +424,53 @@ asked. Runs are found after a restart too.\
                 "annotations": {
                     "readOnlyHint": True,
                     "idempotentHint": True,
+                    "openWorldHint": False,
+                },
+            },
+            {
+                "name": "steer_run",
+                "title": "Steer a run",
+                "description": """\
+Say something to a run that is under way (see get_run): a hint, steps to skip, another
+order. It holds from the run's next decision on; the report of get_run says under
+`steering` whether it was taken. To stop the run use cancel_run.\
+""",
+                "inputSchema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "run_id": {
+                            "description": "The run_id of a report.",
+                            "maxLength": 100,
+                            "type": "string",
+                        },
+                        "hint": {
+                            "default": "",
+                            "description": "Words for the run's models, as an addition to the request. Example: 'Look in server/ rather than in tests/.'",
+                            "maxLength": 500,
+                            "type": "string",
+                        },
+                        "skip": {
+                            "default": [],
+                            "description": "Later steps not to do: their numbers in the report.",
+                            "items": {"type": "integer"},
+                            "maxItems": 20,
+                            "type": "array",
+                        },
+                        "order": {
+                            "default": [],
+                            "description": "Later steps to do first, in this order: numbers.",
+                            "items": {"type": "integer"},
+                            "maxItems": 20,
+                            "type": "array",
+                        },
+                    },
+                    "required": ["run_id"],
+                },
+                "annotations": {
+                    "readOnlyHint": False,
+                    "destructiveHint": False,
+                    "idempotentHint": False,
                     "openWorldHint": False,
                 },
             },
@@ -579,6 +630,7 @@ _Run RUN: 3 tool calls (0.0 s), 8 model calls (N prompt tokens, N of them cached
                     "notes": "",
                 },
             ],
+            "steering": [],
             "actions": [
                 {
                     "iteration": 0,
@@ -1036,7 +1088,7 @@ async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
             'There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.',
             'There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.',
             "list_tools: all is not an argument; it takes none.",
-            'There is no tool "answer"; the tools are plan_and_answer, run_step, make_plan, get_run, cancel_run, list_tools.',
+            'There is no tool "answer"; the tools are plan_and_answer, run_step, make_plan, get_run, steer_run, cancel_run, list_tools.',
         ]
     )
 

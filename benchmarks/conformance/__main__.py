@@ -35,8 +35,7 @@ LONGEST_HEAD = 2**16
 
 OWN = "calls a tool of the suite's own server"
 REASONS = {
-    "completion-complete": "completion is not offered: no argument has a list to complete from",
-    "prompts-get-.*|sep-2322-non-tool-incomplete": "prompts are not offered",
+    "prompts-get-.*|sep-2322-non-tool-incomplete": "gets a prompt of the suite's own server",
     "resources-(read|templates)-.*": "reads a resource of the suite's own server",
     "resources-(un)?subscribe|sep-2575-server-(sends|tags|honors)-.*": (
         "subscriptions are not offered: `get_run` waits for a run"
@@ -47,7 +46,7 @@ REASONS = {
     "server-sse-(priming-event|retry-field)": (
         "streams cannot be resumed: a run is found again by its id"
     ),
-    "sep-2549-resources-read-.*": "there are templates only, so no resource is listed to read",
+    "sep-2549-resources-read-.*": "no resource is listed as long as there is no run",
     "sep-2243-server-(no-xmcp-tool|decode-.*|.*-param-.*)": "no tool asks for a header",
     "sep-2322-(sampling|list-roots)-incomplete": f"{OWN}; neither sampling nor roots are used here",
     "sep-2322-.*": f"{OWN}; how ours asks for approval is tested in tests/test_approval.py",

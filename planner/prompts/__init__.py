@@ -21,7 +21,7 @@ from planner.lookup import looked_up
 from planner.models import Message
 from planner.protocol import Mode
 from planner.ranking import shown_whole
-from planner.state import Iteration, RunState, Step
+from planner.state import Iteration, RunState, Steered, Step
 from planner.tools import Outcome, Safety, ToolSpec
 
 OUTCOMES = {
@@ -136,11 +136,15 @@ class Prompts:
         beginnings = [self._step_tools(step) for step in state.steps[told:]] or [[]]
         beginnings[0] = self._past(state) + beginnings[0]
         pending = said = ""
+        part = 0
         for iteration in state.shown_iterations:
-            if iteration.step > told:
+            while iteration.step > told:
                 told += 1
                 messages += beginnings.pop(0)
-            superseded = iteration in state.lookups[:-1]  # the last one shows all of them
+            if iteration.part > part:
+                part, said = iteration.part, ""  # what was said last has not led to it
+            # Of a look-up's searches the last one shows all.
+            superseded = iteration in state.lookups_of(iteration.part)[:-1]
             if iteration.outcome is None or superseded:
                 continue
             pending = _joined(pending, self._result(state, iteration, said))
@@ -155,8 +159,11 @@ class Prompts:
     def _past(self, state: RunState) -> list[Message]:
         """What stands in short: completed steps and calls of the next one, a line each, and what
         that step is, since the decision on it is not to be seen."""
-        if state.compressed_up_to < 0:
-            return []
+        shown = {each.number for each in state.shown_iterations}
+        heard = [each for each in state.steered if each.told and each.iteration not in shown]
+        said = [user(self._heard(heard))] if heard else []
+        if not (state.steps_in_short or state.iterations_in_short):
+            return said
         steps = [
             f"{step.number}. {one_line(step.notes, 400)} ({one_line(step.objective, 60)}"
             f"{'' if step.success else ', without success'})"
@@ -172,7 +179,7 @@ class Prompts:
             messages.append(user(self._current(state, step)))
         if calls:
             messages.append(user(fill("past_calls", calls="\n".join(lines[len(steps) :]))))
-        return messages
+        return messages + said
 
     def see_more(self, state: RunState) -> ToolSpec | None:
         """The planner's own tool for the rest of a result; None while all are shown whole."""
@@ -212,8 +219,12 @@ class Prompts:
         """What to search for, asked before any result is shown."""
         return fill("ask_words", prompt=_question(state))
 
-    def select(self) -> str:
-        return fill("select_call" if self.fused else "select")
+    def select(self, state: RunState) -> str:
+        """For the first request, which stands before it; any other is told in it."""
+        question = fill("select_call" if self.fused else "select")
+        if len(state.parts) < 2:
+            return question
+        return _joined(fill("next_request", prompt=_question(state)), question)
 
     def select_for_step(self, step: Step, tools: Sequence[str]) -> str:
         return fill(
@@ -239,7 +250,28 @@ class Prompts:
 
     def again(self, state: RunState) -> str:
         """A second reading of the same results, asked as if it were the first."""
-        return fill("ask_again", prompt=_question(state))
+        last = len(state.iterations) - 1  # what was said with its exchange, which is left out
+        said = [each for each in state.steered if each.iteration == last >= 0]
+        return _joined(self._heard(said), fill("ask_again", prompt=_question(state)))
+
+    def told(self, state: RunState) -> str:
+        """What the user has said to the run since the last question; it stands before the next."""
+        parts = []
+        for each in state.untold:
+            parts.append(self._heard([each]))
+            if each.changed is not None:
+                steps = fenced("; ".join(each.changed)) or "none"
+                parts.append(fill("plan_changed", later_steps=steps))
+        return _joined(*parts)
+
+    def _heard(self, steered: Sequence[Steered]) -> str:
+        """The user's hints, and the tools that came with them."""
+        parts = []
+        for each in steered:
+            hint = each.said.hint
+            parts.append(fill("hint", hint=fenced(hint)) if hint else "")
+            parts.append(self._listed("this", each.offered))
+        return _joined(*parts)
 
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
@@ -250,14 +282,22 @@ class Prompts:
             return fill("ask_plan", call=self.call)
         return fill("ask_full_plan", prompt=_question(state), call=self.call)
 
-    def decide(self, state: RunState, mode: Mode = "fast", noted: bool = False) -> str:
+    def decide(
+        self,
+        state: RunState,
+        mode: Mode = "fast",
+        noted: bool = False,
+        problem: str | None = None,
+    ) -> str:
+        """The next decision; `problem` is what the one before did not heed."""
         question = fill(
             "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=fenced(state.step.objective) if state.step else "",
         )
         fruitless = guards.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
-        return _joined(question, fill("ask_notes") if noted else "", other)
+        notes = fill("ask_notes") if noted else ""
+        return _joined(fenced(problem or ""), question, notes, other)
 
     def conclude(self, state: RunState) -> str:
         """The last iteration's own prompt: a conclusion is due."""
@@ -274,12 +314,13 @@ class Prompts:
         listing = state.started.listing if state.started else None
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
         tools = self._listed("this request", state.started.offered if state.started else [])
-        return fill("request", known=_joined(shown, tools), prompt=_prompt(state))
+        prompt = state.started.request.prompt if state.started else ""
+        return fill("request", known=_joined(shown, tools), prompt=prompt)
 
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
             "current",
-            main_objective=fenced(state.main_objective or ""),
+            main_objective=fenced(state.main_objective or _question(state)),
             number=step.number,
             objective=fenced(step.objective),
             later_steps=fenced("; ".join(step.later_steps)) or "none",
@@ -297,7 +338,7 @@ class Prompts:
 
     def _result(self, state: RunState, iteration: Iteration, said: str) -> str:
         """What came of a call, with its arguments unless they stand in what was `said` before."""
-        looked = iteration.by == "lookup" and looked_up(state).lines
+        looked = iteration.by == "lookup" and looked_up(state, iteration.part).lines
         known = said and all(compact(value) in said for value in iteration.arguments.values())
         return fill(
             "result",
@@ -309,7 +350,10 @@ class Prompts:
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
-        looked = (len(state.lookups), len(state.suggested)) if iteration.by == "lookup" else ()
+        looked: tuple[int, ...] = ()
+        if iteration.by == "lookup":
+            part = state.parts[iteration.part]
+            looked = (len(state.lookups_of(iteration.part)), len(part.suggested))
         key = (iteration.number, iteration.outcome, self.result_characters, looked)
         if key not in self._shown:
             self._shown[key] = self._shortened(state, iteration)
@@ -317,11 +361,11 @@ class Prompts:
 
     def _shortened(self, state: RunState, iteration: Iteration) -> str:
         if iteration.by == "lookup" and (
-            lines := telling.shown(looked_up(state), self.result_characters)
+            lines := telling.shown(looked_up(state, iteration.part), self.result_characters)
         ):
             return lines
         wanted = context.words(
-            f"{_prompt(state)} {iteration.prompt} {compact(iteration.arguments)}"
+            f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
         )
         return context.shortened(
             context.readable(iteration.result), self.result_characters, wanted, iteration.number
@@ -340,10 +384,8 @@ def _joined(*parts: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _prompt(state: RunState) -> str:
-    return state.started.request.prompt if state.started else ""
-
-
 def _question(state: RunState) -> str:
-    """The request once more, short: small models answer what they read last."""
-    return one_line(_prompt(state), longest=300)
+    """The request once more, short: small models answer what they read last. One that the run goes
+    on with stands nowhere else, and so here as a whole."""
+    prompt = state.request.prompt if state.request else ""
+    return one_line(prompt, longest=300) if len(state.parts) < 2 else prompt

@@ -1,0 +1,18 @@
+"""What comes to a run from outside besides replies and results."""
+
+from collections.abc import Sequence
+
+from planner.events import RunContinued
+from planner.protocol import Steering
+
+
+class Inbox:
+    """What is said to a run. Here, nothing."""
+
+    async def steering(self) -> Sequence[Steering]:
+        """What was said since the last time, in the order it came in."""
+        return []
+
+    def next_request(self) -> RunContinued | None:
+        """What the run shall do more, when it has done what was asked; None ends it."""
+        return None

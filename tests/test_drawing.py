@@ -1,0 +1,160 @@
+"""What a terminal shows of a run while it goes on."""
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from in_memory import READ, SEARCH, DictionaryPool, Ran, planned
+from inline_snapshot import snapshot
+from rich.console import Console
+from scripted_ollama import Hang, ScriptedOllama
+from serving import (
+    CLASS,
+    CONSTANT,
+    LONG,
+    SOURCE,
+    VALUE,
+    Place,
+    SharedUpstream,
+    deep,
+    end,
+    found,
+    move_on,
+    normalised,
+    nowhere,
+    plan,
+    until,
+)
+
+from server.drawing import Drawing
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = f"What does {CLASS} return?"
+
+
+@pytest.fixture
+async def ran() -> Ran:
+    """A step that is given up, one that is done, and a hostile one that is drafted in."""
+    return await planned(
+        nowhere(),
+        plan("read_file", "Read the source", "Look for its uses"),
+        {"path": "notes/guide.md"},
+        move_on("read_file", "Read the source", "Look for its \x1b[2J\x1b]0;taken\x07uses")
+        | {"decision": "give_up"},
+        {"path": "jobs/secret.py"},
+        deep(move_on("search", "Look for its \x1b[2J\x1b]0;taken\x07uses")),
+        {"pattern": CONSTANT},
+        found(f"`{CONSTANT}` is {VALUE}."),
+        pool=DictionaryPool(
+            {"jobs/secret.py": SOURCE, "notes/guide.md": "Nothing is said.\n"}, specs=[SEARCH, READ]
+        ),
+        prompt=QUESTION,
+    )
+
+
+def drawn(ran: Ran, count: int) -> str:
+    """The picture after so many events."""
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
+    drawing = Drawing(console, QUESTION, ran.events[0].at)
+    drawing.tell(ran.events[:count])
+    with console.capture() as captured:
+        console.print(drawing.drawn("Waiting"))
+    text = re.sub(r"\d+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def after(ran: Ran, kind: str, nth: int = 1) -> int:
+    """How many events there are with the `nth` one of a kind."""
+    places = [place for place, each in enumerate(ran.events, 1) if each.type == kind]
+    return places[nth - 1]
+
+
+async def test_a_plan_is_drawn_with_the_calls_of_its_current_step(ran: Ran) -> None:
+    assert drawn(ran, after(ran, "tool_returned")) == snapshot("""\
+What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
+
+● Look around
+    search VeryUniqueClassName_Phoenix_2025_QW3RTY                2 lines, 0.0 s
+
+Waiting
+N s, 0 model calls, N tokens\
+""")
+    assert drawn(ran, after(ran, "tool_called", 3)) == snapshot("""\
+What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
+Find out the value
+
+× Read the file
+  The file was read.
+● Read the source
+    read_file jobs/secret.py                                                   …
+○ Look for its uses
+
+Waiting
+N s, 5 model calls, N tokens\
+""")
+    assert drawn(ran, len(ran.events) - 1) == snapshot("""\
+What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
+Find out the value
+
+× Read the file
+  The file was read.
+✓ Read the source
+  The file was read.
+✓ Look for its uses
+
+Waiting
+N s, 9 model calls, N tokens\
+""")
+
+
+async def test_a_run_of_another_process_is_followed(
+    tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream
+) -> None:
+    place = Place(tmp_path, ollama, shared=shared_upstream)
+    question = f"What is {CLASS}, and in which file?"
+    ollama.expect(Hang("", json.dumps(found(f"`{CLASS}` is in jobs/secret.py, line 6."))))
+    asking = place.popen("ask", question)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        await until(lambda: bool(ollama.requests))
+        following = subprocess.Popen(  # noqa: ASYNC220  nothing else runs in this loop
+            place.command("runs", "--follow"),
+            env={**os.environ, **place.environ, "COLUMNS": "80", "TERM": "xterm"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        try:
+            shown = ""
+            while "Waiting for the model" not in shown:
+                shown += screen.read(4096).decode()
+            ollama.release()
+            report, _ = following.communicate(timeout=LONG)
+            assert asking.wait(LONG) == 0
+        finally:
+            end(asking)
+            end(following)
+    assert following.returncode == 0
+    for part in (question, "● Look around", f"search {CLASS}"):
+        assert part in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert report.decode().startswith(f"`{CLASS}` is in jobs/secret.py, line 6.")
+
+    (run_id,) = re.findall("_Run ([0-9a-f]{8})", report.decode())
+    again = place.run("runs", "show", run_id, "--follow")
+    assert again.stdout == report.decode()
+    assert normalised(again.stderr) == snapshot("""\
+   0.0 s  Started with 6 read-only tools
+   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
+   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY
+   0.0 s  search returned 2 lines in 0.0 s
+   0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
+   0.0 s  qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)
+   0.0 s  Finished: answered
+""")
