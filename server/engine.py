@@ -289,18 +289,24 @@ class Engine:
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
         """The caller's run of this id, wherever it is or was driven. Raises `RequestError` when
         there is none (any more), and in the same words when it is another's."""
-        run = self._runs.get(run_id)
-        if run is not None and run.caller == caller:
-            if not _may_go_on_elsewhere(run):
-                return run
-            await run.saved()
+        kept = self._runs.get(run_id)
+        if kept is not None and kept.caller != caller:
+            kept = None
+        if kept is not None:
+            if not _may_go_on_elsewhere(kept):
+                return kept
+            await kept.saved()
         recorded = await self.journal.load(run_id, caller)
+        if recorded is None and kept is not None:
+            return kept
         if recorded is None:
             raise RequestError(
                 f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; '
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
         run = Run.of(recorded, self._approval)
+        if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
+            return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
             self._tasks.start_soon(self._follow, run, len(recorded.entries))
         return run
