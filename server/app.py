@@ -24,6 +24,7 @@ from server.input_errors import ClearInputErrors
 from server.launch import Launcher
 from server.reload import follow
 from server.runs import Journal
+from server.tasks import Tasks
 from server.upstreams import UpstreamPool
 
 T = TypeVar("T")
@@ -142,6 +143,7 @@ def build(
     )
     tools.register(mcp, changes=settings.may_change)
     tools.register_resources(mcp)
+    mcp.add_extension(Tasks())
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:

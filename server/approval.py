@@ -88,7 +88,9 @@ MEANING = {
 class Question:
     """A question to a person, until it is closed by an answer, by time, or with its run."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, question_id: str = "") -> None:
+        """`question_id`: the same for this call of this run on every server, and for no other."""
+        self.id = question_id
         self.message = message
         self.closed = anyio.Event()
         self.approval: Approval | None = None
@@ -130,13 +132,16 @@ class Question:
         await self.closed.wait()
         scope.cancel()
 
+    def request(self) -> ElicitRequest:
+        """The question as something to put before a person."""
+        self._asked += 1
+        return ElicitRequest(
+            params=ElicitRequestFormParams(message=self.message, requested_schema=FORM)
+        )
+
     def required(self, state: str) -> InputRequiredResult:
         """The question as the result of a call of 2026-07-28."""
-        self._asked += 1
-        form = ElicitRequestFormParams(message=self.message, requested_schema=FORM)
-        return InputRequiredResult(
-            input_requests={ANSWER: ElicitRequest(params=form)}, request_state=state
-        )
+        return InputRequiredResult(input_requests={ANSWER: self.request()}, request_state=state)
 
 
 class Approvals:
@@ -157,8 +162,11 @@ class Approvals:
         self._state = state
         self._timeout_s = timeout_s
         self._granted: set[str] = set()
-        self._tickets: dict[str, Question] = {}
+        self._used: set[str] = set()
+        """The tickets that an answer has come with."""
         self._question: Question | None = None
+        self._early: dict[str, Approval] = {}
+        """Answers given on another server, by the question's id, before the run asks here."""
 
     @property
     def question(self) -> Question | None:
@@ -180,23 +188,47 @@ class Approvals:
     def ask(self, question: Question) -> InputRequiredResult:
         """The question as a call's result, with the state that leads its answer back here."""
         ticket = secrets.token_hex(16)
-        self._tickets[ticket] = question
-        return question.required(json.dumps({"run": self._run_id, "ticket": ticket}))
+        state = {"run": self._run_id, "question": question.id, "ticket": ticket}
+        return question.required(json.dumps(state))
 
-    def answer(self, ticket: str, responses: Mapping[str, InputResponse] | None) -> None:
+    def answer(
+        self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
+    ) -> None:
         """What a client brought back. Raises `RequestError` for a ticket that was used before.
 
         An answer that comes too late changes nothing, and neither does none at all.
         """
-        question = self._tickets.pop(ticket, None)
-        if question is None:
+        if ticket in self._used:
             raise RequestError(
                 "requestState: an answer was given with it before, and it counts once. Follow the "
                 f"run with get_run, run_id {self._run_id}."
             )
+        self._used.add(ticket)
         response = (responses or {}).get(ANSWER)
-        if isinstance(response, ElicitResult):
+        question = self.question
+        if question and question.id == question_id and isinstance(response, ElicitResult):
             question.answer(response)
+
+    def mirror(self) -> Question | None:
+        """Of a run that another server drives: the question that has been opened there since this
+        was last looked at, to be asked here too. What is decided there is closed here."""
+        waiting = self._state.undecided
+        if waiting is None:
+            if self._question:
+                self._question.closed.set()
+                self.can_ask = False  # as it is there, if nobody has answered
+            self._question = None
+        elif self._question is None and waiting.asked:
+            self._question = self._about(waiting.asked)
+            return self._question
+        return None
+
+    def answered_elsewhere(self, question_id: str, approval: Approval) -> None:
+        """What a person said on another server to a question of this run, open by now or not."""
+        if self.question and self.question.id == question_id:
+            self.question.close(approval)
+        else:
+            self._early[question_id] = approval
 
     async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the policies say, or the person who is asked."""
@@ -211,7 +243,18 @@ class Approvals:
             reason = "no client that can ask the user follows the run"
             return Approval(approved=False, by="no_way_to_ask", reason=reason)
         # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
-        question = self._question = Question(self._message(tool, arguments))
+        number = self._state.undecided.number if self._state.undecided else 0
+        question = self._question = self._about(
+            ApprovalAsked(
+                iteration=number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=arguments,
+                safety=tool.safety,
+            )
+        )
+        if early := self._early.pop(question.id, None):
+            question.close(early)
         try:
             with anyio.move_on_after(self._timeout_s):
                 await question.closed.wait()
@@ -223,20 +266,25 @@ class Approvals:
             return Approval(approved=False, by="timeout", reason=reason)
         return question.approval
 
-    def _message(self, tool: ToolSpec, arguments: dict[str, Any]) -> str:
+    def _about(self, asked: ApprovalAsked) -> Question:
+        call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
+        question_id = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+        return Question(self._message(asked), question_id)
+
+    def _message(self, asked: ApprovalAsked) -> str:
         """The question, in words."""
-        shown, cut = shown_arguments(arguments)
+        shown, cut = shown_arguments(asked.arguments)
         lines = [
             "Planloom asks: may it make this call?",
             "",
-            f"{tool.name} of {tool.upstream} ({tool.safety.replace('_', ' ')}: "
-            f"{MEANING[tool.safety]})",
+            f"{asked.tool} of {asked.upstream} ({asked.safety.replace('_', ' ')}: "
+            f"{MEANING[asked.safety]})",
             fence(shown),
         ]
-        if cut and (waiting := self._state.undecided):
+        if cut:
             lines.append(
                 f"This is not all of it. get_run with run_id {self._run_id} and iteration "
-                f"{waiting.number} shows the whole."
+                f"{asked.iteration} shows the whole."
             )
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
         short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"

@@ -298,6 +298,10 @@ class Engine:
             self._go_on(run, models, recorded)
             return run
 
+    async def attend(self, run: Run) -> None:
+        """A client follows the run that can ask a person for approval."""
+        run.approvals.can_ask = True
+
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled. Fine when it has ended.
         Raises `RequestError` for a run that another server drives."""

@@ -11,6 +11,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ResourceError, ToolError
 from fastmcp.resources import ResourceContent, ResourceResult
 from fastmcp.tools import ToolResult
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from mcp_types import (
     InputRequiredResult,
     ProgressNotification,
@@ -189,6 +190,12 @@ def engine_of(ctx: Context) -> Engine:
     return engine
 
 
+def as_task(ctx: Context) -> bool:
+    """Whether the client takes a task for an answer (`server.tasks`)."""
+    declared = ctx.client_extension_settings(TASKS_EXTENSION_ID)
+    return declared is not None and approval.is_modern(ctx)
+
+
 def register(mcp: FastMCP, changes: bool) -> None:
     """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
     may do more than read."""
@@ -309,11 +316,11 @@ def register(mcp: FastMCP, changes: bool) -> None:
         """
         run = await _answered(ctx) or await _run(ctx, run_id)
         if iteration is None:
-            return await _view(run, ctx, wait_s) or _result(run)
+            return await _view(run, ctx, wait_s) or result_of(run)
         if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
-        return _result(run, iteration)
+        return result_of(run, iteration)
 
     @mcp.tool(
         title="Cancel a run",
@@ -332,7 +339,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
             await engine_of(ctx).cancel(run)
         except PlanloomError as error:
             raise ToolError(str(error)) from None
-        return _result(run)
+        return result_of(run)
 
     @mcp.tool(
         title="List the tools of the pool",
@@ -396,9 +403,12 @@ async def _resume(
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that ends with this call, if the client cancels it, unless it is `held`."""
+    """View a run that ends with this call, if the client cancels it, unless it is `held`. A client
+    that takes tasks views it by those, and not here."""
+    if as_task(ctx):
+        return result_of(run)
     try:
-        return await _view(run, ctx, wait_s) or _result(run)
+        return await _view(run, ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
         if run.driven and not held:
             await engine_of(ctx).cancel(run)
@@ -416,7 +426,7 @@ async def _answered(ctx: Context) -> Run | None:
     state = json.loads(ctx.request_state)
     run = await _run(ctx, state["run"])
     try:
-        run.approvals.answer(state["ticket"], ctx.input_responses)
+        run.approvals.answer(state["question"], state["ticket"], ctx.input_responses)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return run
@@ -431,7 +441,8 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
     """
     tell = _teller(ctx, run)
     asks = approval.can_ask(ctx)
-    run.approvals.can_ask |= asks
+    if asks:
+        await engine_of(ctx).attend(run)
     asked: Question | None = None
     asking, pause = False, anyio.CancelScope()
     required: InputRequiredResult | None = None
@@ -587,7 +598,7 @@ def report_of(run: Run, iteration: int | None = None) -> Report:
     )
 
 
-def _result(run: Run, iteration: int | None = None) -> ToolResult:
+def result_of(run: Run, iteration: int | None = None) -> ToolResult:
     found = report_of(run, iteration)
     text = markdown(found)
     if iteration is not None:
