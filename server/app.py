@@ -11,7 +11,7 @@ import anyio
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
 from fastmcp.server.lifespan import lifespan
-from mcp.server.request_state import RequestStateSecurity
+from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecurity
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -23,7 +23,7 @@ from server.engine import Engine
 from server.input_errors import ClearInputErrors
 from server.launch import Launcher
 from server.reload import follow
-from server.runs import Journal
+from server.runs import Journal, journal_for
 from server.tasks import Tasks
 from server.upstreams import UpstreamPool
 
@@ -65,7 +65,7 @@ async def open_parts(
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
         pool = await stack.enter_async_context(UpstreamPool(settings, launcher=launcher))
-        journal = await stack.enter_async_context(Journal.open(settings.runs, pool.redacted))
+        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redacted))
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
         )
@@ -99,6 +99,25 @@ async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[
         await task
 
 
+class FleetSeal:
+    """Seals the states that clients bring back so that every server of the fleet can open them;
+    the key is their journal's, which is open before any request comes."""
+
+    def __init__(self) -> None:
+        self._codec: AESGCMRequestStateCodec | None = None
+
+    async def open(self, journal: Journal) -> None:
+        self._codec = AESGCMRequestStateCodec([await journal.secret()])
+
+    def seal(self, payload: bytes) -> str:
+        assert self._codec
+        return self._codec.seal(payload)
+
+    def unseal(self, token: str) -> bytes:
+        assert self._codec
+        return self._codec.unseal(token)
+
+
 def build(
     settings: Settings,
     on_open: Callable[[Parts], None] | None = None,
@@ -108,6 +127,9 @@ def build(
     """The server for these settings; its parts start with its lifespan, and `on_open` gets them.
     `auth` asks who calls over HTTP; without it, all callers are one. `launcher`: of a
     `head_start`."""
+
+    fleet, seal = settings.runs.fleet, FleetSeal()
+    good_for = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
         await tools.announce(mcp, changes=now.may_change)
@@ -125,6 +147,9 @@ def build(
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
+            if fleet:
+                await seal.open(opened.journal)
+                opened.engine.join(fleet)
             if on_open:
                 on_open(opened)
             yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}
@@ -137,9 +162,9 @@ def build(
         auth=auth,
         mask_error_details=True,
         middleware=[ClearInputErrors()],
-        request_state_security=RequestStateSecurity.ephemeral(
-            ttl=settings.approval.timeout_s + LATE_SECONDS
-        ),
+        request_state_security=RequestStateSecurity(codec=seal, ttl=good_for)
+        if fleet
+        else RequestStateSecurity.ephemeral(ttl=good_for),
     )
     tools.register(mcp, changes=settings.may_change)
     tools.register_resources(mcp)

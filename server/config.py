@@ -354,6 +354,12 @@ class RunSettings(_Frozen):
     """Days that an ended run is kept."""
     megabytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1024
     """Megabytes that the records may take."""
+    redis: Hidden | None = None
+    """The URL of a Redis or Valkey database, for servers on several machines: runs are recorded
+    there, not in `directory`."""
+    fleet: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")] = ""
+    """A name that several servers of the same project, upstreams and models have: runs that one of
+    them does not drive any more, or has no turn for, are taken up by another."""
 
 
 def _empty_if_none(value: object) -> object:
@@ -460,8 +466,17 @@ def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
-    place = Path(environ.get("PLANLOOM_RUNS") or runs.directory)
-    return runs.model_copy(update={"directory": place.expanduser().absolute()})
+    given = environ.get("PLANLOOM_RUNS", "")
+    in_redis = given.startswith(("redis://", "rediss://", "unix://"))
+    place = Path(runs.directory if in_redis or not given else given)
+    changes: dict[str, Any] = {"directory": place.expanduser().absolute()}
+    if given:
+        changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
+    if fleet := environ.get("PLANLOOM_FLEET"):
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", fleet):
+            raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
+        changes["fleet"] = fleet
+    return runs.model_copy(update=changes)
 
 
 def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:

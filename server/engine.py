@@ -4,13 +4,14 @@ What happens in a run goes to the journal (`server.runs`) as well; a run that is
 here, or not any more, comes from there.
 """
 
+import hashlib
 import logging
 import math
 import time
 import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Literal, Self
 
@@ -24,12 +25,12 @@ from planner.events import AnswerDelta, Event, RunFinished, RunResumed
 from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState, Status
-from planner.tools import Policy
+from planner.tools import Approval, Policy
 from server import replay
-from server.approval import Approvals, GuardedPool
+from server.approval import Approvals, GuardedPool, Question
 from server.config import ApprovalSettings
 from server.replay import Tape, TapedPool, taped_approver, taped_models
-from server.runs import Entry, Journal, KeyUsed, Made, Record, Recorded
+from server.runs import Entry, Journal, KeyUsed, Letter, Made, Record, Recorded
 from server.telemetry import Spans
 from server.upstreams import UpstreamPool
 
@@ -42,11 +43,10 @@ PATIENCE_SECONDS = 15.0
 START_SECONDS = 90.0
 """How long it waits when none is."""
 CANCEL_SECONDS = 5.0
-"""How long `cancel` waits for a run to let go of its model call and its tool call."""
+"""How long `cancel` waits for a run to let go of its model call and its tool call, and for the
+server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
-FOLLOW_SECONDS = 0.2
-"""How often the journal is looked at for a run that another server drives."""
 LOCAL = ""
 """The caller, where there is only one: who starts the server owns its runs."""
 USUAL_SECONDS = 30.0
@@ -94,6 +94,7 @@ class Run:
         run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
         run.created = recorded.created
         run.interrupted = recorded.status == "interrupted"
+        run.queued = not recorded.events
         return run
 
     @property
@@ -139,7 +140,7 @@ class Run:
 
     def interrupt(self) -> None:
         """The run stops here, to be resumed; one that is not recorded ends."""
-        if self._record and self._record.problem is None:
+        if self._record and (self._record.problem is None or self._record.lost):
             self._record.release()
             self.interrupted = True
             self.add()
@@ -185,7 +186,11 @@ class Engine:
         self._usual_seconds = USUAL_SECONDS
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
+        self._followed: dict[str, Run] = {}
+        """Those that other servers drive, and somebody has asked for here."""
         self._resuming = anyio.Lock()
+        self._fleet = ""
+        self._reading_letters = False
 
     @classmethod
     @asynccontextmanager
@@ -219,6 +224,12 @@ class Engine:
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
 
+    def join(self, fleet: str) -> None:
+        """Take part in a fleet: drive what the others of it do not drive any more or have no turn
+        for, and let them."""
+        self._fleet = fleet
+        self._tasks.start_soon(self._take_up)
+
     async def start(
         self,
         request: RunRequest,
@@ -240,19 +251,27 @@ class Engine:
         if request_key and (known := await self._of_key(caller, request_key)):
             return await self._same(known, caller, request, request_key)
         models = await self._models()
-        self._hold_bounds()
+        made = _made(models)
+        fleet = self._fleet_of(made)
+        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
+        await self._hold_bounds(fleet)
         run = Run(request, self._approval, caller, request_key)
         run.approvals.can_ask = can_ask
+        run.driven = not elsewhere
         run._spans = _spans(run, models)
         self._runs[run.id] = run
         self._forget_oldest()
-        made = _made(models)
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                run._record = await self.journal.begin(run.id, request, made, caller, request_key)
+                record = run._record = await self.journal.begin(
+                    run.id, request, made, caller, request_key, fleet, waits=elsewhere
+                )
         except KeyUsed as used:
             del self._runs[run.id]
             return await self._same(used.run_id, caller, request, str(request_key))
+        if elsewhere and record.problem is None:
+            del self._runs[run.id]
+            return await self.get(run.id, caller)
         self._go_on(run, models)
         return run
 
@@ -262,6 +281,9 @@ class Engine:
         run = self._runs.get(run_id)
         if run is not None and run.caller == caller:
             return run
+        followed = self._followed.get(run_id)
+        if followed is not None and followed.caller == caller:
+            return followed
         recorded = await self.journal.load(run_id, caller)
         if recorded is None:
             raise RequestError(
@@ -270,6 +292,8 @@ class Engine:
             )
         run = Run.of(recorded, self._approval)
         if not run.finished:
+            self._followed[run_id] = run
+            self._mirror(run)
             self._tasks.start_soon(self._follow, run, len(recorded.entries))
         return run
 
@@ -286,41 +310,69 @@ class Engine:
             _check_made(before, _made(models))
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.resume(run_id)
-            if taken is None:
-                return await self.get(run_id, caller)
-            record, recorded = taken
-            run = Run.of(recorded, self._approval)
-            run.interrupted, run._record = False, record
-            run._spans = _spans(run, models)
-            self._runs[run_id] = run
+            return self._take_over(*taken, models) if taken else await self.get(run_id, caller)
+
+    def _take_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
+        """Drive a run that nobody drives any more, or yet."""
+        run = Run.of(recorded, self._approval)
+        run.interrupted, run._record = False, record
+        run._spans = _spans(run, models)
+        self._runs[run.id] = run
+        if recorded.entries:
             paused = max(0.0, time.time() - run.events[-1].at) if run.events else 0.0
             run.record(RunResumed(paused=paused, unknown=replay.in_doubt(recorded.entries)))
-            self._go_on(run, models, recorded)
-            return run
+        self._go_on(run, models, recorded)
+        return run
+
+    async def _take_up(self) -> None:
+        """Drive the runs of the fleet that nobody drives, the oldest first, as there are turns."""
+        while self._fleet:
+            taken = None
+            if self._has_turn():
+                try:
+                    models = await self._models()
+                    with anyio.CancelScope(shield=True):  # what is taken over is driven
+                        if taken := await self.journal.take(self._fleet_of(_made(models))):
+                            run = self._take_over(*taken, models)
+                            # Else its policy would be another: see `start`.
+                            run.approvals.can_ask = run.request.policy is Policy.ASK
+                except PlanloomError as error:
+                    log.warning("fleet %s: %s", self._fleet, error)
+            if taken is None:
+                await self.journal.heard("fleet")
 
     async def attend(self, run: Run) -> None:
         """A client follows the run that can ask a person for approval."""
-        run.approvals.can_ask = True
+        told, run.approvals.can_ask = run.approvals.can_ask, True
+        if not told and not run.driven and not run.finished:
+            with suppress(RequestError):  # nobody can be told; so nobody is asked
+                await self.journal.post(Letter(run.id, "attend", {}))
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled. Fine when it has ended.
-        Raises `RequestError` for a run that another server drives."""
-        if run.interrupted and (taken := await self.journal.resume(run.id)):
+        """End a run: its model call and its tool call are cancelled, on whatever server. Fine when
+        it has ended. Raises `RequestError` when the server that drives it does not end it."""
+        if (run.interrupted or not (run.driven or run.finished)) and (
+            taken := await self.journal.resume(run.id)
+        ):
             run._record, run.interrupted = taken[0], False
             run.record(cancelled(run.state, "cancelled"))
             await run.saved()
         if run.finished:
             return
-        if not run.driven:
-            raise RequestError(
-                f"Run {run.id} is driven by another Planloom server. Cancel it there, or end that "
-                "server."
-            )
-        run._scope.cancel()
+        if run.driven:
+            run._scope.cancel()
+        else:
+            await self.journal.post(Letter(run.id, "cancel", {}))
         await self._stopped(run, CANCEL_SECONDS)
+        if not run.driven and not run.finished:
+            raise RequestError(
+                f"Run {run.id} is driven by another Planloom server, which was told to end it and "
+                f"has not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
+            )
 
     async def interrupt_all(self) -> None:
         """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
+        self._fleet = ""  # none is taken up any more
         async with anyio.create_task_group() as tasks:
             for run in [each for each in self._runs.values() if each.driven and not each.finished]:
                 run.stopping = True
@@ -336,6 +388,9 @@ class Engine:
     def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
         run.driven = True
         self._tasks.start_soon(self._drive, run, models, recorded)
+        if not self._reading_letters and self.journal.problem is None:
+            self._reading_letters = True
+            self._tasks.start_soon(self._read_letters)
 
     async def _drive(self, run: Run, models: Models, recorded: Recorded | None) -> None:
         assert run._record
@@ -379,23 +434,74 @@ class Engine:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     run.interrupt()
+            if run._record.lost:  # it is to be followed, as any other server's
+                del self._runs[run.id]
+            self.journal.ring("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
 
     async def _follow(self, run: Run, seen: int) -> None:
-        """Take in what another server records of a run that it drives."""
-        while not run.finished:
-            await anyio.sleep(FOLLOW_SECONDS)
+        """Take in what another server records of a run that it drives, and ask its questions."""
+        try:
+            while not run.finished:
+                await self.journal.heard(run.id)
+                try:
+                    status = await self.journal.status(run.id)
+                    entries = await self.journal.entries(run.id, seen)
+                except RequestError:  # it cannot be read any more
+                    status, entries = None, []
+                if run.finished:  # it was cancelled here meanwhile
+                    return
+                seen += len(entries)
+                run.queued = run.queued and not entries
+                run.add(*(entry.event for entry in entries if entry.kind == "event"))
+                self._mirror(run)
+                if status in ("interrupted", None) and not entries:
+                    run.interrupted = True
+                    run.add()
+        finally:
+            if question := run.approvals.question:
+                question.closed.set()
+            del self._followed[run.id]
+
+    def _mirror(self, run: Run) -> None:
+        if question := run.approvals.mirror():
+            self._tasks.start_soon(self._pass_on, run, question)
+
+    async def _pass_on(self, run: Run, question: Question) -> None:
+        """Tell the server that drives the run what a person says here to its question."""
+        await question.closed.wait()
+        if question.approval:
+            answer = {"question": question.id, "approval": question.approval.model_dump()}
             try:
-                status = await self.journal.status(run.id)
-                entries = await self.journal.entries(run.id, seen)
-            except RequestError:  # it cannot be read any more
-                status, entries = None, []
-            seen += len(entries)
-            run.add(*(entry.event for entry in entries if entry.kind == "event"))
-            if status in ("interrupted", None) and not entries:
-                run.interrupted = True
-                run.add()
+                await self.journal.post(Letter(run.id, "answer", answer))
+            except RequestError as error:
+                log.warning("the answer was lost, which means no: %s", error)
+
+    async def _read_letters(self) -> None:
+        """Do what other servers' clients ask of the runs that are driven here."""
+        while driven := {run.id: run for run in self._runs.values() if _under_way(run)}:
+            await self.journal.heard("letters")
+            for run in driven.values():
+                if run._record and run._record.lost:
+                    run.stopping = True
+                    run._scope.cancel()
+            try:
+                letters = await self.journal.collect(list(driven))
+            except RequestError as error:
+                log.info("letters: %s", error)  # they are still there the next time
+                continue
+            for letter in letters:
+                run = driven[letter.run_id]
+                match letter.kind:
+                    case "cancel":
+                        run._scope.cancel()
+                    case "attend":
+                        run.approvals.can_ask = True
+                    case "answer":
+                        approval = Approval.model_validate(letter.data["approval"])
+                        run.approvals.answered_elsewhere(letter.data["question"], approval)
+        self._reading_letters = False
 
     async def _of_key(self, caller: str, request_key: str) -> str | None:
         for run in self._runs.values():
@@ -414,9 +520,21 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _hold_bounds(self) -> None:
+    def _fleet_of(self, made: Made) -> str:
+        """The fleet, among those with the same models: no other could go on with a run."""
+        if not self._fleet:
+            return ""
+        same = made.model_dump_json(exclude={"planloom"})
+        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
+
+    def _has_turn(self) -> bool:
+        return sum(map(_under_way, self._runs.values())) < self.journal.settings.concurrent
+
+    async def _hold_bounds(self, fleet: str) -> None:
         limits = self.journal.settings
         unfinished = sum(not run.finished for run in self._runs.values())
+        if fleet:
+            unfinished += await self.journal.waiting(fleet)
         if unfinished >= limits.concurrent + limits.queue:
             seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
             raise Busy(
@@ -429,6 +547,10 @@ class Engine:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
         for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
             del self._runs[run_id]
+
+
+def _under_way(run: Run) -> bool:
+    return run.driven and not run.finished
 
 
 def cancelled(state: RunState, why: str) -> RunFinished:
