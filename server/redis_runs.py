@@ -193,7 +193,7 @@ class RedisJournal(Journal):
                 with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
                     await self._drained()
                     await self._db.delete(f"{SPACE}server:{self.owner}")
-            await self._stack.aclose()
+        await self._stack.aclose()
 
     # Writing.
 

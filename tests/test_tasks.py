@@ -1,18 +1,14 @@
 """Runs as tasks of the tasks extension, driven by FastMCP's own client half."""
 
-import importlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 from fastmcp import Client, FastMCP
-from fastmcp.client import extension_hooks
 from fastmcp.exceptions import ToolError
 from inline_snapshot import snapshot
 from mcp import MCPError
@@ -21,7 +17,6 @@ from scripted_ollama import FAST, Hang, ScriptedOllama
 from serving import (
     CLASS,
     CONSTANT,
-    LONG,
     VALUE,
     Place,
     SharedUpstream,
@@ -33,6 +28,7 @@ from serving import (
     served,
     until,
 )
+from task_client import begin, taken_up, taking_tasks
 from test_approval import CALL, Person, noted, notes, notes_server, report
 
 from server.access import Tokens
@@ -45,40 +41,14 @@ ANSWER = "It is defined in jobs/secret.py."
 ONE, OTHER = "one-" + "a" * 20, "other-" + "b" * 20
 
 
-@pytest.fixture(scope="module")
-def half() -> ModuleType:
-    """The client half. Its import has every `Client` made from then on take tasks, those of the
-    pool too; here they do so only in `connected`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extension_hooks, "_internal_client_extension_factories", [])
-        importlib.import_module("fastmcp_tasks")
-    return importlib.import_module("fastmcp_tasks.client")
-
-
 @asynccontextmanager
-async def connected(
-    server: FastMCP | str, half: ModuleType, person: Person | None = None, **options: Any
-) -> AsyncIterator[Client[Any]]:
-    """A client that takes tasks."""
-    with pytest.MonkeyPatch.context() as patch:
-        factories = [half._build_tasks_client_extension]
-        patch.setattr(extension_hooks, "_internal_client_extension_factories", factories)
-        client = Client(server, elicitation_handler=person, **options)
-    with anyio.fail_after(LONG):
-        async with client:
-            yield client
-
-
-@asynccontextmanager
-async def taking_tasks(
-    face: str, place: Place, half: ModuleType, person: Person | None = None
-) -> AsyncIterator[Client[Any]]:
+async def over(face: str, place: Place, person: Person | None = None) -> AsyncIterator[Client[Any]]:
     """A client that takes tasks, of a server over HTTP or in memory."""
     with ExitStack() as stack:
         server: FastMCP | str = build(place.settings)
         if face == "http":
             server = stack.enter_context(served(build(place.settings)))
-        async with connected(server, half, person) as client:
+        async with taking_tasks(server, person) as client:
             yield client
 
 
@@ -117,16 +87,16 @@ async def ask_about(client: Client[Any], method: str, task_id: str, **more: Any)
 
 @pytest.mark.parametrize("face", ["memory", "http"])
 async def test_a_run_is_a_task_and_its_message_is_the_current_step(
-    face: str, place: Place, ollama: ScriptedOllama, half: ModuleType
+    face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(nowhere())
     ollama.expect(plan("read_file", "Look for its uses"))
     ollama.expect({"path": "jobs/secret.py"})
     ollama.expect(Hang(then=json.dumps(conclusion("It can be said."))))
     ollama.expect(found(f"{CONSTANT} is {VALUE}."))
-    async with taking_tasks(face, place, half) as client:
+    async with over(face, place) as client:
         call = {"prompt": f"What does {CLASS} return?"}
-        task = await half.call_tool_task(client, "plan_and_answer", call)
+        task = await begin(client, "plan_and_answer", call)
         created = task.create_result
         await ollama.arrived(4)
         working = await task.status()
@@ -150,11 +120,11 @@ async def test_a_run_is_a_task_and_its_message_is_the_current_step(
 
 
 async def test_a_call_that_waits_for_its_task_gets_the_report(
-    place: Place, ollama: ScriptedOllama, half: ModuleType
+    place: Place, ollama: ScriptedOllama
 ) -> None:
     """What the client half does for a caller who knows nothing of tasks."""
     ollama.expect(found(ANSWER))
-    async with connected(build(place.settings), half) as client:
+    async with taking_tasks(build(place.settings)) as client:
         result = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
         listed = await client.call_tool("list_tools")
     assert report(result)["answer"] == ANSWER
@@ -163,12 +133,12 @@ async def test_a_call_that_waits_for_its_task_gets_the_report(
 
 @pytest.mark.parametrize("face", ["memory", "http"])
 async def test_a_person_approves_a_call_through_the_task(
-    face: str, noting: Place, ollama: ScriptedOllama, half: ModuleType
+    face: str, noting: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(conclusion("It is noted."), contains=["added"])
     person = Person(True)
-    async with taking_tasks(face, noting, half, person) as client:
-        task = await half.call_tool_task(client, "run_step", CALL)
+    async with over(face, noting, person) as client:
+        task = await begin(client, "run_step", CALL)
         asked = await task.wait(state="input_required")
         again = await task.status()
         assert noted(noting.project) == []
@@ -207,24 +177,24 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
     ],
 )
 async def test_anything_but_a_yes_is_a_no_and_the_run_goes_on(
-    answer: bool | str | None, reason: str, noting: Place, ollama: ScriptedOllama, half: ModuleType
+    answer: bool | str | None, reason: str, noting: Place, ollama: ScriptedOllama
 ) -> None:
     noting.approval = {"timeout_s": 120 if answer is not None else 0.3}
     ollama.expect(conclusion("Not noted.", success=False), contains=[f"Not approved: {reason}"])
-    async with connected(build(noting.settings), half, Person(answer)) as client:
-        task = await half.call_tool_task(client, "run_step", CALL)
+    async with taking_tasks(build(noting.settings), Person(answer)) as client:
+        task = await begin(client, "run_step", CALL)
         ended = await (task.wait() if answer is None else task.result())
         assert answer is not None or ended.status == "completed"
     assert noted(noting.project) == []
 
 
 async def test_what_is_not_an_answer_to_the_open_question_changes_nothing(
-    noting: Place, ollama: ScriptedOllama, half: ModuleType
+    noting: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(conclusion("It is noted."))
     yes = {"action": "accept", "content": {"approve": True}}
-    async with connected(build(noting.settings), half, Person()) as client:
-        task = await half.call_tool_task(client, "run_step", CALL)
+    async with taking_tasks(build(noting.settings), Person()) as client:
+        task = await begin(client, "run_step", CALL)
         (key,) = (await task.wait(state="input_required")).input_requests
         await ask_about(client, "tasks/update", task.task_id, input_responses={"approval": yes})
         with pytest.raises(MCPError, match="an answer is the result of elicitation/create"):
@@ -236,23 +206,21 @@ async def test_what_is_not_an_answer_to_the_open_question_changes_nothing(
     assert noted(noting.project) == [["hello", "nobody"]]
 
 
-async def test_a_client_without_forms_is_not_asked(
-    noting: Place, ollama: ScriptedOllama, half: ModuleType
-) -> None:
+async def test_a_client_without_forms_is_not_asked(noting: Place, ollama: ScriptedOllama) -> None:
     ollama.expect({"tool": "count_notes"}, model=FAST)
     ollama.expect(found("There are 0 notes."))
-    async with connected(build(noting.settings), half) as client:
+    async with taking_tasks(build(noting.settings)) as client:
         result = await client.call_tool("plan_and_answer", {"prompt": "How many notes are there?"})
     assert report(result)["answer"] == "There are 0 notes."
     assert not any("add_note" in str(request.messages) for request in ollama.requests)
 
 
 async def test_cancelling_the_task_ends_the_run_and_its_model_call(
-    place: Place, ollama: ScriptedOllama, half: ModuleType
+    place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(Hang())
-    async with connected(build(place.settings), half) as client:
-        task = await half.call_tool_task(client, "plan_and_answer", {"prompt": QUESTION})
+    async with taking_tasks(build(place.settings)) as client:
+        task = await begin(client, "plan_and_answer", {"prompt": QUESTION})
         await ollama.arrived()
         await task.cancel()
         await until(ollama.requests[0].hung_up.is_set)
@@ -265,16 +233,14 @@ async def test_cancelling_the_task_ends_the_run_and_its_model_call(
     assert report(run)["status"] == "cancelled"
 
 
-async def test_a_task_is_its_callers_only(
-    place: Place, ollama: ScriptedOllama, half: ModuleType
-) -> None:
+async def test_a_task_is_its_callers_only(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(found(ANSWER))
     with served(build(place.settings, auth=Tokens([ONE, OTHER]))) as url:
         async with (
-            connected(url, half, auth=ONE) as one,
-            connected(url, half, auth=OTHER) as other,
+            taking_tasks(url, auth=ONE) as one,
+            taking_tasks(url, auth=OTHER) as other,
         ):
-            task = await half.call_tool_task(one, "plan_and_answer", {"prompt": QUESTION})
+            task = await begin(one, "plan_and_answer", {"prompt": QUESTION})
             for method in ("tasks/get", "tasks/update", "tasks/cancel"):
                 with pytest.raises(MCPError, match="Task not found") as foreign:
                     await ask_about(other, method, task.task_id, input_responses={})
@@ -319,8 +285,8 @@ async def test_without_the_extension_nothing_is_different(
     assert report(result)["answer"] == ANSWER
 
 
-async def test_what_is_refused_is_no_task(place: Place, half: ModuleType) -> None:
-    async with connected(build(place.settings), half) as client:
+async def test_what_is_refused_is_no_task(place: Place) -> None:
+    async with taking_tasks(build(place.settings)) as client:
         with pytest.raises(ToolError, match="prompt"):
             await client.call_tool("plan_and_answer", {"prompt": ""})
         with pytest.raises(ToolError, match="nope"):
@@ -328,15 +294,15 @@ async def test_what_is_refused_is_no_task(place: Place, half: ModuleType) -> Non
 
 
 async def test_a_task_goes_on_with_another_server_when_its_own_has_ended(
-    place: Place, ollama: ScriptedOllama, half: ModuleType
+    place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(Hang())
-    async with connected(build(place.settings), half) as client:
-        task = await half.call_tool_task(client, "plan_and_answer", {"prompt": QUESTION})
+    async with taking_tasks(build(place.settings)) as client:
+        task = await begin(client, "plan_and_answer", {"prompt": QUESTION})
         await ollama.arrived()
     ollama.expect(found(ANSWER))
-    async with connected(build(place.settings), half) as client:
-        task = half.ToolTask(client, "plan_and_answer", task.create_result)
+    async with taking_tasks(build(place.settings)) as client:
+        task = taken_up(client, "plan_and_answer", task)
         assert (await task.status()).status == "working"
         result = await task.result()
     assert report(result)["answer"] == ANSWER
