@@ -11,7 +11,8 @@ from typing import Any
 
 import anyio
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
+from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
 from redis import Redis
 from scripted_ollama import Hang, ScriptedOllama
@@ -26,6 +27,7 @@ from serving import (
     found,
     free_port,
     listens,
+    normalised,
     text,
     until,
 )
@@ -69,9 +71,24 @@ def empty(redis: str) -> None:
         database.flushall()
 
 
+def slow_notes_server(folder: Path) -> FastMCP:
+    mcp = notes_server(folder)
+
+    @mcp.tool(annotations={"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False})
+    async def add_slowly(text: str) -> str:
+        """Add a note, and take long to say so."""
+        with (folder / "notes.txt").open("a") as stream:
+            stream.write(json.dumps([text, "slowly"]) + "\n")
+        await anyio.sleep(LONG)
+        return "added"
+
+    return mcp
+
+
 @pytest.fixture(scope="module")
 def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
-    with SharedUpstream.open(tmp_path_factory.mktemp("notes") / "project", notes_server) as shared:
+    project = tmp_path_factory.mktemp("notes") / "project"
+    with SharedUpstream.open(project, slow_notes_server) as shared:
         yield shared
 
 
@@ -238,22 +255,27 @@ async def replicas(
     place.bounds = {"runs": {"fleet": "notes"} | bounds}
     environ = {"PLANLOOM_RUNS": redis} if where == "redis" else {}
     async with AsyncExitStack() as stack:
-        served = [stack.enter_context(place.http(**environ)) for _ in range(count)]
+        ports = [free_port() for _ in range(count)]
+        served = []
+        for port in ports:
+            served.append(place.popen("serve", "--http", f"127.0.0.1:{port}", **environ))
+            stack.callback(end, served[-1])
+        await until(lambda: all(map(listens, ports)))
         callers = []
-        for _, port in served:
+        for port in ports:
             seen = Progress()
             url = f"http://127.0.0.1:{port}/mcp"
             client = Client(url, auth=place.token, message_handler=seen, elicitation_handler=person)
             callers.append(Caller(await stack.enter_async_context(client), seen))
         with anyio.fail_after(LONG):
-            yield callers, [process for process, _ in served]
+            yield callers, served
 
 
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_run_survives_the_kill_of_its_worker(
     where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, redis: str
 ) -> None:
-    """What it did is not done again: the note that was made is there once."""
+    """What it did is not done again, and what it may have done is not either, but told."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
     ollama.expect({"tool": "add_note"}, model=None)
     ollama.expect({"text": "hello"})
@@ -262,14 +284,25 @@ async def test_a_run_survives_the_kill_of_its_worker(
         call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
         run_id = report(await one.call("plan_and_answer", **call))["run_id"]
         await ollama.arrived(3)
-        assert noted(place.project) == [["hello", "nobody"]]
-        ollama.expect(found("It is noted."), contains=["added"])
+        call = {"prompt": "Note", "tool": "add_slowly", "arguments": {"text": "bye"}, "wait_s": 0}
+        in_flight = report(await one.call("run_step", policy="allow", **call))["run_id"]
+        await until(lambda: len(noted(place.project)) == 2)
+        ollama.expect(found("It is noted."), contains=["hello", "added"])
+        not_known = conclusion("It may be noted.", success=False)
+        ollama.expect(not_known, contains=["bye", "its outcome is unknown"])
         first.send_signal(signal.SIGKILL)
         result = await two.call("get_run", run_id=run_id)
+        told = await two.call("get_run", run_id=in_flight)
     assert report(result)["answer"] == "It is noted."
-    assert noted(place.project) == [["hello", "nobody"]]
-    assert len(ollama.requests) == 4  # only the call that was under way is made again
+    assert report(told)["answer"] == "It may be noted."
+    assert noted(place.project) == [["hello", "nobody"], ["bye", "slowly"]]
+    assert len(ollama.requests) == 5  # of the model's calls only the one under way is made again
     assert report(result)["warnings"] == []
+    assert [normalised(each) for each in report(told)["warnings"]] == snapshot(
+        [
+            'It is unknown whether this call was carried out, and it was not made again: notes.add_slowly {"text": "bye"}'
+        ]
+    )
 
 
 @pytest.mark.parametrize("where", PLACES)
