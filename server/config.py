@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -476,7 +477,10 @@ def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", fleet):
             raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
         changes["fleet"] = fleet
-    return runs.model_copy(update=changes)
+    placed = runs.model_copy(update=changes)
+    if placed.redis and find_spec("redis") is None:
+        raise ConfigError("runs in Redis need its client: install planloom[redis]")
+    return placed
 
 
 def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:

@@ -1,4 +1,5 @@
-"""Several server processes that share their runs, over a file and over a real Redis."""
+"""Several servers that share their runs, over a file and over a real Redis."""
+# ruff: noqa: E501  texts stand as people see them
 
 import json
 import signal
@@ -41,14 +42,14 @@ from server.config import load_settings
 from server.redis_runs import SPACE, RedisJournal
 from server.runs import Entry, Journal, KeyUsed, Letter, Made, Record, journal_for
 
-pytestmark = [pytest.mark.anyio, pytest.mark.outside]
+pytestmark = pytest.mark.anyio
 
 PLACES = ("file", "redis")
 COUNTED = "How many notes are there, and what is in them?"
 
 
 @pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of an empty database of a server of its own."""
     port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
@@ -65,10 +66,11 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         end(server)
 
 
-@pytest.fixture(autouse=True)
-def empty(redis: str) -> None:
-    with Redis.from_url(redis) as database:
+@pytest.fixture
+def redis(redis_server: str) -> str:
+    with Redis.from_url(redis_server) as database:
         database.flushall()
+    return redis_server
 
 
 def slow_notes_server(folder: Path) -> FastMCP:
@@ -98,6 +100,78 @@ def place(tmp_path: Path, ollama: ScriptedOllama, shared_notes: SharedUpstream) 
     place.upstreams = {"notes": notes(shared_notes)}
     (place.project / "notes.txt").unlink(missing_ok=True)
     return place
+
+
+# In one process
+
+
+@asynccontextmanager
+async def members(place: Place, **bounds: Any) -> AsyncIterator[tuple[Caller, Caller]]:
+    """A client of each of two servers of one fleet, of one turn each."""
+    place.bounds = {"runs": {"fleet": "notes", "concurrent": 1} | bounds}
+    async with place.client() as one, place.client() as two:
+        with anyio.fail_after(LONG):
+            yield one, two
+
+
+COUNT = {"prompt": "Count", "tool": "count_notes", "arguments": {}, "wait_s": 0}
+
+
+async def test_what_one_has_no_turn_for_another_takes_up(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    for number in range(2):
+        ollama.expect(Hang(then=json.dumps(conclusion(f"Number {number}."))))
+    async with members(place, queue=1) as (one, two):
+        ids = [report(await one.call("run_step", **COUNT))["run_id"] for _ in range(2)]
+        await ollama.arrived(2)  # side by side
+        waits = report(await one.call("run_step", **COUNT))
+        busy = await one.error("run_step", **COUNT)
+        cancelled = await two.call("cancel_run", run_id=waits["run_id"])
+        ollama.release()
+        ends = [report(await two.call("get_run", run_id=each)) for each in ids]
+    assert (waits["status"], waits["evidence"]) == ("running", [])
+    assert busy == "Busy: 1 runs are under way and 1 wait for their turn. Try again in 30 s."
+    assert report(cancelled)["status"] == "cancelled"
+    assert {each["answer"] for each in ends} == {"Number 0.", "Number 1."}
+    assert len(ollama.requests) == 2
+
+
+async def test_what_a_server_leaves_when_it_ends_goes_on_with_another(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.bounds = {"runs": {"fleet": "notes"}}
+    ollama.expect(Hang())
+    async with place.client() as two:
+        async with place.client() as one:
+            run_id = report(await one.call("run_step", **COUNT))["run_id"]
+            await ollama.arrived()
+            followed = await two.call("get_run", run_id=run_id, wait_s=0)
+            ollama.expect(conclusion("There are 0 notes."))
+        result = await two.call("get_run", run_id=run_id)
+    assert report(followed)["status"] == "running"
+    assert report(result)["answer"] == "There are 0 notes."
+
+
+async def test_a_run_of_no_fleet_is_left_alone(place: Place, ollama: ScriptedOllama) -> None:
+    """And so is one of a fleet of other models, which could not go on with it."""
+    ollama.expect(Hang())
+    async with place.client() as one:
+        alone = report(await one.call("run_step", **COUNT))["run_id"]
+        await ollama.arrived()
+    place.bounds = {"runs": {"fleet": "notes"}, "models": {"argument_route": "by_tool"}}
+    ollama.expect(Hang())
+    async with place.client() as one:
+        other = report(await one.call("run_step", **COUNT))["run_id"]
+        await ollama.arrived(2)
+    place.bounds = {"runs": {"fleet": "notes"}, "models": {"argument_route": "fused"}}
+    ollama.expect(conclusion("There are 0 notes."))
+    async with place.client() as two:
+        await two.call("run_step", **COUNT | {"wait_s": LONG})  # it has looked by then
+        states = [report(await two.call("get_run", run_id=alone, wait_s=0))["status"]]
+        states.append(report(await two.call("get_run", run_id=other, wait_s=0))["status"])
+    assert states == ["interrupted", "running"]
+    assert len(ollama.requests) == 3
 
 
 # The journal in Redis
@@ -131,6 +205,7 @@ def ended() -> Entry:
     return Entry.of(RunFinished(status="answered", answer="42", reason=""), 2.0)
 
 
+@pytest.mark.outside
 async def test_a_run_in_redis_is_as_it_was_written(redis: str) -> None:
     async with journals(redis, 2) as (one, two):
         record = await begun(one, "r1", request_key="k")
@@ -161,6 +236,7 @@ async def test_a_run_in_redis_is_as_it_was_written(redis: str) -> None:
         assert await one.secret() == await two.secret()
 
 
+@pytest.mark.outside
 async def test_a_run_in_redis_is_driven_by_one_server(redis: str) -> None:
     async with journals(redis, 3) as (one, two, three):
         record = await begun(one, "r1", fleet="f")
@@ -184,6 +260,7 @@ async def test_a_run_in_redis_is_driven_by_one_server(redis: str) -> None:
         assert await three.status("r1") == "answered"
 
 
+@pytest.mark.outside
 async def test_a_fleets_runs_are_taken_up_oldest_first_and_its_letters_reach_the_driver(
     redis: str,
 ) -> None:
@@ -209,6 +286,7 @@ async def test_a_fleets_runs_are_taken_up_oldest_first_and_its_letters_reach_the
         assert again[1].id == "r1"
 
 
+@pytest.mark.outside
 async def test_runs_in_redis_are_kept_within_bounds(redis: str) -> None:
     async with journals(redis, 1, most=3) as (journal,):
         for number in range(6):
@@ -271,6 +349,7 @@ async def replicas(
             yield callers, served
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_run_survives_the_kill_of_its_worker(
     where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, redis: str
@@ -305,6 +384,7 @@ async def test_a_run_survives_the_kill_of_its_worker(
     )
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("where", PLACES)
 async def test_any_replica_answers_for_any_run(
     where: str, place: Place, ollama: ScriptedOllama, redis: str
