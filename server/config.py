@@ -466,9 +466,12 @@ def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
     return path
 
 
+_REDIS = ("redis://", "rediss://", "unix://")
+
+
 def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
     given = environ.get("PLANLOOM_RUNS", "")
-    in_redis = given.startswith(("redis://", "rediss://", "unix://"))
+    in_redis = given.startswith(_REDIS)
     place = Path(runs.directory if in_redis or not given else given)
     changes: dict[str, Any] = {"directory": place.expanduser().absolute()}
     if given:
@@ -478,6 +481,8 @@ def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
             raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
         changes["fleet"] = fleet
     placed = runs.model_copy(update=changes)
+    if placed.redis and not placed.redis.get_secret_value().startswith(_REDIS):
+        raise ConfigError(f"runs.redis: should begin with {', '.join(_REDIS[:-1])} or {_REDIS[-1]}")
     if placed.redis and find_spec("redis") is None:
         raise ConfigError("runs in Redis need its client: install planloom[redis]")
     return placed

@@ -25,7 +25,7 @@ from planner.events import AnswerDelta, Event, RunFinished, RunResumed
 from planner.models import Models
 from planner.protocol import RunRequest
 from planner.state import RunState, Status
-from planner.tools import Approval, Policy
+from planner.tools import Policy
 from server import replay
 from server.approval import Approvals, GuardedPool, Question
 from server.config import ApprovalSettings
@@ -253,25 +253,23 @@ class Engine:
         models = await self._models()
         made = _made(models)
         fleet = self._fleet_of(made)
-        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         await self._hold_bounds(fleet)
+        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
         run.approvals.can_ask = can_ask
-        run.driven = not elsewhere
-        run._spans = _spans(run, models)
-        self._runs[run.id] = run
-        self._forget_oldest()
+        if not elsewhere:
+            self._own(run, models)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
                 record = run._record = await self.journal.begin(
                     run.id, request, made, caller, request_key, fleet, waits=elsewhere
                 )
         except KeyUsed as used:
-            del self._runs[run.id]
+            self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
         if elsewhere and record.problem is None:
-            del self._runs[run.id]
             return await self.get(run.id, caller)
+        self._own(run, models)
         self._go_on(run, models)
         return run
 
@@ -290,6 +288,8 @@ class Engine:
                 f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; '
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
+        if there := self._followed.get(run_id):  # since the journal was asked
+            return there
         run = Run.of(recorded, self._approval)
         if not run.finished:
             self._followed[run_id] = run
@@ -316,8 +316,7 @@ class Engine:
         """Drive a run that nobody drives any more, or yet."""
         run = Run.of(recorded, self._approval)
         run.interrupted, run._record = False, record
-        run._spans = _spans(run, models)
-        self._runs[run.id] = run
+        self._own(run, models)
         if recorded.entries:
             paused = max(0.0, time.time() - run.events[-1].at) if run.events else 0.0
             run.record(RunResumed(paused=paused, unknown=replay.in_doubt(recorded.entries)))
@@ -346,7 +345,7 @@ class Engine:
         told, run.approvals.can_ask = run.approvals.can_ask, True
         if not told and not run.driven and not run.finished:
             with suppress(RequestError):  # nobody can be told; so nobody is asked
-                await self.journal.post(Letter(run.id, "attend", {}))
+                await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled, on whatever server. Fine when
@@ -362,7 +361,7 @@ class Engine:
         if run.driven:
             run._scope.cancel()
         else:
-            await self.journal.post(Letter(run.id, "cancel", {}))
+            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
         await self._stopped(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
@@ -385,8 +384,13 @@ class Engine:
                 await run.wait_beyond(len(run.events))
             await run.saved()
 
-    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
+    def _own(self, run: Run, models: Models) -> None:
         run.driven = True
+        run._spans = run._spans or _spans(run, models)
+        self._runs[run.id] = run
+        self._forget_oldest()
+
+    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, recorded)
         if not self._reading_letters and self.journal.problem is None:
             self._reading_letters = True
@@ -434,8 +438,8 @@ class Engine:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     run.interrupt()
-            if run._record.lost:  # it is to be followed, as any other server's
-                del self._runs[run.id]
+            if run._record.lost and self._runs.get(run.id) is run:
+                del self._runs[run.id]  # to be followed, as any other server's
             self.journal.ring("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
@@ -471,12 +475,14 @@ class Engine:
     async def _pass_on(self, run: Run, question: Question) -> None:
         """Tell the server that drives the run what a person says here to its question."""
         await question.closed.wait()
-        if question.approval:
-            answer = {"question": question.id, "approval": question.approval.model_dump()}
+        said = question.approval
+        if said and said.by == "person":  # where no client can ask, another may
             try:
-                await self.journal.post(Letter(run.id, "answer", answer))
+                await self.journal.post(
+                    Letter(run_id=run.id, kind="answer", question=question.id, answer=said)
+                )
             except RequestError as error:
-                log.warning("the answer was lost, which means no: %s", error)
+                log.warning("an answer was lost, which means no: %s", error)
 
     async def _read_letters(self) -> None:
         """Do what other servers' clients ask of the runs that are driven here."""
@@ -498,9 +504,8 @@ class Engine:
                         run._scope.cancel()
                     case "attend":
                         run.approvals.can_ask = True
-                    case "answer":
-                        approval = Approval.model_validate(letter.data["approval"])
-                        run.approvals.answered_elsewhere(letter.data["question"], approval)
+                    case "answer" if letter.answer:
+                        run.approvals.answered_elsewhere(letter.question, letter.answer)
         self._reading_letters = False
 
     async def _of_key(self, caller: str, request_key: str) -> str | None:
@@ -534,7 +539,8 @@ class Engine:
         limits = self.journal.settings
         unfinished = sum(not run.finished for run in self._runs.values())
         if fleet:
-            unfinished += await self.journal.waiting(fleet)
+            with suppress(RequestError):  # then it is driven here, unrecorded
+                unfinished += await self.journal.waiting(fleet)
         if unfinished >= limits.concurrent + limits.queue:
             seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
             raise Busy(

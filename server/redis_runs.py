@@ -30,7 +30,18 @@ from planner.errors import RequestError
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 from server.config import RunSettings
-from server.runs import TOOLS, Entry, Journal, KeyUsed, Letter, Listed, Made, Record, Recorded
+from server.runs import (
+    TOOLS,
+    Entry,
+    Journal,
+    KeyUsed,
+    Letter,
+    Listed,
+    Made,
+    Record,
+    Recorded,
+    readable,
+)
 
 T = TypeVar("T")
 Database = Any
@@ -74,9 +85,15 @@ end
 redis.call('PUBLISH', 'SPACEbell', ARGV[2])
 """
 
-_NOTE = """
+_OFFER = """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
-redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+redis.call('HSET', 'SPACEcatalogues', ARGV[3], ARGV[4])
+redis.call('HSET', KEYS[1], 'catalogue', ARGV[3])
+"""
+
+_RELEASE = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
+redis.call('HSET', KEYS[1], 'owner', '')
 redis.call('PUBLISH', 'SPACEbell', ARGV[2])
 redis.call('PUBLISH', 'SPACEbell', 'fleet')
 """
@@ -85,7 +102,8 @@ _CLAIM = """
 for _, id in ipairs(ARGV[2] ~= '' and {ARGV[2]} or redis.call('ZRANGE', ARGV[3], 0, -1)) do
     local run = 'SPACErun:' .. id
     local owner = redis.call('HGET', run, 'owner')
-    local free = owner == '' or owner and redis.call('EXISTS', 'SPACEserver:' .. owner) == 0
+    local gone = owner and redis.call('EXISTS', 'SPACEserver:' .. owner) == 0
+    local free = owner == '' or gone and owner ~= ARGV[1]
     if free and redis.call('HGET', run, 'status') == 'running' then
         redis.call('HSET', run, 'owner', ARGV[1])
         return id
@@ -106,8 +124,9 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
 end
 """
 
-_BEGIN, _APPEND, _NOTE, _CLAIM, _COLLECT, _POST = (
-    script.replace("SPACE", SPACE) for script in (_BEGIN, _APPEND, _NOTE, _CLAIM, _COLLECT, _POST)
+_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM, _COLLECT, _POST = (
+    script.replace("SPACE", SPACE)
+    for script in (_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM, _COLLECT, _POST)
 )
 
 
@@ -132,15 +151,14 @@ class RedisRecord(Record):
     def began_with(self, tools: Sequence[ToolSpec]) -> None:
         listed = json.dumps([self.journal.scrubbed(tool.model_dump()) for tool in tools])
         digest = hashlib.sha256(listed.encode()).hexdigest()
-        self.journal._soon(self, "HSET", f"{SPACE}catalogues", digest, listed)
-        self._soon(_NOTE, "catalogue", digest)
+        self._soon(_OFFER, digest, listed)
 
     async def saved(self) -> bool:
         await self.journal._drained()
         return self.problem is None
 
     def release(self) -> None:
-        self._soon(_NOTE, "owner", "")
+        self._soon(_RELEASE)
 
     def _soon(self, script: str, *arguments: str) -> None:
         keys = _keys(self.run_id)
@@ -255,9 +273,8 @@ class RedisJournal(Journal):
         return RedisRecord(self, recorded.id, next=len(recorded.entries)), recorded
 
     async def post(self, letter: Letter) -> None:
-        line = json.dumps({"kind": letter.kind, "data": letter.data})
         try:
-            await self._eval(_POST, letter.run_id, line)
+            await self._eval(_POST, letter.run_id, letter.model_dump_json())
         except (RedisError, OSError) as error:
             why = self._why(error)
             raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
@@ -268,8 +285,8 @@ class RedisJournal(Journal):
             for run_id in run_ids:
                 keys = _keys(run_id)
                 pipe.eval(_COLLECT, len(keys), *keys)
-            found = zip(run_ids, await pipe.execute(), strict=True)
-            return [Letter(run_id, **json.loads(line)) for run_id, lines in found for line in lines]
+            found = await pipe.execute()
+            return readable(line for lines in found for line in lines)
 
         return await self._read(letters)
 
@@ -281,6 +298,7 @@ class RedisJournal(Journal):
 
     async def _prune(self, db: Database) -> None:
         keep, before = self.settings, time.time() - self.settings.days * 86_400
+        catalogues = set(await db.hkeys(f"{SPACE}catalogues"))  # before the runs that use them
         rows = await _rows(db, "owner", "updated", "bytes", "fleet", "request_key", "catalogue")
         lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in _each(rows, "owner")}
         used = {row["catalogue"] for row in rows.values()}
@@ -296,8 +314,7 @@ class RedisJournal(Journal):
                 pipe.zrem(f"{SPACE}runs", run_id)
                 pipe.zrem(f"{SPACE}fleet:{row['fleet']}", run_id)
                 await pipe.execute()
-        unused = set(await db.hkeys(f"{SPACE}catalogues")) - used
-        if unused:
+        if unused := catalogues - used:
             await db.hdel(f"{SPACE}catalogues", *unused)
 
     async def secret(self) -> bytes:

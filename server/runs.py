@@ -8,7 +8,8 @@ it lives is `server.sqlite_runs` (a file, for the servers of one machine) or `se
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -16,11 +17,11 @@ from typing import Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
 import anyio
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest
-from planner.tools import ToolSpec
+from planner.tools import Approval, ToolSpec
 from server.config import RunSettings
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
@@ -109,17 +110,28 @@ class KeyUsed(Exception):
         self.run_id = run_id
 
 
-@dataclass(frozen=True)
-class Letter:
+class Letter(BaseModel):
     """What a server has to tell the one that drives a run.
 
     `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: what a person
     said to a question of it.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     run_id: str
     kind: Literal["cancel", "attend", "answer"]
-    data: dict[str, Any]
+    question: str = ""
+    answer: Approval | None = None
+
+
+def readable(letters: Iterable[str]) -> list[Letter]:
+    """The letters, without those of another version that cannot be read."""
+    found = []
+    for letter in letters:
+        with suppress(ValidationError):
+            found.append(Letter.model_validate_json(letter))
+    return found
 
 
 class Record(ABC):
@@ -215,7 +227,8 @@ class Journal(ABC):
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        """The letters about these runs, which this server drives; they are gone then."""
+        """The letters about these runs, which this server drives; they are gone then. Raises
+        `RequestError`."""
 
     @abstractmethod
     async def prune(self) -> None:

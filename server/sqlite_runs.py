@@ -33,7 +33,18 @@ from planner.errors import RequestError
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 from server.config import RunSettings
-from server.runs import TOOLS, Entry, Journal, KeyUsed, Letter, Listed, Made, Record, Recorded
+from server.runs import (
+    TOOLS,
+    Entry,
+    Journal,
+    KeyUsed,
+    Letter,
+    Listed,
+    Made,
+    Record,
+    Recorded,
+    readable,
+)
 
 FORMAT = 1
 """Of the file; one of another format is neither read nor written."""
@@ -81,8 +92,7 @@ CREATE TABLE IF NOT EXISTS text (
 );
 CREATE TABLE IF NOT EXISTS letter (
     run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
-    kind TEXT NOT NULL,
-    data TEXT NOT NULL
+    letter TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS secret (secret BLOB NOT NULL);
 INSERT INTO secret SELECT randomblob(32) WHERE NOT EXISTS (SELECT * FROM secret);
@@ -262,9 +272,8 @@ class SqliteJournal(Journal):
     async def post(self, letter: Letter) -> None:
         def insert() -> None:
             with self._transaction():
-                line = json.dumps(letter.data)
-                add = "INSERT INTO letter SELECT id, ?, ? FROM run WHERE id = ?"
-                _do(self._db, add, letter.kind, line, letter.run_id)
+                add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
+                _do(self._db, add, letter.model_dump_json(), letter.run_id)
 
         if self.problem:
             raise RequestError(f"The server of run {letter.run_id} cannot be told: {self.problem}")
@@ -282,12 +291,14 @@ class SqliteJournal(Journal):
 
         def delete() -> list[Letter]:
             with self._transaction():
-                rows = self._db.execute(f"SELECT run, kind, data {these} ORDER BY rowid", run_ids)
-                letters = [Letter(run, kind, json.loads(data)) for run, kind, data in rows]
+                rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
                 _do(self._db, f"DELETE {these}", *run_ids)
-                return letters
+                return readable(letter for (letter,) in rows)
 
-        found: list[Letter] = await self._in_writer(delete)
+        try:
+            found: list[Letter] = await self._in_writer(delete)
+        except sqlite3.Error as error:
+            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
         return found
 
     async def secret(self) -> bytes:

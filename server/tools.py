@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import anyio
@@ -397,7 +398,7 @@ async def _resume(
         run = await engine.resume(run_id, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
-    return await _attached(run, ctx, wait_s)
+    return await _attached(run, ctx, wait_s, held=not run.driven)
 
 
 async def _attached(
@@ -410,8 +411,9 @@ async def _attached(
     try:
         return await _view(run, ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
-        if run.driven and not held:
-            await engine_of(ctx).cancel(run)
+        if not held:
+            with anyio.CancelScope(shield=True), suppress(PlanloomError):
+                await engine_of(ctx).cancel(run)
         raise
 
 
