@@ -33,7 +33,7 @@ async def taking_tasks(
     half = client_half()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extension_hooks, FACTORIES, [half._build_tasks_client_extension])
-        client = Client(server, elicitation_handler=person, **options)
+        client = Client(server, elicitation_handler=person, mode="2026-07-28", **options)
     with anyio.fail_after(LONG):
         async with client:
             yield client

@@ -345,7 +345,14 @@ async def replicas(
         for port in ports:
             seen = Progress()
             url = f"http://127.0.0.1:{port}/mcp"
-            client = Client(url, auth=place.token, message_handler=seen, elicitation_handler=person)
+            # Pinned: a busy machine's slow answer would be taken for an older server's.
+            client = Client(
+                url,
+                auth=place.token,
+                mode="2026-07-28",
+                message_handler=seen,
+                elicitation_handler=person,
+            )
             callers.append(Caller(await stack.enter_async_context(client), seen))
         with anyio.fail_after(LONG):
             yield callers, served
