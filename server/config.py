@@ -12,6 +12,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import yaml
 from platformdirs import user_config_path, user_state_path
@@ -466,6 +467,14 @@ def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
     return path
 
 
+def _is_redis_url(text: str) -> bool:
+    try:
+        urlsplit(text).port  # noqa: B018  it has to be a number
+    except ValueError:
+        return False
+    return text.startswith(_REDIS)
+
+
 _REDIS = ("redis://", "rediss://", "unix://")
 
 
@@ -481,8 +490,8 @@ def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
             raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
         changes["fleet"] = fleet
     placed = runs.model_copy(update=changes)
-    if placed.redis and not placed.redis.get_secret_value().startswith(_REDIS):
-        raise ConfigError(f"runs.redis: should begin with {', '.join(_REDIS[:-1])} or {_REDIS[-1]}")
+    if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
+        raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
     if placed.redis and find_spec("redis") is None:
         raise ConfigError("runs in Redis need its client: install planloom[redis]")
     return placed

@@ -6,7 +6,7 @@ refused from then on: who drives a run is decided in one place, whatever a pause
 So a call that is not read-only goes out at most once here too, since its intent is such a write.
 
 Redis has to keep what it took in: `appendonly yes`; and `appendfsync always`, if an intent has to
-outlast a power failure.
+outlast a power failure: `synced` can do no more here.
 """
 
 import hashlib
@@ -124,9 +124,18 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
 end
 """
 
-_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM, _COLLECT, _POST = (
+_DELETE = """
+if (redis.call('HGET', KEYS[1], 'owner') or '') == ARGV[2] then  -- else it was taken up just now
+    redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+    if ARGV[3] ~= '' then redis.call('DEL', ARGV[3]) end
+    redis.call('ZREM', 'SPACEruns', ARGV[1])
+    redis.call('ZREM', 'SPACEfleet:' .. ARGV[4], ARGV[1])
+end
+"""
+
+_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM, _COLLECT, _POST, _DELETE = (
     script.replace("SPACE", SPACE)
-    for script in (_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM, _COLLECT, _POST)
+    for script in (_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM, _COLLECT, _POST, _DELETE)
 )
 
 
@@ -309,11 +318,9 @@ class RedisJournal(Journal):
                 continue
             place, taken = place + 1, taken + int(row["bytes"] or 0)
             if place > keep.most or old or taken > keep.megabytes * 1e6:
-                pipe = db.pipeline()
-                pipe.delete(*_keys(run_id), *filter(None, [row["request_key"]]))
-                pipe.zrem(f"{SPACE}runs", run_id)
-                pipe.zrem(f"{SPACE}fleet:{row['fleet']}", run_id)
-                await pipe.execute()
+                keys = _keys(run_id)
+                what = (run_id, row["owner"], row["request_key"], row["fleet"])
+                await db.eval(_DELETE, len(keys), *keys, *what)
         if unused := catalogues - used:
             await db.hdel(f"{SPACE}catalogues", *unused)
 

@@ -52,8 +52,9 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
     assert SECRET not in repr(runs)
     with pytest.raises(ConfigError, match="PLANLOOM_FLEET: should be up to 64 letters"):
         load_settings(file, tmp_path, environ | {"PLANLOOM_FLEET": "a b"})
-    with pytest.raises(ConfigError, match=r"runs.redis: should begin with redis://, rediss:// or"):
-        load_settings(file, tmp_path, {"REDIS": "127.0.0.1:6379"})
+    for url in ("127.0.0.1:6379", "redis://there:port"):
+        with pytest.raises(ConfigError, match="runs in Redis: the URL should be redis://"):
+            load_settings(file, tmp_path, {"REDIS": url})
     monkeypatch.setattr("server.config.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"install planloom\[redis\]"):
         load_settings(file, tmp_path, environ)
