@@ -16,7 +16,7 @@ from fastmcp import Client, FastMCP
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
 from redis import Redis
-from scripted_ollama import Hang, ScriptedOllama
+from scripted_ollama import FAST, Hang, ScriptedOllama
 from serving import (
     LONG,
     Caller,
@@ -163,12 +163,12 @@ async def test_a_run_of_no_fleet_is_left_alone(place: Place, ollama: ScriptedOll
     async with place.client() as one:
         alone = report(await one.call("run_step", **COUNT))["run_id"]
         await ollama.arrived()
-    place.bounds = {"runs": {"fleet": "notes"}, "models": {"argument_route": "by_tool"}}
+    place.bounds = {"runs": {"fleet": "notes"}, "models": {"full": FAST}}
     ollama.expect(Hang())
     async with place.client() as one:
         other = report(await one.call("run_step", **COUNT))["run_id"]
         await ollama.arrived(2)
-    place.bounds = {"runs": {"fleet": "notes"}, "models": {"argument_route": "fused"}}
+    place.bounds = {"runs": {"fleet": "notes"}}
     ollama.expect(conclusion("There are 0 notes."))
     async with place.client() as two:
         await two.call("run_step", **COUNT | {"wait_s": LONG})  # it has looked by then
