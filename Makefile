@@ -38,7 +38,7 @@ docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/static/*) ##
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
-		--no-emit-index-url --no-annotate --extra embedded --group dev \
+		--no-emit-index-url --no-annotate --extra embedded --extra redis --group dev \
 		--output-file requirements.lock pyproject.toml
 
 # Debian keeps venv in a package of its own; virtualenv does where it is missing.

@@ -17,7 +17,7 @@ from planner.events import Event, ModelCalled, RunFinished, ToolReturned
 from planner.protocol import RunRequest
 from planner.tools import Outcome
 from server.config import RunSettings
-from server.runs import Entry, Journal, Made, Record
+from server.runs import Entry, Made, Record, journal_for
 
 ROUNDS = 2_000
 MADE = Made(planloom="", fast="", full="", context_tokens=(1, 1), argument_route="")
@@ -76,7 +76,7 @@ async def main() -> None:
     options.add_argument("--folder", type=Path, help="On the disk to measure.")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-        async with Journal.open(RunSettings(directory=Path(folder) / "runs")) as journal:
+        async with journal_for(RunSettings(directory=Path(folder) / "runs")) as journal:
             record = await journal.begin("x", RunRequest(prompt="?"), MADE, "me", None)
             print("p50 / p95 of each")
             print("a model's reply:           ", await measured(record, asked))

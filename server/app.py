@@ -11,7 +11,7 @@ import anyio
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
 from fastmcp.server.lifespan import lifespan
-from mcp.server.request_state import RequestStateSecurity
+from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecurity
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -23,7 +23,8 @@ from server.engine import Engine
 from server.input_errors import ClearInputErrors
 from server.launch import Launcher
 from server.reload import follow
-from server.runs import Journal
+from server.runs import Journal, journal_for
+from server.tasks import Tasks
 from server.upstreams import UpstreamPool
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ async def open_parts(
         stack.push_async_callback(backend.aclose)
         upstreams = UpstreamPool(settings, launcher=launcher, for_operator=for_operator)
         pool = await stack.enter_async_context(upstreams)
-        journal = await stack.enter_async_context(Journal.open(settings.runs, pool.redacted))
+        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redacted))
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
         )
@@ -102,6 +103,25 @@ async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[
         await task
 
 
+class FleetSeal:
+    """Seals the states that clients bring back so that every server of the fleet can open them;
+    the key is their journal's, which is open before any request comes."""
+
+    def __init__(self) -> None:
+        self._codec: AESGCMRequestStateCodec | None = None
+
+    async def open(self, journal: Journal) -> None:
+        self._codec = AESGCMRequestStateCodec([await journal.secret()])
+
+    def seal(self, payload: bytes) -> str:
+        assert self._codec
+        return self._codec.seal(payload)
+
+    def unseal(self, token: str) -> bytes:
+        assert self._codec
+        return self._codec.unseal(token)
+
+
 def build(
     settings: Settings,
     on_open: Callable[[Parts], None] | None = None,
@@ -113,6 +133,8 @@ def build(
     `head_start`."""
 
     running: list[Parts] = []
+    fleet, seal = settings.runs.fleet, FleetSeal()
+    good_for = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
         await tools.announce(mcp, changes=now.may_change)
@@ -131,6 +153,9 @@ def build(
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
             running[:] = [opened]
+            if fleet:
+                await seal.open(opened.journal)
+                opened.engine.join(fleet)
             if on_open:
                 on_open(opened)
             yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}
@@ -143,15 +168,16 @@ def build(
         auth=auth,
         mask_error_details=True,
         middleware=[ClearInputErrors()],
-        request_state_security=RequestStateSecurity.ephemeral(
-            ttl=settings.approval.timeout_s + LATE_SECONDS
-        ),
+        request_state_security=RequestStateSecurity(codec=seal, ttl=good_for)
+        if fleet
+        else RequestStateSecurity.ephemeral(ttl=good_for),
     )
     tools.register(mcp, changes=settings.may_change)
     resources.register(mcp)
     menus.register(mcp)
     view.register(mcp, lambda: running[0].engine)
     view.register_app(mcp)
+    mcp.add_extension(Tasks())
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:

@@ -17,6 +17,7 @@ import json
 import re
 import secrets
 import unicodedata
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -88,9 +89,13 @@ MEANING = {
 class Question:
     """A question to a person, until it is closed by an answer, by time, or with its run."""
 
-    def __init__(self, message: str, *, form: dict[str, Any] = FORM) -> None:
-        """`form`: the JSON Schema of what the person fills in; by default, whether a call may be
-        made."""
+    def __init__(
+        self, message: str, question_id: str | None = None, *, form: dict[str, Any] = FORM
+    ) -> None:
+        """`question_id`: the same for this question on every server, and for no other; None: one of
+        its own. `form`: the JSON Schema of what the person fills in; by default, whether a call may
+        be made."""
+        self.id = question_id or uuid.uuid4().hex
         self.message = message
         self.form = form
         self.closed = anyio.Event()
@@ -172,8 +177,11 @@ class Approvals:
         self._request = request
         self._state = state
         self._granted: set[str] = set()
-        self._tickets: dict[str, Question] = {}
+        self._used: set[str] = set()
+        """The tickets that an answer has come with."""
         self._question: Question | None = None
+        self._early: dict[str, Approval] = {}
+        """Answers given on another server, by the question's id, before the run asks here."""
 
     @property
     def about(self) -> str:
@@ -202,23 +210,47 @@ class Approvals:
     def ask(self, question: Question) -> InputRequiredResult:
         """The question as a call's result, with the state that leads its answer back here."""
         ticket = secrets.token_hex(16)
-        self._tickets[ticket] = question
-        return question.required(json.dumps({"run": self._run_id, "ticket": ticket}))
+        state = {"run": self._run_id, "question": question.id, "ticket": ticket}
+        return question.required(json.dumps(state))
 
-    def answer(self, ticket: str, responses: Mapping[str, InputResponse] | None) -> None:
+    def answer(
+        self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
+    ) -> None:
         """What a client brought back. Raises `RequestError` for a ticket that was used before.
 
         An answer that comes too late changes nothing, and neither does none at all.
         """
-        question = self._tickets.pop(ticket, None)
-        if question is None:
+        if ticket in self._used:
             raise RequestError(
                 "requestState: an answer was given with it before, and it counts once. Follow the "
                 f"run with get_run, run_id {self._run_id}."
             )
+        self._used.add(ticket)
         response = (responses or {}).get(ANSWER)
-        if isinstance(response, ElicitResult):
+        question = self.question
+        if question and question.id == question_id and isinstance(response, ElicitResult):
             question.answer(response)
+
+    def mirror(self) -> Question | None:
+        """Of a run that another server drives: the question that has been opened there since this
+        was last looked at, to be asked here too. What is decided there is closed here."""
+        waiting = self._state.undecided
+        if waiting is None:
+            if self._question:
+                self._question.closed.set()
+                self.can_ask = False  # as it is there, if nobody has answered
+            self._question = None
+        elif self._question is None and waiting.asked:
+            self._question = self._about(waiting.asked)
+            return self._question
+        return None
+
+    def answered_elsewhere(self, question_id: str, approval: Approval) -> None:
+        """What a person said on another server to a question of this run, open by now or not."""
+        if self.question and self.question.id == question_id:
+            self.question.close(approval)
+        else:
+            self._early[question_id] = approval
 
     async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the policies say, or the person who is asked."""
@@ -232,7 +264,19 @@ class Approvals:
         if not self.can_ask:
             reason = "no client that can ask the user follows the run"
             return Approval(approved=False, by="no_way_to_ask", reason=reason)
-        question = Question(self._message(tool, arguments))
+        # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
+        number = self._state.undecided.number if self._state.undecided else 0
+        question = self._about(
+            ApprovalAsked(
+                iteration=number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=arguments,
+                safety=tool.safety,
+            )
+        )
+        if early := self._early.pop(question.id, None):
+            question.close(early)
         await self.put(question)
         if question.approval is None:
             reason = f"nobody answered within {self.timeout_s:g} s"
@@ -251,20 +295,25 @@ class Approvals:
         if waiting.cancelled_caught:
             self.can_ask = False
 
-    def _message(self, tool: ToolSpec, arguments: dict[str, Any]) -> str:
+    def _about(self, asked: ApprovalAsked) -> Question:
+        call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
+        question_id = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+        return Question(self._message(asked), question_id)
+
+    def _message(self, asked: ApprovalAsked) -> str:
         """The question, in words."""
-        shown, cut = shown_arguments(arguments)
+        shown, cut = shown_arguments(asked.arguments)
         lines = [
             "Planloom asks: may it make this call?",
             "",
-            f"{tool.name} of {tool.upstream} ({tool.safety.replace('_', ' ')}: "
-            f"{MEANING[tool.safety]})",
+            f"{asked.tool} of {asked.upstream} ({asked.safety.replace('_', ' ')}: "
+            f"{MEANING[asked.safety]})",
             fence(shown),
         ]
-        if cut and (waiting := self._state.undecided):
+        if cut:
             lines.append(
                 f"This is not all of it. get_run with run_id {self._run_id} and iteration "
-                f"{waiting.number} shows the whole."
+                f"{asked.iteration} shows the whole."
             )
         lines.append(
             f"For {self.about}. It is made once, exactly as shown. No answer within "

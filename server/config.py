@@ -9,8 +9,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import yaml
 from platformdirs import user_config_path, user_state_path
@@ -362,6 +364,12 @@ class RunSettings(_Frozen):
     """Days that an ended run is kept."""
     megabytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1024
     """Megabytes that the records may take."""
+    redis: Hidden | None = None
+    """The URL of a Redis or Valkey database, for servers on several machines: runs are recorded
+    there, not in `directory`."""
+    fleet: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")] = ""
+    """A name that several servers of the same project, upstreams and models have: runs that one of
+    them does not drive any more, or has no turn for, are taken up by another."""
 
 
 def _empty_if_none(value: object) -> object:
@@ -467,9 +475,34 @@ def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
     return path
 
 
+def _is_redis_url(text: str) -> bool:
+    try:
+        urlsplit(text).port  # noqa: B018  it has to be a number
+    except ValueError:
+        return False
+    return text.startswith(_REDIS)
+
+
+_REDIS = ("redis://", "rediss://", "unix://")
+
+
 def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
-    place = Path(environ.get("PLANLOOM_RUNS") or runs.directory)
-    return runs.model_copy(update={"directory": place.expanduser().absolute()})
+    given = environ.get("PLANLOOM_RUNS", "")
+    in_redis = given.startswith(_REDIS)
+    place = Path(runs.directory if in_redis or not given else given)
+    changes: dict[str, Any] = {"directory": place.expanduser().absolute()}
+    if given:
+        changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
+    if fleet := environ.get("PLANLOOM_FLEET"):
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", fleet):
+            raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
+        changes["fleet"] = fleet
+    placed = runs.model_copy(update=changes)
+    if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
+        raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
+    if placed.redis and find_spec("redis") is None:
+        raise ConfigError("runs in Redis need its client: install planloom[redis]")
+    return placed
 
 
 def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:

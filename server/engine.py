@@ -4,6 +4,7 @@ What happens in a run goes to the journal (`server.runs`) as well; a run that is
 here, or not any more, comes from there.
 """
 
+import hashlib
 import logging
 import math
 import time
@@ -34,11 +35,11 @@ from planner.protocol import RunRequest, SteeredBy, Steering
 from planner.state import RunState, Status
 from planner.tools import Policy, ToolSpec, strictest
 from server import replay
-from server.approval import Approvals, GuardedPool
+from server.approval import Approvals, GuardedPool, Question
 from server.config import ApprovalSettings
 from server.conversation import Conversation
 from server.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
-from server.runs import Entry, Journal, KeyUsed, Listed, Made, Record, Recorded
+from server.runs import Entry, Journal, KeyUsed, Letter, Listed, Made, Record, Recorded
 from server.telemetry import Spans
 from server.upstreams import RunPool, UpstreamPool
 
@@ -51,11 +52,10 @@ PATIENCE_SECONDS = 15.0
 START_SECONDS = 90.0
 """How long it waits when none is."""
 CANCEL_SECONDS = 5.0
-"""How long `cancel` waits for a run to let go of its model call and its tool call."""
+"""How long `cancel` waits for a run to let go of its model call and its tool call, and for the
+server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
-FOLLOW_SECONDS = 0.2
-"""How often the journal is looked at for a run that another server drives."""
 LONGEST_HINT = 500
 """Characters; it stays in the prompts of its run."""
 MOST_STEERED = 10
@@ -111,6 +111,7 @@ class Run:
         run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
         run.created = recorded.created
         run.interrupted = recorded.status == "interrupted"
+        run.queued = not recorded.events
         return run
 
     @property
@@ -167,7 +168,7 @@ class Run:
 
     def interrupt(self) -> None:
         """The run stops here, to be resumed; one that is not recorded ends."""
-        if self._record and self._record.problem is None:
+        if self._record and (self._record.problem is None or self._record.lost):
             self._record.release()
             self.interrupted = True
             self.add()
@@ -213,9 +214,13 @@ class Engine:
         self._usual_seconds = USUAL_SECONDS
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
+        self._followed: dict[str, Run] = {}
+        """Those that other servers drive, and somebody has asked for here."""
         self._resuming = anyio.Lock()
         self.ended = False
         """Whether the server ends: views of runs that others drive end then, too."""
+        self._fleet = ""
+        self._reading_letters = False
 
     @classmethod
     @asynccontextmanager
@@ -249,6 +254,12 @@ class Engine:
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
 
+    def join(self, fleet: str) -> None:
+        """Take part in a fleet: drive what the others of it do not drive any more or have no turn
+        for, and let them."""
+        self._fleet = fleet
+        self._tasks.start_soon(self._take_up)
+
     async def start(
         self,
         request: RunRequest,
@@ -270,19 +281,25 @@ class Engine:
         if request_key and (known := await self._of_key(caller, request_key)):
             return await self._same(known, caller, request, request_key)
         models = await self._models()
-        self._hold_bounds()
+        made = _made(models)
+        fleet = self._fleet_of(made)
+        await self._hold_bounds(fleet)
+        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
         run.approvals.can_ask = can_ask
-        run._spans = _spans(run, models)
-        self._runs[run.id] = run
-        self._forget_oldest()
-        made = _made(models)
+        if not elsewhere:
+            self._own(run, models)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                run._record = await self.journal.begin(run.id, request, made, caller, request_key)
+                record = run._record = await self.journal.begin(
+                    run.id, request, made, caller, request_key, fleet, waits=elsewhere
+                )
         except KeyUsed as used:
-            del self._runs[run.id]
+            self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
+        if elsewhere and record.problem is None:
+            return await self.get(run.id, caller)
+        self._own(run, models)
         self._go_on(run, models)
         return run
 
@@ -296,6 +313,9 @@ class Engine:
             if not _may_go_on_elsewhere(kept):
                 return kept
             await kept.saved()
+        followed = self._followed.get(run_id)
+        if followed is not None and followed.caller == caller:
+            return followed
         recorded = await self.journal.load(run_id, caller)
         if recorded is None and kept is not None:
             return kept
@@ -304,10 +324,14 @@ class Engine:
                 f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; '
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
+        if there := self._followed.get(run_id):  # since the journal was asked
+            return there
         run = Run.of(recorded, self._approval)
         if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
             return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
+            self._followed[run_id] = run
+            self._mirror(run)
             self._tasks.start_soon(self._follow, run, len(recorded.entries))
         return run
 
@@ -324,13 +348,40 @@ class Engine:
             _check_made(before, _made(models))
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.resume(run_id)
-            if taken is None:
-                return await self.get(run_id, caller)
-            run = self._taken_over(*taken, models)
-            unknown = replay.in_doubt(taken[1].entries)
+            return self._take_over(*taken, models) if taken else await self.get(run_id, caller)
+
+    def _take_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
+        """Drive a run that nobody drives any more, or yet."""
+        run = self._taken_over(record, recorded, models)
+        if recorded.entries:
+            unknown = replay.in_doubt(recorded.entries)
             run.record(RunResumed(paused=_paused(run), unknown=unknown))
-            self._go_on(run, models, taken[1])
-            return run
+        self._go_on(run, models, recorded)
+        return run
+
+    async def _take_up(self) -> None:
+        """Drive the runs of the fleet that nobody drives, the oldest first, as there are turns."""
+        while self._fleet:
+            taken = None
+            if self._has_turn():
+                try:
+                    models = await self._models()
+                    with anyio.CancelScope(shield=True):  # what is taken over is driven
+                        if taken := await self.journal.take(self._fleet_of(_made(models))):
+                            run = self._take_over(*taken, models)
+                            # Else its policy would be another: see `start`.
+                            run.approvals.can_ask = run.request.policy is Policy.ASK
+                except PlanloomError as error:
+                    log.warning("fleet %s: %s", self._fleet, error)
+            if taken is None:
+                await self.journal.heard("fleet")
+
+    async def attend(self, run: Run) -> None:
+        """A client follows the run that can ask a person for approval."""
+        told, run.approvals.can_ask = run.approvals.can_ask, True
+        if not told and not run.driven and not run.finished:
+            with suppress(RequestError):  # nobody can be told; so nobody is asked
+                await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -346,7 +397,7 @@ class Engine:
             run = await self.get(run_id, caller)
             request = _next_request(run, request, can_ask)
             models = await self._models()
-            self._hold_bounds()
+            await self._hold_bounds(self._fleet)
             await run.saved()
             before = None if run.not_recorded else await self.journal.load(run_id, caller)
             if before is None:
@@ -369,26 +420,30 @@ class Engine:
     def _taken_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
         run = Run.of(recorded, self._approval)
         run.interrupted, run._record = False, record
-        run._spans = _spans(run, models)
-        self._runs[run.id] = run
+        self._own(run, models)
         return run
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled. Fine when it has ended.
-        Raises `RequestError` for a run that another server drives."""
-        if run.interrupted and (taken := await self.journal.resume(run.id)):
+        """End a run: its model call and its tool call are cancelled, on whatever server. Fine when
+        it has ended. Raises `RequestError` when the server that drives it does not end it."""
+        if (run.interrupted or not (run.driven or run.finished)) and (
+            taken := await self.journal.resume(run.id)
+        ):
             run._record, run.interrupted = taken[0], False
             run.record(cancelled(run.state, "cancelled"))
             await run.saved()
         if run.finished:
             return
-        if not run.driven:
-            raise RequestError(
-                f"Run {run.id} is driven by another Planloom server. Cancel it there, or end that "
-                "server."
-            )
-        run._scope.cancel()
+        if run.driven:
+            run._scope.cancel()
+        else:
+            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
         await self._stopped(run, CANCEL_SECONDS)
+        if not run.driven and not run.finished:
+            raise RequestError(
+                f"Run {run.id} is driven by another Planloom server, which was told to end it and "
+                f"has not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
+            )
 
     async def listed(self, most: int, callers: Sequence[str]) -> list[Listed]:
         """The newest runs of these callers, the newest first; also those that could not be
@@ -434,6 +489,7 @@ class Engine:
 
     async def interrupt_all(self) -> None:
         """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
+        self._fleet = ""  # none is taken up any more
         async with anyio.create_task_group() as tasks:
             for run in [each for each in self._runs.values() if each.driven and not each.finished]:
                 run.stopping = True
@@ -447,9 +503,17 @@ class Engine:
                 await run.wait_beyond(len(run.events))
             await run.saved()
 
-    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
+    def _own(self, run: Run, models: Models) -> None:
         run.driven = True
+        run._spans = run._spans or _spans(run, models)
+        self._runs[run.id] = run
+        self._forget_oldest()
+
+    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, recorded)
+        if not self._reading_letters and self.journal.problem is None:
+            self._reading_letters = True
+            self._tasks.start_soon(self._read_letters)
 
     async def _drive(self, run: Run, models: Models, recorded: Recorded | None) -> None:
         assert run._record
@@ -495,6 +559,9 @@ class Engine:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     run.interrupt()
+            if run._record.lost and self._runs.get(run.id) is run:
+                del self._runs[run.id]  # to be followed, as any other server's
+            self.journal.ring("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
 
@@ -506,19 +573,68 @@ class Engine:
         return list(run.state.waiting)
 
     async def _follow(self, run: Run, seen: int) -> None:
-        """Take in what another server records of a run that it drives."""
-        while not run.finished:
-            await anyio.sleep(FOLLOW_SECONDS)
+        """Take in what another server records of a run that it drives, and ask its questions."""
+        try:
+            while not run.finished:
+                await self.journal.heard(run.id)
+                try:
+                    status = await self.journal.status(run.id)
+                    entries = await self.journal.entries(run.id, seen)
+                except RequestError:  # it cannot be read any more
+                    status, entries = None, []
+                if run.finished:  # it was cancelled here meanwhile
+                    return
+                seen += len(entries)
+                run.queued = run.queued and not entries
+                run.add(*(entry.event for entry in entries if entry.kind == "event"))
+                self._mirror(run)
+                if status in ("interrupted", None) and not entries:
+                    run.interrupted = True
+                    run.add()
+        finally:
+            if question := run.approvals.question:
+                question.closed.set()
+            del self._followed[run.id]
+
+    def _mirror(self, run: Run) -> None:
+        if question := run.approvals.mirror():
+            self._tasks.start_soon(self._pass_on, run, question)
+
+    async def _pass_on(self, run: Run, question: Question) -> None:
+        """Tell the server that drives the run what a person says here to its question."""
+        await question.closed.wait()
+        said = question.approval
+        if said and said.by == "person":  # where no client can ask, another may
             try:
-                status = await self.journal.status(run.id)
-                entries = await self.journal.entries(run.id, seen)
-            except RequestError:  # it cannot be read any more
-                status, entries = None, []
-            seen += len(entries)
-            run.add(*(entry.event for entry in entries if entry.kind == "event"))
-            if status in ("interrupted", None) and not entries:
-                run.interrupted = True
-                run.add()
+                await self.journal.post(
+                    Letter(run_id=run.id, kind="answer", question=question.id, answer=said)
+                )
+            except RequestError as error:
+                log.warning("an answer was lost, which means no: %s", error)
+
+    async def _read_letters(self) -> None:
+        """Do what other servers' clients ask of the runs that are driven here."""
+        while driven := {run.id: run for run in self._runs.values() if _under_way(run)}:
+            await self.journal.heard("letters")
+            for run in driven.values():
+                if run._record and run._record.lost:
+                    run.stopping = True
+                    run._scope.cancel()
+            try:
+                letters = await self.journal.collect(list(driven))
+            except RequestError as error:
+                log.info("letters: %s", error)  # they are still there the next time
+                continue
+            for letter in letters:
+                run = driven[letter.run_id]
+                match letter.kind:
+                    case "cancel":
+                        run._scope.cancel()
+                    case "attend":
+                        run.approvals.can_ask = True
+                    case "answer" if letter.answer:
+                        run.approvals.answered_elsewhere(letter.question, letter.answer)
+        self._reading_letters = False
 
     async def _of_key(self, caller: str, request_key: str) -> str | None:
         for run in self._runs.values():
@@ -537,9 +653,22 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _hold_bounds(self) -> None:
+    def _fleet_of(self, made: Made) -> str:
+        """The fleet, among those with the same models: no other could go on with a run."""
+        if not self._fleet:
+            return ""
+        same = made.model_dump_json(exclude={"planloom"})
+        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
+
+    def _has_turn(self) -> bool:
+        return sum(map(_under_way, self._runs.values())) < self.journal.settings.concurrent
+
+    async def _hold_bounds(self, fleet: str) -> None:
         limits = self.journal.settings
         unfinished = sum(not run.finished for run in self._runs.values())
+        if fleet:
+            with suppress(RequestError):  # then it is driven here, unrecorded
+                unfinished += await self.journal.waiting(fleet)
         if unfinished >= limits.concurrent + limits.queue:
             seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
             raise Busy(
@@ -552,6 +681,10 @@ class Engine:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
         for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
             del self._runs[run_id]
+
+
+def _under_way(run: Run) -> bool:
+    return run.driven and not run.finished
 
 
 def _may_go_on_elsewhere(run: Run) -> bool:

@@ -13,7 +13,7 @@ from planner.state import RunState
 from server.config import Settings
 from server.drawing import Drawing
 from server.reports import Report, markdown, report
-from server.runs import Journal
+from server.runs import journal_for
 from server.toolresults import clean
 from server.transcript import transcript
 
@@ -27,7 +27,7 @@ LONGEST_PROMPT = 80
 
 async def list_runs(settings: Settings, most: int) -> None:
     """Print the newest runs, one a line."""
-    for run in await Journal(settings.runs).list(most):
+    for run in await journal_for(settings.runs).list(most):
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
         prompt = clean(" ".join(run.prompt.split()))[:LONGEST_PROMPT]
         output.print(Text(f"{run.id}  {began}  {run.status:<11}  {prompt}"), soft_wrap=True)
@@ -35,7 +35,7 @@ async def list_runs(settings: Settings, most: int) -> None:
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
     """Print the report of a run, or its transcript."""
-    journal = Journal(settings.runs)
+    journal = journal_for(settings.runs)
     recorded = await journal.load(await journal.whole_id(run_id))
     assert recorded  # `whole_id` found it
     events = recorded.events
@@ -52,7 +52,7 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
 async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_json: bool) -> None:
     """Show a run as it goes on, whichever server drives it, and in the end its report; the newest
     run if none is named. Raises `RequestError`."""
-    journal = Journal(settings.runs)
+    journal = journal_for(settings.runs)
     if run_id is None:
         newest = await journal.list(1)
         if not newest:

@@ -37,7 +37,10 @@ VARIABLES = {
     "PLANLOOM_UPSTREAMS": "The upstreams file; `--upstreams` wins over it. Default: "
     "`upstreams.yaml` in your configuration directory, else the shipped one.",
     "PLANLOOM_PYTHON": "Set by Planloom for the upstreams file: the Python that it runs on.",
-    "PLANLOOM_RUNS": "The directory where runs are recorded; wins over `runs.directory`.",
+    "PLANLOOM_RUNS": "The directory where runs are recorded, or the `redis://` URL; wins over "
+    "`runs.directory` and `runs.redis`.",
+    "PLANLOOM_FLEET": "The name that servers have who take up each other's runs; wins over "
+    "`runs.fleet`.",
     "PLANLOOM_TOKEN": "The tokens that HTTP callers send, with commas between them. Default, on "
     "loopback only: what `planloom token` prints.",
     "PLANLOOM_AUTH": "`module:name` of a FastMCP auth provider, such as OAuth or JWT, in place of "

@@ -1,109 +1,31 @@
-"""The run journal: what every run took in and said, on disk as it happens, for whoever asks later.
+"""The run journal: what every run took in and said, recorded as it happens, for whoever asks later.
 
-One SQLite file for all servers of a user, in WAL mode: a killed process loses nothing that was
-committed, a torn last record is not there for the next one, and several processes write side by
-side. One thread writes what has gathered since it last did, so that no run waits for the disk
-except where a promise rests on it (`Record.saved`).
-
-A server holds a lock on a file of its own as long as it lives, kill -9 included; that is how others
-know which runs are under way.
+It is one for several servers, and how they share runs: each run is driven by one of them, which the
+others know to live or not; they follow it by its record, and write letters to who drives it. Where
+it lives is `server.sqlite_runs` (a file, for the servers of one machine) or `server.redis_runs`
+(for those of several).
 """
 
-import asyncio
-import hashlib
-import json
-import os
-import sqlite3
-import threading
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, Self
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
+from weakref import WeakValueDictionary
 
-import anyio.to_thread
-from filelock import FileLock, Timeout
+import anyio
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from planner.errors import RequestError
 from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
-from planner.tools import ToolSpec
+from planner.tools import Approval, ToolSpec
 from server.config import RunSettings
 
-FORMAT = 1
-"""Of the file; one of another format is neither read nor written."""
-APPLICATION = 0x506C6F6D
-"""SQLite's `application_id` of our files."""
-LONG_TEXT = 1000
-"""Characters; what is longer is kept once for each run, however often it stands in the record."""
-BUSY_SECONDS = 5.0
-"""How long a write waits for another server's."""
-
-_SCHEMA = f"""
-PRAGMA auto_vacuum = INCREMENTAL;
-PRAGMA journal_mode = WAL;
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS catalogue (digest TEXT PRIMARY KEY, tools TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS run (
-    id TEXT PRIMARY KEY,
-    caller TEXT NOT NULL,
-    request_key TEXT,
-    request TEXT NOT NULL,
-    made TEXT NOT NULL,
-    catalogue TEXT REFERENCES catalogue,
-    status TEXT NOT NULL DEFAULT 'running',
-    owner TEXT NOT NULL,
-    created REAL NOT NULL,
-    updated REAL NOT NULL,
-    bytes INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (caller, request_key)
-);
-CREATE TABLE IF NOT EXISTS entry (
-    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
-    seq INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    key TEXT NOT NULL,
-    seconds REAL NOT NULL,
-    data TEXT NOT NULL,
-    text TEXT,
-    PRIMARY KEY (run, seq)
-);
-CREATE TABLE IF NOT EXISTS text (
-    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
-    digest TEXT NOT NULL,
-    text TEXT NOT NULL,
-    PRIMARY KEY (run, digest)
-);
-CREATE TABLE IF NOT EXISTS steering (
-    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
-    number INTEGER NOT NULL,
-    data TEXT NOT NULL,
-    PRIMARY KEY (run, number)
-);
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {FORMAT};
-COMMIT;
-"""
-
-_PRUNED = """
-DELETE FROM run WHERE id IN (
-    SELECT id FROM (
-        SELECT id, updated,
-               row_number() OVER newest AS place,
-               sum(bytes) OVER newest AS taken
-        FROM run WHERE owner = '' WINDOW newest AS (ORDER BY updated DESC, id)
-    ) WHERE place > :most OR updated < :before OR taken > :bytes
-)
-"""
-
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
-_TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
-Write = Callable[[sqlite3.Connection], None]
+TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
 
 
 @dataclass(frozen=True)
@@ -188,105 +110,89 @@ class KeyUsed(Exception):
         self.run_id = run_id
 
 
-@dataclass
-class Record:
+class Letter(BaseModel):
+    """What a server has to tell the one that drives a run.
+
+    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: what a person
+    said to a question of it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    kind: Literal["cancel", "attend", "answer"]
+    question: str = ""
+    answer: Approval | None = None
+
+
+def readable(letters: Iterable[str]) -> list[Letter]:
+    """The letters, without those of another version that cannot be read."""
+    found = []
+    for letter in letters:
+        with suppress(ValidationError):
+            found.append(Letter.model_validate_json(letter))
+    return found
+
+
+class Record(ABC):
     """The record of one run, being written. Once something of it could not be written, nothing more
     is: a record has no gaps."""
 
-    journal: "Journal"
     run_id: str
-    next: int = 0
+    journal: "Journal"
     problem: str | None = None
     """Why the run is not recorded (any more)."""
-    _texts: set[str] = field(default_factory=set)
+    lost: bool = False
+    """Whether another server has taken the run over, since this one did not seem to live."""
 
+    @abstractmethod
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         """Write an entry soon; `synced`: so that it outlasts a power failure too."""
-        if self.problem is None:
-            number, self.next = self.next, self.next + 1
-            self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
 
+    @abstractmethod
     def began_with(self, tools: Sequence[ToolSpec]) -> None:
         """Note the tools that the run is offered."""
-        if self.problem is None:
-            self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
 
+    @abstractmethod
     async def saved(self) -> bool:
-        """Wait until everything appended so far is on disk; False when it could not be written."""
-        await self.journal._drained()
-        return self.problem is None
+        """Wait until everything appended so far is on record; False when it could not be."""
 
+    @abstractmethod
     def release(self) -> None:
         """The run has stopped here; it may be resumed, by whatever server."""
-        if self.problem is None:
-            free = "UPDATE run SET owner = '' WHERE id = ?"
-            self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
-
-    def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
-        data, long = self.journal.scrubbed(entry.data), None
-        if isinstance(text := data.get("text"), str) and len(text) > LONG_TEXT:
-            data = {key: value for key, value in data.items() if key != "text"}
-            long = self._kept(db, text)
-        line = json.dumps(data)
-        values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
-        _do(db, "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
-        size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
-        _do(db, size, time.time(), len(line) + 100, self.run_id)
-        if entry.data.get("type") == "run_finished":
-            ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
-            _do(db, ended, entry.data["status"], self.run_id)
-
-    def _kept(self, db: sqlite3.Connection, text: str) -> str:
-        line = json.dumps(text)
-        digest = _digest(line)
-        if digest not in self._texts:
-            _do(db, "INSERT OR IGNORE INTO text VALUES (?, ?, ?)", self.run_id, digest, line)
-            _do(db, "UPDATE run SET bytes = bytes + ? WHERE id = ?", len(line), self.run_id)
-            self._texts.add(digest)
-        return digest
-
-    def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
-        listed = [self.journal.scrubbed(tool.model_dump()) for tool in tools]
-        line = json.dumps(listed)
-        digest = _digest(line)
-        _do(db, "INSERT OR IGNORE INTO catalogue VALUES (?, ?)", digest, line)
-        _do(db, "UPDATE run SET catalogue = ? WHERE id = ?", digest, self.run_id)
 
 
-class Journal:
-    """The runs of every server that uses this directory."""
+class Journal(ABC):
+    """The runs of every server that uses the same one. To be written to, it has to be entered; one
+    that cannot be written says so in `problem`."""
+
+    look_seconds: ClassVar[float]
+    """How often it has to be looked at for what other servers do."""
 
     def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
         """`redacted` gives a text without what must not be written, whatever it stands in."""
         self.settings = settings
-        self.file = settings.directory / "runs.sqlite"
         self.problem: str | None = None
         """Why nothing can be recorded."""
+        self.owner = uuid.uuid4().hex
+        """This server, to the others."""
         self._redacted = redacted
-        self._owner = uuid.uuid4().hex
-        self._lock = FileLock(self._lock_file(self._owner), thread_local=False)
-        self._writer = ThreadPoolExecutor(1, "journal")
-        self._guard = threading.Lock()
-        self._waiting: list[tuple[Record, Write, bool]] = []
-        self._connection: sqlite3.Connection | None = None
+        self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, settings: RunSettings, redacted: Callable[[str], str] | None = None
-    ) -> AsyncIterator[Self]:
-        """A journal to write to. One that cannot be written says so in `problem`."""
-        journal = cls(settings, redacted)
-        await journal._in_writer(journal._open)
-        try:
-            yield journal
-        finally:
-            with anyio.CancelScope(shield=True):
-                await journal._in_writer(journal._close)
-            journal._writer.shutdown()
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
     # Writing.
 
+    @abstractmethod
     async def begin(
         self,
         run_id: str,
@@ -294,326 +200,107 @@ class Journal:
         made: Made,
         caller: str,
         request_key: str | None,
+        fleet: str = "",
+        waits: bool = False,
     ) -> Record:
-        """Begin the record of a run; it is on disk then, or `Record.problem` says why it is not.
+        """Begin the record of a run; it is there then, or `Record.problem` says why it is not.
 
-        Raises `KeyUsed` when the caller has used the key before.
+        Any server of the `fleet` takes the run up when nobody drives it; `waits`: at once, since
+        this one does not. Raises `KeyUsed` when the caller has used the key before.
         """
-        record = Record(self, run_id, problem=self.problem)
-        now = time.time()
-        shown = json.dumps(self.scrubbed(request.model_dump()))
-        row = (run_id, caller, request_key, shown, made.model_dump_json(), self._owner, now, now)
 
-        def insert() -> None:
-            find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
-            with self._transaction():
-                if used := self._db.execute(find, (caller, request_key)).fetchone():
-                    raise KeyUsed(used[0])
-                columns = "id, caller, request_key, request, made, owner, created, updated"
-                _do(self._db, f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
-
-        if record.problem is None:
-            try:
-                await self._in_writer(insert)
-            except sqlite3.Error as error:
-                record.problem = self._why(error)
-        return record
-
+    @abstractmethod
     async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
         """Take over a run that nobody drives; None when somebody does, or it has ended.
 
         Raises `RequestError` when the journal cannot be written.
         """
 
-        def claim() -> bool:
-            with self._transaction():
-                find = "SELECT owner FROM run WHERE id = ? AND status = 'running'"
-                found = self._db.execute(find, (run_id,)).fetchone()
-                if found is None or self._lives(found[0]):
-                    return False
-                _do(self._db, "UPDATE run SET owner = ? WHERE id = ?", self._owner, run_id)
-                return True
+    @abstractmethod
+    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
+        """As `resume`, the oldest run of the fleet that nobody drives; None when there is none."""
 
-        return await self._taken(run_id, claim)
-
-    async def _taken(
-        self, run_id: str, claim: Callable[[], bool]
-    ) -> tuple[Record, Recorded] | None:
-        """A run that is this server's once the writing thread has claimed it."""
-        if self.problem:
-            raise RequestError(f"Run {run_id} cannot go on: {self.problem}")
-        try:
-            claimed = await self._in_writer(claim)
-        except sqlite3.Error as error:
-            raise RequestError(f"Run {run_id} cannot go on: {self._why(error)}") from None
-        if not claimed:
-            return None
-        recorded = await self.load(run_id)
-        assert recorded  # it is ours, and nobody deletes what is
-        return Record(self, run_id, next=len(recorded.entries)), recorded
-
+    @abstractmethod
     async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
         """Take over a run that has ended, with an entry that says what it shall do more; None when
-        it goes on already. Both are on disk then, or neither.
+        it goes on already. Both are on record then, or neither.
 
         Raises `RequestError` when the journal cannot be written.
         """
-        claim = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
-        count = "SELECT count(*) FROM entry WHERE run = ?"
 
-        def insert() -> bool:
-            with self._transaction():
-                if not self._db.execute(claim, (self._owner, run_id)).rowcount:
-                    return False
-                (number,) = self._db.execute(count, (run_id,)).fetchone()
-                Record(self, run_id)._insert(self._db, number, entry)
-                return True
-
-        return await self._taken(run_id, insert)
-
+    @abstractmethod
     async def leave(self, run_id: str, steering: Steering, most: int) -> None:
         """Leave something for a run that another server drives, or none does: whoever goes on with
         it takes it. Raises `RequestError` for more than `most`, and when the journal cannot be
         written."""
-        line = json.dumps(self.scrubbed(steering.model_dump()))
-        newest = "SELECT coalesce(max(number), 0) FROM steering WHERE run = ?"
 
-        def insert() -> None:
-            with self._transaction():
-                (before,) = self._db.execute(newest, (run_id,)).fetchone()
-                if before >= most:
-                    raise RequestError(f"Run {run_id} was steered {most} times, which is the most.")
-                values = (run_id, before + 1, line)
-                _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
-
-        try:
-            await self._in_writer(insert)
-        except sqlite3.Error as error:
-            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
-
-    async def left(self, run_id: str, after: int) -> list[tuple[int, Steering]]:
+    @abstractmethod
+    async def left(self, run_id: str, after: int) -> "list[tuple[int, Steering]]":
         """What other servers have left for a run since the one of number `after`."""
-        find = "SELECT number, data FROM steering WHERE run = ? AND number > ? ORDER BY number"
-        rows = await self._read(lambda db: db.execute(find, (run_id, after)).fetchall()) or []
-        return [(row["number"], Steering.model_validate_json(row["data"])) for row in rows]
 
+    @abstractmethod
+    async def post(self, letter: Letter) -> None:
+        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`
+        when the journal cannot be written."""
+
+    @abstractmethod
+    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+        """The letters about these runs, which this server drives; they are gone then. Raises
+        `RequestError`."""
+
+    @abstractmethod
     async def prune(self) -> None:
         """Delete the ended and interrupted runs beyond what the settings keep."""
-        if self.problem is None:
-            with suppress(sqlite3.Error, OSError):  # the next time will do
-                await self._in_writer(self._prune)
+
+    @abstractmethod
+    async def secret(self) -> bytes:
+        """32 random bytes, the same for every server of this journal."""
 
     # Reading.
 
+    @abstractmethod
     async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
         """A run, of this caller only if one is named; None when there is none.
 
         Raises `RequestError` for a run that cannot be read.
         """
-        find = "SELECT * FROM run LEFT JOIN catalogue ON digest = catalogue WHERE id = ?"
 
-        def recorded(db: sqlite3.Connection) -> Recorded | None:
-            row = db.execute(find, (run_id,)).fetchone()
-            if row is None or caller not in (None, row["caller"]):
-                return None
-            return Recorded(
-                id=run_id,
-                caller=row["caller"],
-                request=RunRequest.model_validate_json(row["request"]),
-                made=Made.model_validate_json(row["made"]),
-                tools=row["tools"] and _TOOLS.validate_json(row["tools"]),
-                status=self._status(row),
-                created=row["created"],
-                entries=_entries(db, run_id),
-            )
-
-        found: Recorded | None = await self._read(recorded)
-        return found
-
+    @abstractmethod
     async def entries(self, run_id: str, first: int) -> list[Entry]:
         """The record of a run from entry `first` on."""
-        return await self._read(lambda db: _entries(db, run_id, first)) or []
 
+    @abstractmethod
+    async def status(self, run_id: str) -> str | None: ...
+
+    @abstractmethod
+    async def waiting(self, fleet: str) -> int:
+        """How many runs of the fleet nobody drives yet."""
+
+    @abstractmethod
     async def find_key(self, caller: str, request_key: str) -> str | None:
         """The run that the caller began with this key."""
-        find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
-        row = await self._read(lambda db: db.execute(find, (caller, request_key)).fetchone())
-        return row["id"] if row else None
 
+    @abstractmethod
     async def whole_id(self, beginning: str) -> str:
         """The only run whose id begins so. Raises `RequestError`."""
-        find = "SELECT id FROM run WHERE substr(id, 1, ?) = ? LIMIT 2"
-        query = (len(beginning), beginning)
-        rows = await self._read(lambda db: db.execute(find, query).fetchall()) or []
-        if len(rows) == 1:
-            return str(rows[0]["id"])
-        what = "There is no run that begins" if not rows else "Several runs begin"
-        raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
 
-    async def status(self, run_id: str) -> str | None:
-        find = "SELECT * FROM run WHERE id = ?"
-        row = await self._read(lambda db: db.execute(find, (run_id,)).fetchone())
-        return self._status(row) if row else None
-
+    @abstractmethod
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
         """The newest runs, the newest first; of these callers only, if any are named."""
-        whose = f"WHERE caller IN ({', '.join('?' * len(callers))})" if callers else ""
-        find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
-        values = (*(callers or ()), most)
-        rows = await self._read(lambda db: db.execute(find, values).fetchall())
-        return [
-            Listed(
-                id=row["id"],
-                status=self._status(row),
-                created=row["created"],
-                updated=row["updated"],
-                prompt=json.loads(row["request"])["prompt"],
-            )
-            for row in rows or []
-        ]
 
-    def _status(self, row: sqlite3.Row) -> Any:
-        if row["status"] == "running" and not self._lives(row["owner"]):
-            return "interrupted"
-        return row["status"]
+    # What is new.
 
-    async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
-        """The rows that a query finds; None where there is no journal yet."""
+    async def heard(self, topic: str) -> None:
+        """Wait until there may be something new: about a run (its id), in letters ("letters"), or
+        to take up ("fleet")."""
+        bell = self._bells.setdefault(topic, anyio.Event())
+        with anyio.move_on_after(self.look_seconds):
+            await bell.wait()
 
-        def read() -> Any:
-            if not self.file.exists():
-                return None
-            with closing(sqlite3.connect(self.file, BUSY_SECONDS)) as db:
-                db.row_factory = sqlite3.Row
-                _check(db)
-                return query(db)
-
-        try:
-            return await anyio.to_thread.run_sync(read)
-        except ValidationError:
-            raise RequestError(
-                "The run was recorded by another version of Planloom, and cannot be read by this."
-            ) from None
-        except (sqlite3.Error, OSError) as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
-
-    # In the writing thread.
-
-    @property
-    def _db(self) -> sqlite3.Connection:
-        assert self._connection  # nothing comes here when there is a problem
-        return self._connection
-
-    async def _in_writer(self, function: Callable[[], Any]) -> Any:
-        return await asyncio.wrap_future(self._writer.submit(function))
-
-    def _soon(self, record: Record, write: Write, synced: bool) -> None:
-        with self._guard:
-            self._waiting.append((record, write, synced))
-            first = len(self._waiting) == 1
-        if first:
-            self._writer.submit(self._write)
-
-    async def _drained(self) -> None:
-        if self.problem is None:
-            await self._in_writer(lambda: None)
-
-    def _write(self) -> None:
-        with self._guard:
-            waiting, self._waiting = self._waiting, []
-        due = [each for each in waiting if each[0].problem is None]
-        try:
-            if any(synced for _, _, synced in due):
-                self._db.execute("PRAGMA synchronous = FULL")
-            with self._transaction():
-                for _, write, _ in due:
-                    write(self._db)
-        except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
-            for record, _, _ in due:
-                record.problem = self._why(error)
-        finally:
-            with suppress(sqlite3.Error):
-                self._db.execute("PRAGMA synchronous = NORMAL")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Everything in it, or nothing."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # after some errors SQLite has ended it itself
-                self._db.execute("ROLLBACK")
-            raise
-
-    def _open(self) -> None:
-        try:
-            self.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))  # its WAL takes that over
-            self._connection = sqlite3.connect(
-                self.file, BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            # SQLite does not wait for another connection that makes the file a WAL one.
-            with FileLock(self.settings.directory / "opening", timeout=BUSY_SECONDS):
-                _check(self._db)
-                self._db.executescript(_SCHEMA)
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-            with self._transaction():  # nobody may take our lock file for a dead server's
-                self._lock.acquire(blocking=False)
-            self._prune()
-        except (sqlite3.Error, OSError, Timeout) as error:
-            self.problem = self._why(error)
-
-    def _close(self) -> None:
-        if self._lock.is_locked:
-            self._lock.release()
-            self._lock_file(self._owner).unlink(missing_ok=True)
-        if self._connection:
-            self._connection.close()
-
-    def _prune(self) -> None:
-        keep = self.settings
-        limits = {
-            "most": keep.most,
-            "before": time.time() - keep.days * 86_400,
-            "bytes": int(keep.megabytes * 1e6),
-        }
-        with self._transaction():
-            owners = self._db.execute("SELECT DISTINCT owner FROM run WHERE owner != ''")
-            for (owner,) in owners.fetchall():
-                if not self._lives(owner):
-                    _do(self._db, "UPDATE run SET owner = '' WHERE owner = ?", owner)
-            gone = self._db.execute(_PRUNED, limits).rowcount
-            used = "SELECT catalogue FROM run WHERE catalogue IS NOT NULL"
-            _do(self._db, f"DELETE FROM catalogue WHERE digest NOT IN ({used})")
-            for file in self.settings.directory.glob("*.lock"):
-                if not self._lives(file.stem):
-                    file.unlink(missing_ok=True)
-        if gone:
-            self._db.execute("PRAGMA incremental_vacuum").fetchall()
-
-    def _lock_file(self, owner: str) -> Path:
-        return self.settings.directory / f"{owner}.lock"
-
-    def _lives(self, owner: str) -> bool:
-        """Whether the server of that name still runs."""
-        if owner == self._owner:
-            return True
-        if not owner or not self._lock_file(owner).exists():
-            return False
-        try:
-            with FileLock(self._lock_file(owner), blocking=False):
-                return False
-        except Timeout:
-            return True
-
-    def _why(self, error: Exception) -> str:
-        return (
-            f"{self.file}: {error}. Make it writable, free space on its disk, move it away if it "
-            "is damaged, or name another directory with PLANLOOM_RUNS."
-        )
+    def ring(self, topic: str) -> None:
+        """There is something new; who waits on this server looks at once."""
+        if bell := self._bells.pop(topic, None):
+            bell.set()
 
     def scrubbed(self, value: Any) -> Any:
         """JSON data without secrets; what upstreams say has none, this holds for all."""
@@ -630,38 +317,12 @@ class Journal:
                 return value
 
 
-def _do(db: sqlite3.Connection, statement: str, *values: Any) -> None:
-    db.execute(statement, values)
+def journal_for(settings: RunSettings, redacted: Callable[[str], str] | None = None) -> Journal:
+    """The journal that the settings name."""
+    if settings.redis is None:
+        from server.sqlite_runs import SqliteJournal
 
+        return SqliteJournal(settings, redacted)
+    from server.redis_runs import RedisJournal
 
-def _check(db: sqlite3.Connection) -> None:
-    """Raises `sqlite3.DatabaseError` for a file that is not a journal of this format."""
-    both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
-    application, version = db.execute(both).fetchone()
-    if (application, version) not in ((0, 0), (APPLICATION, FORMAT)):
-        raise sqlite3.DatabaseError(
-            f"it is a journal of format {version}, and this version of Planloom writes {FORMAT}"
-            if application == APPLICATION
-            else "it is another program's file"
-        )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]:
-    find = (
-        "SELECT kind, key, seconds, data, text.text AS long FROM entry LEFT JOIN text "
-        "ON text.run = entry.run AND digest = entry.text WHERE entry.run = ? AND seq >= ? "
-        "ORDER BY seq"
-    )
-    found = []
-    for row in db.execute(find, (run_id, first)):
-        data = json.loads(row["data"])
-        if row["long"] is not None:
-            data["text"] = json.loads(row["long"])
-        found.append(Entry(row["kind"], data, row["key"], row["seconds"]))
-        if row["kind"] == "event":
-            found[-1].event  # noqa: B018  it has to be readable
-    return found
+    return RedisJournal(settings, redacted)

@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import anyio
@@ -12,6 +13,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from mcp import MCPDeprecationWarning
 from mcp_types import (
     InputRequiredResult,
@@ -193,6 +195,12 @@ def engine_of(ctx: Context) -> Engine:
     return engine
 
 
+def as_task(ctx: Context) -> bool:
+    """Whether the client takes a task for an answer (`server.tasks`)."""
+    declared = ctx.client_extension_settings(TASKS_EXTENSION_ID)
+    return declared is not None and approval.is_modern(ctx)
+
+
 def register(mcp: FastMCP, changes: bool) -> None:
     """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
     may do more than read."""
@@ -318,11 +326,11 @@ def register(mcp: FastMCP, changes: bool) -> None:
         """
         run = await _answered(ctx) or await _run(ctx, run_id)
         if iteration is None:
-            return await _view(run, ctx, wait_s) or _result(run)
+            return await _view(run, ctx, wait_s) or result_of(run)
         if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
-        return _result(run, iteration)
+        return result_of(run, iteration)
 
     @mcp.tool(
         title="Steer a run",
@@ -388,7 +396,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
             await engine_of(ctx).cancel(run)
         except PlanloomError as error:
             raise ToolError(str(error)) from None
-        return _result(run)
+        return result_of(run)
 
     @mcp.tool(
         title="List the tools of the pool",
@@ -462,20 +470,25 @@ async def _resume(
                 run = await engine.resume(run_id, caller())
     except PlanloomError as error:
         raise ToolError(str(error)) from None
-    return await _attached(run, ctx, wait_s)
+    return await _attached(run, ctx, wait_s, held=not run.driven)
 
 
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that ends with this call, if the client cancels it, unless it is `held`."""
+    """View a run that ends with this call, if the client cancels it, unless it is `held`. A client
+    that takes tasks views it by those, and not here."""
+    if as_task(ctx):
+        return result_of(run)
     try:
-        return await _view(run, ctx, wait_s) or _result(run)
+        return await _view(run, ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
-        if run.driven and not held:
+        if not held:
             engine = engine_of(ctx)
-            # What the steps before found is not thrown away with the one that is given up.
-            await (engine.pause(run) if len(run.state.parts) > 1 else engine.cancel(run))
+            with anyio.CancelScope(shield=True), suppress(PlanloomError):
+                # What the steps before found is not thrown away with the one that is given up.
+                single = run.driven and len(run.state.parts) > 1
+                await (engine.pause(run) if single else engine.cancel(run))
         raise
 
 
@@ -492,7 +505,7 @@ async def _answered(ctx: Context) -> Run | None:
         return None
     run = await _run(ctx, state["run"])
     try:
-        run.approvals.answer(state["ticket"], ctx.input_responses)
+        run.approvals.answer(state["question"], state["ticket"], ctx.input_responses)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return run
@@ -507,7 +520,8 @@ async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | 
     """
     tell = _teller(ctx, run)
     asks = approval.can_ask(ctx)
-    run.approvals.can_ask |= asks
+    if asks:
+        await engine_of(ctx).attend(run)
     asked: Question | None = None
     asking, pause = False, anyio.CancelScope()
     required: InputRequiredResult | None = None
@@ -671,7 +685,7 @@ def report_of(run: Run, iteration: int | None = None) -> Report:
     )
 
 
-def _result(run: Run, iteration: int | None = None) -> ToolResult:
+def result_of(run: Run, iteration: int | None = None) -> ToolResult:
     found = report_of(run, iteration)
     text = markdown(found)
     linked = links(run.id, run.state, found.evidence) if iteration is None else []

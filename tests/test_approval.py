@@ -560,6 +560,56 @@ async def test_after_a_question_without_answer_nobody_is_waited_for_until_somebo
     assert by == ["timeout", "no_way_to_ask", "timeout"]
 
 
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_person_is_asked_through_another_server_than_the_one_that_drives_the_run(
+    era: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion("It is noted."), contains=["added"])
+    first, second = Person(None), Person(True)
+    async with (
+        connected(build(place.settings), first, era) as one,
+        connected(build(place.settings), second, era) as two,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(raw, one, "run_step", CALL)
+        await until(lambda: any("approval" in each for each in one.progress.messages))
+        result = await two.call("get_run", run_id=one.progress.run_id)
+        own = await one.call("get_run", run_id=one.progress.run_id)
+    assert noted(place.project) == [["hello", "nobody"]]
+    assert (first.withdrawn, len(second.shown)) == (era == "legacy", 1)
+    assert approval(result)["by"] == "person"
+    assert text(result) == text(own)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_servers_of_a_fleet_take_each_others_states(
+    answer: bool, place: Place, ollama: ScriptedOllama
+) -> None:
+    """The client asks one server, and answers another: a balancer knows nothing of runs."""
+    place.bounds = {"runs": {"fleet": "notes"}}
+    said = conclusion("It is noted.") if answer else conclusion("It is not.", success=False)
+    ollama.expect(said)
+    async with (
+        connected(build(place.settings), Person()) as one,
+        connected(build(place.settings), Person()) as two,
+    ):
+        asked = await raw(one, "run_step", CALL)
+        assert isinstance(asked, InputRequiredResult)
+        elicited = RawElicitResult(action="accept", content={"approve": answer})
+        result = await raw(
+            two,
+            "run_step",
+            CALL,
+            request_state=asked.request_state,
+            input_responses={"approval": elicited},
+        )
+        late = await raw(
+            one, "run_step", CALL, request_state=asked.request_state, input_responses=YES
+        )
+    assert noted(place.project) == ([["hello", "nobody"]] if answer else [])
+    assert approval(result)["approved"] == approval(late)["approved"] == answer
+
+
 # The state that goes over the wire
 
 

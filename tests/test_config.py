@@ -33,6 +33,33 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
+# Where runs are kept
+
+
+def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "runs: {redis: '${REDIS}', fleet: one, directory: /there}")
+    environ = {"REDIS": f"redis://:{SECRET}@127.0.0.1/0"}
+    runs = load_settings(file, tmp_path, environ).runs
+    assert runs.redis
+    assert (runs.redis.get_secret_value(), runs.fleet) == (environ["REDIS"], "one")
+    assert SECRET not in repr(runs)
+    runs = load_settings(file, tmp_path, environ | {"PLANLOOM_RUNS": "/here"}).runs
+    assert (runs.redis, runs.directory) == (None, Path("/here"))
+    other = {"PLANLOOM_RUNS": f"rediss://:{SECRET}@there/1", "PLANLOOM_FLEET": "two"}
+    runs = load_settings(file, tmp_path, environ | other).runs
+    assert runs.redis
+    assert (runs.redis.get_secret_value(), runs.fleet) == (other["PLANLOOM_RUNS"], "two")
+    assert SECRET not in repr(runs)
+    with pytest.raises(ConfigError, match="PLANLOOM_FLEET: should be up to 64 letters"):
+        load_settings(file, tmp_path, environ | {"PLANLOOM_FLEET": "a b"})
+    for url in ("127.0.0.1:6379", "redis://there:port"):
+        with pytest.raises(ConfigError, match="runs in Redis: the URL should be redis://"):
+            load_settings(file, tmp_path, {"REDIS": url})
+    monkeypatch.setattr("server.config.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"install planloom\[redis\]"):
+        load_settings(file, tmp_path, environ)
+
+
 # Where settings come from
 
 

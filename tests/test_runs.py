@@ -43,7 +43,8 @@ from server.replay import (
     taped_approver,
     taped_models,
 )
-from server.runs import FORMAT, Entry, Journal, Made, Record, Recorded
+from server.runs import Entry, Letter, Made, Record, Recorded
+from server.sqlite_runs import FORMAT, SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -317,12 +318,12 @@ async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before(
 
 
 @asynccontextmanager
-async def journal(folder: Path, **options: Any) -> AsyncIterator[Journal]:
-    async with Journal.open(RunSettings(directory=folder, **options)) as opened:
+async def journal(folder: Path, **options: Any) -> AsyncIterator[SqliteJournal]:
+    async with SqliteJournal(RunSettings(directory=folder, **options)) as opened:
         yield opened
 
 
-async def begun(journal: Journal, run_id: str, **options: Any) -> Record:
+async def begun(journal: SqliteJournal, run_id: str, **options: Any) -> Record:
     request = RunRequest(prompt=options.pop("prompt", "?"))
     return await journal.begin(run_id, request, MADE, options.pop("caller", "me"), None)
 
@@ -651,16 +652,51 @@ async def test_a_run_is_followed_through_another_server(
         run_id = (started.structured_content or {})["run_id"]
         await ollama.arrived()
         seen = await two.call("plan_and_answer", run_id=run_id, wait_s=0.1)
-        refused = await two.error("cancel_run", run_id=run_id)
         ollama.release()
         done = await two.call("get_run", run_id=run_id)
         own = await one.call("get_run", run_id=run_id)
     assert (seen.structured_content or {})["status"] == "running"
-    assert normalised(refused) == snapshot(
-        "Run RUN is driven by another Planloom server. Cancel it there, or end that server."
-    )
     assert (done.structured_content or {})["answer"] == ANSWER
     assert text(done) == text(own)
+
+
+async def test_a_run_is_cancelled_through_another_server(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang())
+    async with place.client() as one, place.client() as two:
+        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        run_id = (started.structured_content or {})["run_id"]
+        await ollama.arrived()
+        ended = await two.call("cancel_run", run_id=run_id)
+        own = await one.call("get_run", run_id=run_id)
+        again = await two.call("cancel_run", run_id=run_id)
+    assert ollama.requests[0].hung_up.is_set()
+    assert (ended.structured_content or {})["status"] == "cancelled"
+    assert text(ended) == text(own) == text(again)
+
+
+async def test_a_server_that_does_not_end_a_run_is_told_of(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.engine.CANCEL_SECONDS", 0.1)
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    async with place.client() as one, place.client() as two:
+        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        run_id = (started.structured_content or {})["run_id"]
+        await ollama.arrived()
+        with monkeypatch.context() as deaf:
+            deaf.setattr(SqliteJournal, "collect", no_letters)
+            refused = await two.error("cancel_run", run_id=run_id)
+        done = await two.call("get_run", run_id=run_id)
+    assert normalised(refused) == snapshot(
+        "Run RUN is driven by another Planloom server, which was told to end it and has not within 0.0 s. Look again with get_run, or end that server."
+    )
+    assert (done.structured_content or {})["status"] == "cancelled"  # once it has its letters
+
+
+async def no_letters(_journal: SqliteJournal, _run_ids: Any) -> list[Letter]:
+    return []
 
 
 async def test_runs_are_resources(place: Place, ollama: ScriptedOllama) -> None:

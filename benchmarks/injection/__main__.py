@@ -43,7 +43,7 @@ from server.app import in_own_task
 from server.config import RunSettings, Settings, UpstreamSettings
 from server.engine import Engine
 from server.pins import Pins
-from server.runs import Journal
+from server.runs import journal_for
 from server.upstreams import UpstreamPool
 
 ITERATIONS = 40
@@ -259,7 +259,7 @@ async def client_of(
         async def parts() -> AsyncIterator[dict[str, Any]]:
             async with (
                 UpstreamPool(settings, cache_dir=Path(folder), pins=pins) as pool,
-                Journal.open(RunSettings(directory=Path(folder) / "runs")) as journal,
+                journal_for(RunSettings(directory=Path(folder) / "runs")) as journal,
                 Engine.open(models, pool, journal, settings.approval) as engine,
             ):
                 yield {"pool": pool, "engine": engine}

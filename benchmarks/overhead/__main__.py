@@ -32,7 +32,7 @@ from planner.models import Message, Models, Reply
 from server import tools
 from server.config import Settings, load_settings
 from server.engine import Engine
-from server.runs import Journal
+from server.runs import journal_for
 from server.upstreams import UpstreamPool
 
 STEPS = 30
@@ -114,7 +114,7 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
     approval = settings.approval
     async with (
         UpstreamPool(settings) as pool,
-        Journal.open(settings.runs) as journal,
+        journal_for(settings.runs) as journal,
         Engine.open(models, pool, journal, approval) as engine,
     ):
 
