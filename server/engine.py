@@ -397,7 +397,7 @@ class Engine:
             run = await self.get(run_id, caller)
             request = _next_request(run, request, can_ask)
             models = await self._models()
-            await self._hold_bounds(self._fleet)
+            await self._hold_bounds(self._fleet_of(_made(models)))
             await run.saved()
             before = None if run.not_recorded else await self.journal.load(run_id, caller)
             if before is None:
