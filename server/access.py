@@ -2,7 +2,7 @@
 
 Every request needs a bearer token. On loopback it is one of ours, which only the user can read; an
 operator may give his own (PLANLOOM_TOKEN), or name an auth provider of FastMCP's, OAuth ones among
-them (PLANLOOM_AUTH). Beyond loopback he has to.
+them (PLANLOOM_AUTH). Beyond loopback he has to. FastMCP asks at /mcp, `route` at other paths.
 """
 
 import hashlib
@@ -13,17 +13,28 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any, cast
 
+from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.auth.provider import principal_components
+from mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+)
 from platformdirs import user_state_path
+from starlette.authentication import has_required_scope
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from planner.errors import ConfigError
 
@@ -65,6 +76,55 @@ def caller() -> str:
     caller."""
     token = get_access_token()
     return json.dumps(principal_components(token)) if token else ""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Handler]:
+    """Publish a plain HTTP route beside /mcp, for whom /mcp lets in, with bodies as long as there.
+    Its handler asks `caller()` whose request it is, as a tool does. FastMCP's own `custom_route`
+    lets everyone in."""
+
+    def publish(handler: Handler) -> Handler:
+        app: ASGIApp = request_response(handler)
+        app = RequestBodyLimitMiddleware(app, DEFAULT_MAX_REQUEST_BODY_SIZE)
+        if mcp.auth:
+            app = _LetIn(app, mcp.auth.required_scopes)
+        mcp.custom_route(path, methods)(cast(Any, app))  # a Starlette route takes an app, too
+        return handler
+
+    return publish
+
+
+class _LetIn:
+    """Turns strangers away before anything of their request is read, in the shape of an error of
+    the OpenAI API, which some of the routes speak."""
+
+    def __init__(self, app: ASGIApp, scopes: list[str]) -> None:
+        self.app = app
+        self.scopes = scopes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)  # the provider's middleware has read its token
+        app = self.app
+        if not connection.user.is_authenticated:
+            app = _refusal(
+                401,
+                "This server knows nobody without its token. Send it in the header "
+                "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
+                "invalid_api_key",
+            )
+        elif not has_required_scope(connection, self.scopes):
+            needed = f"The token needs the scopes {', '.join(self.scopes)}."
+            app = _refusal(403, needed, "insufficient_scope")
+        await app(scope, receive, send)
+
+
+def _refusal(status: int, text: str, code: str) -> Response:
+    error = {"message": text, "type": "invalid_request_error", "param": None, "code": code}
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"error": error}, status, headers)
 
 
 def is_loopback(host: str) -> bool:

@@ -17,6 +17,8 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from inline_snapshot import snapshot
 from scripted_ollama import Hang, ScriptedOllama
 from serving import CLASS, LONG, Place, SharedUpstream, end, free_port, served, text
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from planner.errors import ConfigError
@@ -129,6 +131,74 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
 }
 The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
 """)
+
+
+async def test_a_plain_route_lets_in_whom_mcp_does_and_knows_its_caller(place: Place) -> None:
+    """The same tokens, hosts, origins and sizes, and the same caller as a tool has."""
+    auth = access.Tokens([MINE, THEIRS])
+    mcp = build(place.settings, auth=auth)
+    reached = []
+
+    @access.route(mcp, "/echo", ["POST"])
+    async def echo(request: Request) -> Response:
+        reached.append(len(await request.body()))
+        return PlainTextResponse(access.caller())
+
+    @mcp.tool
+    async def who() -> str:
+        return access.caller()
+
+    transport = httpx.ASGITransport(mcp.http_app(host_origin_protection=True))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+
+        async def ask(token: str, content: str = "", **headers: str) -> httpx.Response:
+            headers |= bearer(token) if token else {}
+            return await client.post("/echo", content=content, headers=headers)
+
+        refused = await ask("")
+        assert (refused.status_code, refused.json()) == snapshot(
+            (
+                401,
+                {
+                    "error": {
+                        "message": "This server knows nobody without its token. Send it in the header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
+                        "type": "invalid_request_error",
+                        "param": None,
+                        "code": "invalid_api_key",
+                    }
+                },
+            )
+        )
+        assert (await ask(MINE[:-1])).status_code == 401
+        assert (await ask("", "x" * 5_000_000)).status_code == 401
+        assert (await ask(MINE, "x" * 5_000_000)).status_code == 413
+        assert (await ask(MINE, Host="evil.example")).status_code == 421
+        assert (await ask(MINE, Origin="http://evil.example")).status_code == 403
+        assert reached == []
+        mine, theirs = (await ask(MINE)).text, (await ask(THEIRS)).text
+        assert reached == [0, 0]
+    with served(mcp) as url:
+        for token, text_of_route in ((MINE, mine), (THEIRS, theirs)):
+            async with Client(url, auth=token) as known:
+                assert (await known.call_tool("who")).data == text_of_route != ""
+    assert mine != theirs
+
+
+async def test_a_plain_route_wants_the_scopes_that_mcp_does(place: Place) -> None:
+    mcp = build(place.settings, auth=access.Tokens([MINE]))
+    assert mcp.auth
+    mcp.auth.required_scopes = ["runs"]  # as a provider of the operator's may have it
+
+    @access.route(mcp, "/echo", ["GET"])
+    async def echo(_request: Request) -> Response:
+        raise AssertionError
+
+    transport = httpx.ASGITransport(mcp.http_app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        refused = await client.get("/echo", headers=bearer(MINE))
+    assert (refused.status_code, refused.json()["error"]["message"]) == snapshot(
+        (403, "The token needs the scopes runs.")
+    )
 
 
 def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
