@@ -15,7 +15,7 @@ from mcp.server.request_state import RequestStateSecurity
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from server import tools
+from server import openai_api, tools
 from server.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
@@ -108,6 +108,8 @@ def build(
     `auth` asks who calls over HTTP; without it, all callers are one. `launcher`: of a
     `head_start`."""
 
+    running: list[Parts] = []
+
     async def announce(now: Settings) -> None:
         await tools.announce(mcp, changes=now.may_change)
 
@@ -124,6 +126,7 @@ def build(
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
+            running[:] = [opened]
             if on_open:
                 on_open(opened)
             yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}
@@ -142,6 +145,7 @@ def build(
     )
     tools.register(mcp, changes=settings.may_change)
     tools.register_resources(mcp)
+    openai_api.register(mcp, lambda: running[0].engine)
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:

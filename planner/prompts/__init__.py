@@ -274,7 +274,9 @@ class Prompts:
         listing = state.started.listing if state.started else None
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
         tools = self._listed("this request", state.started.offered if state.started else [])
-        return fill("request", known=_joined(shown, tools), prompt=_prompt(state))
+        said = state.started.request.said_before if state.started else ""
+        before = fill("said_before", said=fenced(said)) if said else ""
+        return fill("request", known=_joined(shown, tools, before), prompt=_prompt(state))
 
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
