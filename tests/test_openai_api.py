@@ -2,7 +2,9 @@
 # ruff: noqa: E501  texts stand as they are shown
 
 import json
+import os
 import re
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,7 +22,9 @@ from markdown_it import MarkdownIt
 from scripted_ollama import Drop, Hang, ScriptedOllama
 from serving import (
     CLASS,
+    CONSTANT,
     LONG,
+    VALUE,
     Place,
     SharedUpstream,
     found,
@@ -41,7 +45,7 @@ from planner.events import (
 from server import access
 from server.app import Parts, build
 from server.config import RunSettings
-from server.document import Document
+from server.document import CONCLUSION, Document
 from server.openai_api import ChatMessage, said_before
 
 pytestmark = pytest.mark.anyio
@@ -481,6 +485,37 @@ async def test_a_server_that_ends_says_how_to_go_on(place: Place, ollama: Script
     for text in told:
         assert re.search(r"`planloom runs resume [0-9a-f]{32}` goes on with it", text)
     assert b"Traceback" not in errors
+
+
+# Another's program
+
+
+CN = Path(__file__).parent / "outside" / "clients" / "node_modules" / ".bin" / "cn"
+
+
+@pytest.mark.outside
+async def test_continue_shows_the_plan_and_the_answer(place: Place, ollama: ScriptedOllama) -> None:
+    script_two_steps(ollama)
+    with door(place) as (url, _):
+        model = {"name": "Planloom", "provider": "openai", "model": "planloom"}
+        model |= {"apiBase": url, "apiKey": KEY}
+        config = place.root / "config.yaml"
+        config.write_text(
+            json.dumps({"name": "c", "version": "1.0.0", "schema": "v1", "models": [model]})
+        )
+        ours = {"HOME": str(place.root), "CONTINUE_TELEMETRY_ENABLED": "0"}
+        with anyio.fail_after(LONG):
+            done = await anyio.run_process(
+                [str(CN), "--config", str(config), "-p", RETURNS],
+                env=os.environ | ours,
+                cwd=place.root,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+    shown = done.stdout.decode().strip()
+    assert done.returncode == 0, (shown, done.stderr)
+    assert shown.startswith("A plan has been created where the objective is: Find out the value")
+    assert shown.endswith(f"{CONCLUSION}\n{'-' * 24}\n\n`{CONSTANT}` is {VALUE}.")
 
 
 # The document
