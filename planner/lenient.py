@@ -40,17 +40,18 @@ def _known(value: Any, schema: Schema) -> Any:
         return [_known(item, schema.get("items", {})) for item in value]
     if not isinstance(value, dict):
         return value
-    if branches := schema.get("anyOf"):
-        tries = [_known(value, branch) for branch in branches]
-        fitting = [
-            each
-            for each, branch in zip(tries, branches, strict=True)
-            if problem(each, branch) is None
-        ]
-        return fitting[0] if len(fitting) == 1 else value  # which was meant is not guessed
-    properties = schema.get("properties")
-    if properties is None:
+    if "anyOf" in schema:
+        schema = _meant(value, schema["anyOf"])
+    if "properties" not in schema:
         return value
-    return {
-        name: _known(item, properties[name]) for name, item in value.items() if name in properties
-    }
+    known = schema["properties"]
+    return {name: _known(item, known[name]) for name, item in value.items() if name in known}
+
+
+def _meant(value: dict[str, Any], branches: list[Schema]) -> Schema:
+    """The branch that the value names by a constant, as decisions do; none is guessed."""
+    for branch in branches:
+        for name, part in branch.get("properties", {}).items():
+            if "const" in part and value.get(name) == part["const"]:
+                return branch
+    return {}
