@@ -85,11 +85,11 @@ class _Listed(BaseModel):
 
     id: str
     max_model_len: int | None = None
-    meta: _Meta = _Meta()
+    meta: _Meta | None = None
 
     @property
     def context_tokens(self) -> int | None:
-        return self.max_model_len or self.meta.n_ctx
+        return self.max_model_len or (self.meta.n_ctx if self.meta else None)
 
 
 class _List(BaseModel):
@@ -111,7 +111,8 @@ of one role in a row, and a system message."""
 
 
 class _Refused(Exception):
-    """The server does not take this; `error` is raised if there is no way without."""
+    """The server does not take this, and has not begun a reply; `error` is raised if there is no
+    way without."""
 
     def __init__(self, what: Unsupported, error: ModelError, said: str) -> None:
         self.what, self.error = what, error
@@ -255,9 +256,9 @@ class OpenAIClient:
             )
         where = "while it was answering" if status is None else f"HTTP {status}"
         failed = ModelError(f"{at} failed on `{name}` ({where}): {said}. See the server's log.")
-        if any(part in low for part in _ROLES_REFUSED):
+        if status and any(part in low for part in _ROLES_REFUSED):
             return _Refused("roles", failed, low)
-        if any(part in low for part in _SCHEMA_REFUSED):
+        if status and any(part in low for part in _SCHEMA_REFUSED):
             return _Refused("response_format", failed, low)
         return failed
 

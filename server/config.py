@@ -162,13 +162,24 @@ def _compiles(pattern: str) -> str:
 
 
 def _api_base(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        there = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # such as a port beyond the last one
+        there = False
+    if not there or parts.query or parts.fragment:
         raise _wrong("is no address of an API; write it as http://HOST:PORT/v1")
     if parts.username or parts.password:
         raise _wrong("holds a password; give it as the key instead")
     path = parts.path.rstrip("/") or "/v1"
     return parts._replace(path=path).geturl()
+
+
+def _sendable(key: Expanded) -> Expanded:
+    value = key.get_secret_value()
+    if not (value.isascii() and value.isprintable()):
+        raise _wrong("holds what no header of HTTP can; see that it is the key alone")
+    return key
 
 
 Text = Annotated[
@@ -327,7 +338,7 @@ class ModelSettings(_Frozen):
     url: Annotated[str, AfterValidator(_api_base)] | None = None
     """The base of the OpenAI chat API of another model server, such as
     `http://127.0.0.1:1234/v1`."""
-    key: Hidden | None = None
+    key: Annotated[Hidden, AfterValidator(_sendable)] | None = None
     """What that server wants to see as API key."""
     host: str | None = None
     """Where Ollama listens, in the form OLLAMA_HOST takes. Left out: its default."""

@@ -190,7 +190,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
                 429, str(busy), "rate_limit_exceeded", kind="rate_limit_error", headers=later
             )
         except RequestError as error:
-            return access.refusal(400, str(error), "invalid_value", param="messages")
+            return access.refusal(400, str(error), "invalid_value")
         except PlanloomError as error:
             return access.refusal(503, str(error), "model_unavailable", kind="server_error")
         completion = Completion(run, asked)
@@ -214,7 +214,8 @@ async def attached(run: Run, engine: Engine, receive: Receive) -> AsyncIterator[
     async def listen() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        await engine.cancel(run)
+        if run.driven:
+            await engine.cancel(run)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)

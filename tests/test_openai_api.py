@@ -81,7 +81,25 @@ def asked(prompt: str, **more: Any) -> dict[str, Any]:
     return {"model": "planloom", "messages": [{"role": "user", "content": prompt}]} | more
 
 
+def documented(language: str, url: str) -> str:
+    """The first block of this language in docs/openai.md, for this server."""
+    page = Path(__file__).parent.parent / "docs" / "openai.md"
+    (block, *_) = re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    token = "<what `planloom token` prints>"
+    assert token in block
+    return str(block).replace("http://127.0.0.1:8000/v1", url).replace(token, KEY)
+
+
 # What a client gets
+
+
+def test_the_example_of_the_docs(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it asks for is not in this project, which code sees without a model."""
+    with door(place) as (url, _):
+        exec(documented("python", url), {})
+    assert capsys.readouterr().out == snapshot(
+        "It is nowhere: no line of the project mentions UpstreamPool."
+    )
 
 
 async def test_a_question_is_answered(place: Place, ollama: ScriptedOllama) -> None:
@@ -328,7 +346,7 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
                 "model_not_found",
                 "There is no model 'gpt-5' here; the planner is called 'planloom'.",
             ),
-            (400, "messages", "invalid_value", "The prompt is empty. Say what you want to know."),
+            (400, None, "invalid_value", "The prompt is empty. Say what you want to know."),
             (400, "n", "unsupported_value", "One request gets one answer; leave `n` out."),
             (
                 400,
@@ -497,12 +515,8 @@ CN = Path(__file__).parent / "outside" / "clients" / "node_modules" / ".bin" / "
 async def test_continue_shows_the_plan_and_the_answer(place: Place, ollama: ScriptedOllama) -> None:
     script_two_steps(ollama)
     with door(place) as (url, _):
-        model = {"name": "Planloom", "provider": "openai", "model": "planloom"}
-        model |= {"apiBase": url, "apiKey": KEY}
         config = place.root / "config.yaml"
-        config.write_text(
-            json.dumps({"name": "c", "version": "1.0.0", "schema": "v1", "models": [model]})
-        )
+        config.write_text(documented("yaml", url))
         ours = {"HOME": str(place.root), "CONTINUE_TELEMETRY_ENABLED": "0"}
         with anyio.fail_after(LONG):
             done = await anyio.run_process(

@@ -602,14 +602,27 @@ async def test_doctor_looks_at_the_server(place: Place) -> None:
             ),
         ),
         (
+            {"PLANLOOM_MODEL_URL": "http://127.0.0.1:99999"},
+            snapshot(
+                "PLANLOOM_MODEL_URL: is no address of an API; write it as http://HOST:PORT/v1"
+            ),
+        ),
+        (
+            {"PLANLOOM_MODEL_KEY": "secret\n"},
+            snapshot(
+                "PLANLOOM_MODEL_KEY: holds what no header of HTTP can; see that it is the key alone"
+            ),
+        ),
+        (
             {"PLANLOOM_MODEL_URL": "http://me:secret@127.0.0.1:1234"},
             snapshot("PLANLOOM_MODEL_URL: holds a password; give it as the key instead"),
         ),
     ],
 )
-def test_a_wrong_address_is_told(place: Place, environ: dict[str, str], told: str) -> None:
+def test_a_wrong_setting_is_told(place: Place, environ: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError) as error:
         of(place, **environ)
+    assert "secret" not in str(error.value)
     assert str(error.value) == told
 
 
