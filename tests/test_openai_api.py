@@ -192,7 +192,8 @@ Step 2 of 2: qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 
 
 
 async def test_the_stream_on_the_wire(place: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect(found(ANSWER))
+    """Nothing in an answer ends an event."""
+    ollama.expect(found(f"{ANSWER}\n\ndata: done\n\n\u0085the end"))
     with door(place) as (url, parts):
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}) as client:
             body = asked(QUESTION, stream=True)
@@ -205,7 +206,7 @@ async def test_the_stream_on_the_wire(place: Place, ollama: ScriptedOllama) -> N
     assert [events[0], *events[-3:]] == snapshot(
         [
             'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null, "logprobs": null}]}',
-            'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {"content": "`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6."}, "finish_reason": null, "logprobs": null}]}',
+            'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {"content": "`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.\\n\\ndata: done\\n\\nthe end"}, "finish_reason": null, "logprobs": null}]}',
             'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": null}]}',
             "data: [DONE]",
         ]
