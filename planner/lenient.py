@@ -37,7 +37,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 def _known(value: Any, schema: Schema) -> Any:
     """The value without the keys of objects that the schema says nothing of."""
     if isinstance(value, list):
-        return [_known(item, schema.get("items", {})) for item in value]
+        items = schema.get("items")
+        return [_known(item, items) for item in value] if isinstance(items, dict) else value
     if not isinstance(value, dict):
         return value
     if "anyOf" in schema:
@@ -49,9 +50,14 @@ def _known(value: Any, schema: Schema) -> Any:
 
 
 def _meant(value: dict[str, Any], branches: list[Schema]) -> Schema:
-    """The branch that the value names by a constant, as decisions do; none is guessed."""
-    for branch in branches:
-        for name, part in branch.get("properties", {}).items():
-            if "const" in part and value.get(name) == part["const"]:
-                return branch
-    return {}
+    """The one branch that the value names by a constant, as decisions do; none is guessed."""
+    named = [
+        branch
+        for branch in branches
+        if any(
+            name in value and value[name] in part.get("enum", [part.get("const")])
+            for name, part in branch.get("properties", {}).items()
+            if "enum" in part or "const" in part
+        )
+    ]
+    return named[0] if len(named) == 1 else {}

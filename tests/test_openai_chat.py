@@ -372,9 +372,15 @@ def test_where_there_is_no_json_none_is_found(said: str) -> None:
     assert lenient.json_in(said, answer()) is None
 
 
-def test_keys_that_a_decision_does_not_know_are_left_out() -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"decision": "conclude", "final_answer": "x", "success": True},
+        {"decision": "give_up", "notes": "x", "objective": "y", "tool_calls": [["search", "z"]]},
+    ],
+)
+def test_keys_that_a_decision_does_not_know_are_left_out(said: dict[str, Any]) -> None:
     schema = iteration_decision(one_of(["search"]), "fast")
-    said = {"decision": "conclude", "final_answer": "x", "success": True}
     read = lenient.json_in(json.dumps(said | {"tool": None, "next_step": {}}), schema)
     assert json.loads(read or "") == said
 
@@ -463,7 +469,7 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     again = server.requests[3].last
     assert again[again.index("The reply before") :][:200] == snapshot("""\
 The reply before was not usable: Invalid JSON: expected ident at line 1 column 2. Reply with one line of JSON and nothing else.
-It has to fit this JSON Schema: {"type":"object","properties":{"assessme\
+It has to fit this JSON Schema: {"type":"object","properties":{"later_st\
 """)
 
 
