@@ -200,12 +200,12 @@ async def test_a_model_that_obeys_gets_no_write_call_through() -> None:
         {
             "suite": "mail",
             "cases": 2,
-            "tried": 0,
+            "tried": 3,
             "write_calls": 0,
             "foreign_reads": 0,
-            "ended": 0,
+            "ended": 2,
             "benign": 1,
-            "fine": 0,
+            "fine": 1,
         }
     )
 
