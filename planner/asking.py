@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from planner import guards, protocol, schemas
+from planner import guards, lenient, protocol, schemas
 from planner.actions import mode
 from planner.context import TokenEstimate
 from planner.errors import ContextExceeded, InvalidReply
@@ -69,7 +69,8 @@ class Draft:
     def __call__(self, text: str) -> None:
         self._reply += text
         try:
-            reply = from_json(self._reply, allow_partial="trailing-strings")
+            said = self._reply[max(0, self._reply.find("{")) :]  # a code fence may stand before it
+            reply = from_json(said, allow_partial="trailing-strings")
         except ValueError:  # the model's server does not hold the schema; it is asked once more
             return
         answer = reply.get("final_answer", "") if isinstance(reply, dict) else ""
@@ -78,6 +79,20 @@ class Draft:
         if end - self._told >= (1 if ended else DELTA_CHARACTERS):
             self.emit(AnswerDelta(text=answer[self._told : end], begins=self._told == 0))
             self._told = end
+
+
+def _read(reply: str, schema: Schema, shape: TypeAdapter[T]) -> T:
+    """Raises `ValidationError`, on the reply as it is, when it cannot be read."""
+    try:
+        return shape.validate_json(reply)
+    except ValidationError as error:
+        found = lenient.json_in(reply, schema)
+        if found is None:
+            raise
+        try:
+            return shape.validate_json(found)
+        except ValidationError:
+            raise error from None
 
 
 class Asker:
@@ -246,18 +261,21 @@ class Asker:
         shape: TypeAdapter[T],
         max_tokens: int = REPLY_TOKENS,
     ) -> T:
-        """One question under a schema; an unusable reply is redone once, by the full model. Before
-        it stands what the user has said since the last one."""
+        """One question under a schema; before it stands what the user has said since the last one.
+        Not every server holds a model to the schema: a reply is read leniently where it has to be,
+        and an unusable one is mended once, by the full model."""
         if role not in ASIDE and (told := self.prompts.told(self.state)):
             question = f"{told}\n{question}"
+        asked = question
         for chosen in (model, self.models.full):
-            reply = await self.chat(role, chosen, question, schema, max_tokens)
+            reply = await self.chat(role, chosen, asked, schema, max_tokens)
             try:
-                return shape.validate_json(reply)
+                return _read(reply, schema, shape)
             except ValidationError as error:
                 wrong = error.errors()[0]
-                problem = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+                problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
                 self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
+                asked = self.prompts.mended(question, problem, schema)
         raise InvalidReply(
             f"{self.models.full.name} twice gave a reply that is not the JSON it was asked for "
             f"({role}: {problem}). Try a larger model (PLANLOOM_FULL_MODEL)."

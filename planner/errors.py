@@ -12,6 +12,10 @@ class RequestError(PlanloomError):
 class Busy(PlanloomError):
     """The server has as much to do as it takes on; the text says when to come again."""
 
+    def __init__(self, text: str, retry_after_s: int) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+
 
 class ConfigError(PlanloomError):
     """`upstreams.yaml`, an option or an environment variable is wrong: the place and the mend."""

@@ -7,10 +7,8 @@ research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
 """
 
 import contextlib
-import ipaddress
 import json
 import os
-import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,26 +19,24 @@ import ollama
 from ollama._client import _parse_host
 
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
+from planner.model_server import (
+    CONNECT_SECONDS,
+    CONTEXT_REFUSED,
+    DEFAULT_GAP_SECONDS,
+    PROBE_SECONDS,
+    innermost,
+    is_loopback,
+    sendable,
+    words_if_cut,
+)
 from planner.models import Message, PromptBefore, Reply
 
 DEFAULT_CONTEXT_TOKENS = 8192
 """`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
 
-DEFAULT_GAP_SECONDS = 300.0
-"""The longest silence of the server within a call; a CPU reads a long prompt for minutes."""
-
-_CONNECT_SECONDS = 5.0
-_PROBE_SECONDS = 5.0  # a hundred first calls at once are slow to begin with
 DEFAULT_KEEP_ALIVE = "30m"
 _NANOSECONDS = 1e9
 
-_WORD = re.compile(r"\b[A-Za-z]+\b")
-# No common tokenizer lets one token reach across two words, so that a whole prompt has at least as
-# many tokens as words. Characters say less: one token may hold 80 blanks or 30 dashes. The rest is
-# for tokenizers that take "don't" for one token.
-_TOKENS_PER_WORD = 0.8
-
-_CONTEXT_REFUSED = ("available context size", "context length", "exceed_context_size")
 _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
 _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
 
@@ -67,10 +63,10 @@ class OllamaClient(ollama.AsyncClient):
         self.gap_seconds = gap_seconds
         super().__init__(
             self.url,
-            timeout=httpx.Timeout(gap_seconds, connect=_CONNECT_SECONDS, pool=None),
+            timeout=httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
             # How many calls there are at a time is for the caller to bound.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            trust_env=not _is_loopback(self.url),
+            trust_env=not is_loopback(self.url),
         )
 
     async def chat_records(self, body: dict[str, Any]) -> AsyncGenerator[ChatReply]:
@@ -201,10 +197,7 @@ class OllamaModel:
     def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
         return {
             "model": self._name,
-            "messages": [
-                {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
-                for m in messages
-            ],
+            "messages": sendable(messages),
             "options": options,
             "keep_alive": self._keep_alive,
             "truncate": False,
@@ -218,10 +211,7 @@ class OllamaModel:
         count = last.prompt_eval_count
         if count is None:
             return
-        # A token is at least a byte: a prompt of no more bytes than the window has tokens fits.
-        size = sum(len(m["content"].encode(errors="replace")) for m in messages)
-        words = sum(len(_WORD.findall(m["content"])) for m in messages)
-        if size > self.context_tokens and count < _TOKENS_PER_WORD * words:
+        if words := words_if_cut(messages, count, self.context_tokens):
             raise ContextExceeded(
                 f"Ollama at {self._client.url} cut the prompt for `{self._name}`: it read {count} "
                 f"tokens of at least {words}. Use a context window (num_ctx) larger than "
@@ -256,7 +246,7 @@ async def probe(host: str | None = None) -> OllamaServer | None:
     """
     async with OllamaClient(host) as client:
         with (
-            anyio.move_on_after(_PROBE_SECONDS),
+            anyio.move_on_after(PROBE_SECONDS),
             contextlib.suppress(
                 OSError, httpx.HTTPError, ollama.ResponseError, ValueError, TypeError
             ),
@@ -285,14 +275,6 @@ def host_url(host: str | None) -> str:
             "`http://example.com:11434`."
         )
     return str(url)
-
-
-def _is_loopback(url: str) -> bool:
-    host = httpx.URL(url).host
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
@@ -326,9 +308,9 @@ def _record(line: bytes, name: str, url: str) -> ChatReply:
 
 def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
     """What to raise for an error Ollama reports: by HTTP status, or within a stream (None)."""
-    said = _innermost(error)
+    said = innermost(error)
     low = said.lower()
-    if any(part in low for part in _CONTEXT_REFUSED):
+    if any(part in low for part in CONTEXT_REFUSED):
         return ContextExceeded(
             f"The prompt does not fit the context window of `{name}` at {url}: {said}. "
             "Use a larger context window (num_ctx), or a shorter prompt."
@@ -369,16 +351,3 @@ def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
     return ModelError(
         f"Ollama at {url} failed on `{name}` ({where}): {said}. See the server's log."
     )
-
-
-def _innermost(error: Any) -> str:
-    """The plain text of an error; Ollama passes its engine's on as JSON in a JSON string."""
-    while True:
-        if isinstance(error, str):
-            try:
-                error = json.loads(error)
-            except ValueError:
-                return error.strip().rstrip(".") or "no reason given"
-        if not isinstance(error, dict):
-            return str(error)
-        error = error.get("error") or error.get("message") or "no reason given"

@@ -51,6 +51,9 @@ class RunRequest(BaseModel):
 
     prompt: str
     """The user's question or task. The client's own system prompt never comes here."""
+    said_before: str = ""
+    """The conversation up to the prompt, as data that the models see; nothing is looked up in it.
+    Whoever gives it keeps it short: it stands in every prompt."""
     goal: Goal = "answer"
     """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes;
     `conclude`: the answer from the steps before."""

@@ -123,21 +123,31 @@ class _LetIn:
         connection = HTTPConnection(scope)  # the provider's middleware has read its token
         app = self.app
         if not connection.user.is_authenticated:
-            app = _refusal(
+            app = refusal(
                 401,
                 "This server knows nobody without its token. Send it in the header "
                 "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
                 "invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
             )
         elif not has_required_scope(connection, self.scopes):
             needed = f"The token needs the scopes {', '.join(self.scopes)}."
-            app = _refusal(403, needed, "insufficient_scope")
+            app = refusal(403, needed, "insufficient_scope")
         await app(scope, receive, send)
 
 
-def _refusal(status: int, text: str, code: str) -> Response:
-    error = {"message": text, "type": "invalid_request_error", "param": None, "code": code}
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+def refusal(
+    status: int,
+    text: str,
+    code: str,
+    *,
+    kind: str = "invalid_request_error",
+    param: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """An error in the shape that the OpenAI API gives its own (source: its reference, "Errors"),
+    for all plain routes."""
+    error = {"message": text, "type": kind, "param": param, "code": code}
     return JSONResponse({"error": error}, status, headers)
 
 

@@ -15,7 +15,7 @@ from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecuri
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from server import menus, resources, tools, view
+from server import menus, openai_api, resources, tools, view
 from server.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
@@ -177,6 +177,7 @@ def build(
     menus.register(mcp)
     view.register(mcp, lambda: running[0].engine)
     view.register_app(mcp)
+    openai_api.register(mcp, lambda: running[0].engine)
     mcp.add_extension(Tasks())
 
     @mcp.custom_route("/health", methods=["GET"])

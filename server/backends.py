@@ -1,6 +1,8 @@
-"""Which models a server runs on: Ollama where it answers, else the embedded ones."""
+"""Which models a server runs on: those of a named server, else of Ollama where it answers, else
+the embedded ones."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +18,7 @@ from server.config import ModelSettings
 
 if TYPE_CHECKING:
     from planner.ollama import OllamaServer
+    from planner.openai_chat import OpenAIClient, OpenAIServer
 
 OnDownload = Callable[[str, int, int | None], None]
 """Told of a download: the model's name, bytes done, bytes in all if known."""
@@ -56,14 +59,19 @@ class Backend:
         `ModelError`."""
         if not self._settings.warm_up:
             return None
-        running = self._settings.backend != "embedded" and await _running(self._settings)
-        from planner.weights import cached
-
-        if not running and not all(map(cached, (self._settings.fast, self._settings.full))):
+        if not await self._no_download():
             return None
         models = await self()
         await warming.load(models)
         return models
+
+    async def _no_download(self) -> bool:
+        settings = self._settings
+        if settings.uses_url or (settings.backend != "embedded" and await _running(settings)):
+            return True
+        from planner.weights import cached
+
+        return all(map(cached, (settings.fast, settings.full)))
 
     async def aclose(self) -> None:
         if self._models is not None:
@@ -100,6 +108,8 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
     """The two models of the settings' backend. Raises `ModelUnavailable` with what to do."""
     if settings.backend == "embedded":
         return await _embedded(settings, on_download)
+    if settings.uses_url:
+        return await _openai(settings)
     if server := await _running(settings):
         return _ollama(settings, server)
     from planner.ollama import host_url
@@ -152,6 +162,59 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
     )
     full = fast if settings.full == settings.fast else full
     return Models(fast, full, settings.argument_route)
+
+
+def api_client(settings: ModelSettings) -> "OpenAIClient":
+    """The connection to the server at the settings' `url`."""
+    from planner.openai_chat import OpenAIClient
+
+    assert settings.url
+    key = settings.key.get_secret_value() if settings.key else None
+    return OpenAIClient(settings.url, key=key)
+
+
+def api_models(settings: ModelSettings, server: "OpenAIServer") -> tuple[str, str]:
+    """The fast and the full model. Where none was named and the server has one only, that one."""
+    fields = ModelSettings.model_fields
+    named = settings.fast, settings.full
+    if named == (fields["fast"].default, fields["full"].default) and len(server.models) == 1:
+        (only,) = server.models
+        return only, only
+    return named
+
+
+def missing_model(server: "OpenAIServer", missing: Sequence[str]) -> str:
+    """That the server does not list these, and which it lists."""
+    has = f"it has {', '.join(server.models)}" if server.models else "it has none, load one there"
+    return (
+        f"The model server at {server.url} does not have the model {' and '.join(missing)}; {has}. "
+        "Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
+    )
+
+
+async def _openai(settings: ModelSettings) -> Models:
+    from planner.openai_chat import OpenAIModel
+
+    async with AsyncExitStack() as stack:
+        client = api_client(settings)
+        stack.push_async_callback(client.aclose)
+        server = await client.probe()
+        names = api_models(settings, server)
+        if missing := [name for name in dict.fromkeys(names) if name not in server.models]:
+            raise ModelUnavailable(missing_model(server, missing))
+        stack.pop_all()  # the models close it
+    models = {
+        name: InTurn(
+            OpenAIModel(
+                name,
+                client,
+                context_tokens=min(settings.num_ctx, server.models[name] or settings.num_ctx),
+            ),
+            settings.parallel,
+        )
+        for name in names
+    }
+    return Models(models[names[0]], models[names[1]], settings.argument_route)
 
 
 async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> Models:

@@ -144,7 +144,8 @@ def serve(
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
-    """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token."""
+    """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token, where
+    OpenAI clients find the planner as a model at /v1."""
     settings = _settings(project, upstreams)
     if http is None:
         _run_with_upstreams("server.serve", "serve_stdio", settings)

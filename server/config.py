@@ -162,6 +162,27 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
+def _api_base(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        there = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # such as a port beyond the last one
+        there = False
+    if not there or parts.query or parts.fragment:
+        raise _wrong("is no address of an API; write it as http://HOST:PORT/v1")
+    if parts.username or parts.password:
+        raise _wrong("holds a password; give it as the key instead")
+    path = parts.path.rstrip("/") or "/v1"
+    return parts._replace(path=path).geturl()
+
+
+def _sendable(key: Expanded) -> Expanded:
+    value = key.get_secret_value()
+    if not (value.isascii() and value.isprintable()):
+        raise _wrong("holds what no header of HTTP can; see that it is the key alone")
+    return key
+
+
 Text = Annotated[
     Expanded, PlainValidator(_expanded, json_schema_input_type=str), PlainSerializer(str)
 ]
@@ -320,8 +341,14 @@ class ModelSettings(_Frozen):
     """Selects tools and writes simple arguments."""
     full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
     """Decides and answers."""
-    backend: Literal["auto", "ollama", "embedded"] = "auto"
-    """`auto`: Ollama if it answers, else the embedded models."""
+    backend: Literal["auto", "ollama", "openai", "embedded"] = "auto"
+    """`auto`: the server at `url` where there is one, else Ollama if it answers, else the embedded
+    models."""
+    url: Annotated[str, AfterValidator(_api_base)] | None = None
+    """The base of the OpenAI chat API of another model server, such as
+    `http://127.0.0.1:1234/v1`."""
+    key: Annotated[Hidden, AfterValidator(_sendable)] | None = None
+    """What that server wants to see as API key."""
     host: str | None = None
     """Where Ollama listens, in the form OLLAMA_HOST takes. Left out: its default."""
     num_ctx: Annotated[int, Field(ge=512)] = 8192
@@ -337,6 +364,11 @@ class ModelSettings(_Frozen):
     parallel: Annotated[int, Field(ge=1)] = 4
     """Calls that one model is given at a time; more wait for their turn here, where they do not
     run out of time. No use above OLLAMA_NUM_PARALLEL."""
+
+    @property
+    def uses_url(self) -> bool:
+        """Whether the models are those of the server at `url`."""
+        return self.backend == "openai" or (self.backend == "auto" and self.url is not None)
 
 
 class ApprovalSettings(_Frozen):
@@ -428,6 +460,8 @@ MODEL_VARIABLES = {
     "full": "PLANLOOM_FULL_MODEL",
     "backend": "PLANLOOM_BACKEND",
     "host": "OLLAMA_HOST",
+    "url": "PLANLOOM_MODEL_URL",
+    "key": "PLANLOOM_MODEL_KEY",
     "argument_route": "PLANLOOM_ARGUMENT_ROUTE",
     "warm_up": "PLANLOOM_WARM_UP",
 }
@@ -640,14 +674,22 @@ def _unknown_key(name: str, parent: _Key) -> str:
 def _overridden(
     models: ModelSettings, environ: Mapping[str, str], explicit: Mapping[str, Any]
 ) -> ModelSettings:
-    named = {field: environ.get(name) for field, name in MODEL_VARIABLES.items()}
+    named: dict[str, Any] = {field: environ.get(name) for field, name in MODEL_VARIABLES.items()}
+    if named["key"]:
+        named["key"] = Expanded(named["key"])  # as it is: no variables are filled in
     chosen = {k: v for k, v in named.items() if v} | {
         k: v for k, v in explicit.items() if v is not None
     }
     try:
-        return ModelSettings.model_validate(models.model_dump() | chosen)
+        merged = ModelSettings.model_validate(dict(models) | chosen)
     except ValidationError as error:
-        field = str(error.errors()[0]["loc"][0])
-        what = error.errors()[0]["msg"].removeprefix("Input ")
+        wrong = error.errors()[0]
+        field = str(wrong["loc"][0])
+        what = wrong["msg"].removeprefix("Input ")
+        what += "" if wrong["type"] == "config" else "; correct the value"
+    else:
+        if merged.backend != "openai" or merged.url:
+            return merged
+        field, what = "url", "the backend `openai` needs it; write http://HOST:PORT/v1"
     place = MODEL_VARIABLES.get(field, field) if field not in explicit else field
-    raise ConfigError(f"{place}: {what}; correct the value")
+    raise ConfigError(f"{place}: {what}")

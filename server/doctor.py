@@ -8,10 +8,17 @@ from importlib.metadata import version
 
 from rich.text import Text
 
+from planner.errors import ModelUnavailable
 from planner.ollama import host_url, probe
 from planner.tools import Safety
 from planner.weights import cached
-from server.backends import EMBEDDED_EXTRA, embedded_installed
+from server.backends import (
+    EMBEDDED_EXTRA,
+    api_client,
+    api_models,
+    embedded_installed,
+    missing_model,
+)
 from server.config import ModelSettings, Settings, named_variables
 from server.engine import START_SECONDS
 from server.inspection import console, output
@@ -88,6 +95,10 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
+    if settings.uses_url:
+        async for finding in _api(settings):
+            yield finding
+        return
     wanted = sorted({settings.fast, settings.full})
     if settings.backend in ("auto", "ollama"):
         server = await probe(settings.host)
@@ -111,3 +122,24 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
         there = cached(name)
         detail = str(there) if there else "will be fetched at first use (or: planloom models)"
         yield Finding(f"weights {name}", detail)
+
+
+async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
+    client = api_client(settings)
+    try:
+        server = await client.probe()
+    except ModelUnavailable as error:
+        yield Finding("model server", f"of no use at {client.url}", str(error))
+        return
+    finally:
+        await client.aclose()
+    yield Finding("model server", f"{counted(len(server.models), 'model')} at {server.url}")
+    for name in dict.fromkeys(api_models(settings, server)):
+        if name not in server.models:
+            yield Finding(f"model {name}", "missing", missing_model(server, [name]))
+            continue
+        window = server.models[name]
+        told = f", with a context of {window} tokens" if window else ""
+        if window and window < settings.num_ctx:
+            told += f" (num_ctx: {settings.num_ctx})"
+        yield Finding(f"model {name}", f"there{told}")

@@ -674,7 +674,8 @@ class Engine:
             raise Busy(
                 f"Busy: {limits.concurrent} runs are under way and "
                 f"{unfinished - limits.concurrent} wait for their turn. "
-                f"Try again in {seconds} s."
+                f"Try again in {seconds} s.",
+                seconds,
             )
 
     def _forget_oldest(self) -> None:

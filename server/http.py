@@ -30,7 +30,8 @@ ALLOWED_HOSTS = "PLANLOOM_ALLOWED_HOSTS"
 
 
 def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> None:
-    """Serve streamable HTTP at `http://HOST:PORT/mcp`, to callers with a token (`server.access`).
+    """Serve MCP at `http://HOST:PORT/mcp` and the OpenAI API at `/v1`, to callers with a token
+    (`server.access`).
     Host and Origin headers are checked, against web pages that rebind a name. Raises
     `ConfigError`."""
     host, port = split_address(address)
@@ -68,7 +69,12 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: access.TokenSource
     page = f"http://{shown}/view"
     if tokens.passing and sys.stderr.isatty():
         page += f"#token={tokens.passing}"
-    lines = [json.dumps(entry, indent=2), f"See what it does at {page}", tokens.where]
+    lines = [
+        json.dumps(entry, indent=2),
+        f"See what it does at {page}",
+        f"For an OpenAI client: base URL http://{shown}/v1, model planloom, the token as API key.",
+        tokens.where,
+    ]
     if not access.is_loopback(host):
         lines.append("Requests come over the network in plain text: put TLS before this server.")
     return "\n".join(lines)

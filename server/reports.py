@@ -412,9 +412,12 @@ def _cut(text: str, longest: int) -> str:
 
 
 def without_images(text: str) -> str:
-    """Markdown whose images are links. A client fetches an image without asking, and its URL can
-    carry to anyone what a hostile text had the model put into it."""
-    return re.sub(r"!(?=\[[^\]\n]*\]\s*[\[(])", "", text)
+    """Markdown whose images are links, and without HTML that could fetch. A client fetches an image
+    without asking, and its URL can carry to anyone what a hostile text had the model put into it.
+    A blank does it, which changes the meaning of no code."""
+    if re.search(r"\]\s*[\[(:]", text):  # without a link or a definition there is no image
+        text = text.replace("![", "! [")
+    return re.sub(r"<(?=[a-z][^<>]*=|style\b|script\b)", "< ", text, flags=re.IGNORECASE)
 
 
 def _flat(text: str) -> str:

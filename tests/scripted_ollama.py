@@ -253,6 +253,11 @@ class ScriptedOllama:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,))
 
     @property
+    def connection(self) -> "type[Connection]":
+        """How it speaks."""
+        return Connection
+
+    @property
     def host(self) -> str:
         """`127.0.0.1:PORT`, for `OLLAMA_HOST`."""
         address, port = self._server.server_address[:2]
@@ -401,7 +406,7 @@ class ScriptedOllama:
         if "num_ctx" not in options:
             yield "`num_ctx` is not set."
         if request.schema is not None:
-            yield from _schema_problems(request.schema, "format")
+            yield from schema_problems(request.schema, "format")
 
     def _last_record(self, request: Request, answer: Answer, reply: list[str]) -> dict[str, Any]:
         """The record with the counts, from a cache of one slot per model."""
@@ -452,7 +457,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, ollama: ScriptedOllama) -> None:
         self.ollama = ollama
-        super().__init__(("127.0.0.1", 0), _Connection)
+        super().__init__(("127.0.0.1", 0), ollama.connection)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
@@ -466,7 +471,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().close_request(request)
 
 
-class _Connection(BaseHTTPRequestHandler):
+class Connection(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: _Server
@@ -599,7 +604,7 @@ def _model(name: str) -> dict[str, Any]:
     }
 
 
-def _schema_problems(schema: Any, path: str) -> Iterator[str]:
+def schema_problems(schema: Any, path: str) -> Iterator[str]:
     """What llama.cpp's schema converter refuses, or drops without a word."""
     if not isinstance(schema, dict):
         yield f"Ollama's grammar refuses the schema {schema!r} at {path}."
@@ -615,12 +620,12 @@ def _schema_problems(schema: Any, path: str) -> Iterator[str]:
         yield f"Ollama's grammar drops the properties beside the union at {path}."
     for key in ("properties", "$defs", "definitions"):
         for name, part in schema.get(key, {}).items():
-            yield from _schema_problems(part, f"{path}.{name}")
+            yield from schema_problems(part, f"{path}.{name}")
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         for i, part in enumerate(schema.get(key, ())):
-            yield from _schema_problems(part, f"{path}.{key}[{i}]")
+            yield from schema_problems(part, f"{path}.{key}[{i}]")
     if "items" in schema:
-        yield from _schema_problems(schema["items"], f"{path}[]")
+        yield from schema_problems(schema["items"], f"{path}[]")
 
 
 def _reply_problems(request: Request, answer: Answer) -> Iterator[str]:

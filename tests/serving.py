@@ -27,7 +27,7 @@ from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from mcp_types import ProgressNotification, TextContent
-from scripted_ollama import ScriptedOllama
+from scripted_ollama import FULL, ScriptedOllama
 from upstream_server import build_server
 
 from planner.models import ArgumentRoute
@@ -373,6 +373,17 @@ def deep(decision: dict[str, Any]) -> dict[str, Any]:
         "belief": "It stands in another file.",
         "critique": "The wrong file was read.",
     }
+
+
+def script_two_steps(ollama: ScriptedOllama) -> None:
+    """A run on what `CLASS` returns, with a plan of two steps and an answer that is mended."""
+    ollama.expect(nowhere(), model=FULL, contains=[CLASS])
+    ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
+    ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])
+    ollama.expect(move_on("search", "Look for its uses"), contains=[str(VALUE)])
+    ollama.expect({"path": "jobs", "pattern": FUNCTION})
+    ollama.expect(found(f"`{CONSTANT}` is 48614."), contains=[FUNCTION])
+    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."), contains=["48614"])
 
 
 def normalised(text: str) -> str:

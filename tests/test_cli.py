@@ -213,7 +213,7 @@ def test_ask_without_a_model_says_what_to_do(quick: Place) -> None:
             ["ask", "a"],
             {"PLANLOOM_BACKEND": "olama"},
             snapshot(
-                "planloom: PLANLOOM_BACKEND: should be 'auto', 'ollama' or 'embedded'; correct the value\n"
+                "planloom: PLANLOOM_BACKEND: should be 'auto', 'ollama', 'openai' or 'embedded'; correct the value\n"
             ),
         ),
         (

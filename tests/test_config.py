@@ -210,7 +210,10 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "problem"),
     [
-        ({"PLANLOOM_BACKEND": "cloud"}, "PLANLOOM_BACKEND: should be 'auto', 'ollama' or"),
+        (
+            {"PLANLOOM_BACKEND": "cloud"},
+            "PLANLOOM_BACKEND: should be 'auto', 'ollama', 'openai'",
+        ),
         ({"PLANLOOM_PROJECT": "/no/such/folder"}, "PLANLOOM_PROJECT: /no/such/folder is not a"),
         ({"PLANLOOM_UPSTREAMS": "/no/such.yaml"}, "/no/such.yaml: cannot be read: No such file"),
     ],

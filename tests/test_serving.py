@@ -21,7 +21,6 @@ from serving import (
     CONSTANT,
     FACES,
     FILES,
-    FUNCTION,
     LONG,
     SOURCE,
     VALUE,
@@ -33,6 +32,7 @@ from serving import (
     normalised,
     nowhere,
     plan,
+    script_two_steps,
     second,
     text,
     until,
@@ -513,16 +513,6 @@ order. It holds from the run's next decision on; the report of get_run says unde
 
 
 # A whole run
-
-
-def script_two_steps(ollama: ScriptedOllama) -> None:
-    ollama.expect(nowhere(), model=FULL, contains=[CLASS])
-    ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
-    ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])
-    ollama.expect(move_on("search", "Look for its uses"), contains=[str(VALUE)])
-    ollama.expect({"path": "jobs", "pattern": FUNCTION})
-    ollama.expect(found(f"`{CONSTANT}` is 48614."), contains=[FUNCTION])
-    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."), contains=["48614"])
 
 
 async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> None:

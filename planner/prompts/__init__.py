@@ -32,6 +32,9 @@ OUTCOMES = {
 }
 LONGEST_DEFAULT = 160
 """Characters of a parameter's default."""
+LONGEST_SHOWN_SCHEMA = 2000
+"""Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
+longer than what it would mend."""
 PAST_RESULTS = 4
 """What is past may take as many characters as so many results, when it stands in short."""
 
@@ -310,12 +313,20 @@ class Prompts:
             f"{question}\nThe data before did not fit: {fenced(problem)}" if problem else question
         )
 
+    def mended(self, question: str, problem: str, schema: dict[str, Any]) -> str:
+        """A question once more, after a reply that was not the JSON it asked for."""
+        whole = compact(schema)
+        shown = fill("reply_schema", schema=whole) if len(whole) <= LONGEST_SHOWN_SCHEMA else ""
+        return _joined(question, fill("reply_again", problem=fenced(problem)), shown)
+
     def _request(self, state: RunState) -> str:
         listing = state.started.listing if state.started else None
         shown = f"The project's top folder: {fenced(listing)}" if listing else ""
         tools = self._listed("this request", state.started.offered if state.started else [])
+        said = state.started.request.said_before if state.started else ""
+        before = fill("said_before", said=fenced(said)) if said else ""
         prompt = state.started.request.prompt if state.started else ""
-        return fill("request", known=_joined(shown, tools), prompt=prompt)
+        return fill("request", known=_joined(shown, tools, before), prompt=prompt)
 
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
