@@ -18,10 +18,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 CHROMIUM = "/usr/bin/chromium"
 MODULES = Path(__file__).parent / "outside" / "view" / "node_modules"
-AXE = (MODULES / "axe-core" / "axe.min.js").read_text("utf-8")
-APPS = json.loads(
-    (MODULES / "@modelcontextprotocol/ext-apps/dist/src/generated/schema.json").read_text("utf-8")
-)
+AXE = MODULES / "axe-core" / "axe.min.js"
+APPS = MODULES / "@modelcontextprotocol/ext-apps/dist/src/generated/schema.json"
 PATIENCE = 20_000
 """Milliseconds; nothing waits for them to pass."""
 PICTURE = os.environ.get("VIEW_PICTURE")
@@ -156,7 +154,7 @@ async def begin(client: Client[Any], prompt: str = QUESTION) -> str:
 async def accessible(page: Page) -> None:
     """No rule of axe-core is broken."""
     # As a script of its own it is not bound by the page's policy.
-    await page.evaluate(AXE)
+    await page.evaluate(AXE.read_text("utf-8"))
     found = await page.evaluate("axe.run()")
     broken = [
         (each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]
@@ -396,7 +394,8 @@ async def hosted(
     for message in told:
         if name := names.get(message["method"]):
             body = {key: value for key, value in message.items() if key not in ("jsonrpc", "id")}
-            Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": APPS["$defs"]}).validate(body)
+            known = json.loads(APPS.read_text("utf-8"))["$defs"]
+            Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": known}).validate(body)
 
 
 async def tell(page: Page, method: str, params: dict[str, Any]) -> None:
