@@ -217,7 +217,7 @@ class Stay(Assessed):
 
 
 class MoveOn(Assessed):
-    """The current step is complete; its results are dropped, its notes are kept."""
+    """The current step is complete; its notes are kept where its results have to make room."""
 
     decision: Literal["move_on", "give_up"] = "move_on"
     """`give_up`: what the step is for was not found."""
