@@ -1,0 +1,420 @@
+"""The documentation does what it says: links lead somewhere, commands are understood, snippets are
+valid, and whatever is named is there."""
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from scripted_ollama import ScriptedOllama
+from serving import CLASS, Place, SharedUpstream, found
+from typer.main import get_command
+
+from server import cli
+from server.app import build
+from server.config import load_settings
+
+HOUSE = Path(__file__).parent.parent
+README = HOUSE / "README.md"
+DOCS = sorted((HOUSE / "docs").glob("*.md"))
+PAGES = [README, HOUSE / "CONTRIBUTING.md", HOUSE / "CHANGELOG.md", *DOCS]
+TROUBLESHOOTING = HOUSE / "docs" / "troubleshooting.md"
+
+CHECKED = {"sh", "yaml", "json", "python"}
+SHOWN = {"", "text", "markdown"}
+"""Languages of blocks that show output."""
+ELSEWHERE = {"docker", "export", "npx", "ollama", "openssl", "pip", "pipx", "uv", "uvx"}
+"""Programs that are not ours; what they are told of us is checked all the same."""
+BETWEEN = re.compile(r"[()|&;]+")
+
+URL = "redis://127.0.0.1:6379/0"
+"""What a variable of this name may hold."""
+
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code in a page."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+@cache
+def tokens(page: Path) -> list[Token]:
+    return MARKDOWN.parse(page.read_text("utf-8"))
+
+
+def inline(page: Path) -> Iterator[Token]:
+    """What stands in paragraphs, headings and cells: texts, codes, links, images."""
+    for token in tokens(page):
+        yield from token.children or ()
+
+
+def codes(page: Path) -> list[str]:
+    return [token.content for token in inline(page) if token.type == "code_inline"]
+
+
+def blocks(*languages: str) -> list[Block]:
+    """An indented block holds commands."""
+    return [
+        Block(page, (token.map or [0])[0] + 1, language, token.content)
+        for page in PAGES
+        for token in tokens(page)
+        if token.type in ("fence", "code_block")
+        for language in ["sh" if token.type == "code_block" else token.info.strip()]
+        if not languages or language in languages
+    ]
+
+
+@cache
+def headings(page: Path) -> list[tuple[int, str]]:
+    """The level and the text of each."""
+    found = tokens(page)
+    return [
+        (int(token.tag[1]), "".join(child.content for child in found[at + 1].children or ()))
+        for at, token in enumerate(found)
+        if token.type == "heading_open"
+    ]
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them."""
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for _, text in headings(page)}
+
+
+def source(*folders: str) -> str:
+    return "\n".join(
+        file.read_text("utf-8") for folder in folders for file in (HOUSE / folder).rglob("*.py")
+    )
+
+
+# Pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [
+        str(token.attrs.get("href") or token.attrs.get("src"))
+        for token in inline(page)
+        if token.type in ("link_open", "image")
+    ]
+    lost = []
+    for target in targets:
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            lost.append(target)
+    assert lost == []
+
+
+def test_the_readme_lists_every_page() -> None:
+    listed = {str(token.attrs["href"]) for token in inline(README) if token.type == "link_open"}
+    assert {f"docs/{page.name}" for page in DOCS} - listed == set()
+
+
+def test_every_block_is_checked_or_shown() -> None:
+    assert {block.language for block in blocks()} - CHECKED - SHOWN == set()
+
+
+# Commands
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Every simple command of a block, without what is set for it and where its output goes."""
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(re.sub(r">\s*\S+", "", line), posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if not BETWEEN.fullmatch(word):
+                words.append(word)
+                continue
+            while words and re.match(r"\w+=|\$$", words[0]):
+                del words[0]
+            if words:
+                yield words
+            words = []
+
+
+@pytest.mark.parametrize("block", blocks("sh"), ids=str)
+def test_commands_are_understood(block: Block) -> None:
+    for words in commands(block.text):
+        understand(words)
+
+
+def understand(words: list[str]) -> None:
+    program, *given = words
+    match Path(program).name, given:
+        case "planloom", _:
+            accepted(cli.app, given)
+        case "python", ["-m", module, *options]:
+            accepted_by_module(module, options)
+        case "make", targets:
+            assert all(re.search(rf"^{target}:", makefile(), re.M) for target in targets)
+        case "pytest", _:
+            assert all(any(HOUSE.glob(word)) for word in given if word.startswith("tests/"))
+        case "npx" | "uvx", _ if "planloom" in given:
+            accepted(cli.app, given[given.index("planloom") + 1 :])
+        case name, _:
+            assert name in ELSEWHERE or (HOUSE / program).is_file(), program
+    for extra in re.findall(r"\[(\w+)\]", " ".join(given)):
+        project = tomllib.loads((HOUSE / "pyproject.toml").read_text("utf-8"))["project"]
+        assert extra in project["optional-dependencies"]
+
+
+def makefile() -> str:
+    return (HOUSE / "Makefile").read_text("utf-8")
+
+
+def named(app: typer.Typer, words: list[str]) -> tuple[Any, list[str]]:
+    """The command that the first words name, and the rest of them."""
+    command: Any = get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+def accepted(app: typer.Typer, words: list[str]) -> None:
+    """As far as it can be said without running it. Raises click's `UsageError`."""
+    command, rest = named(app, words)
+    assert not (hasattr(command, "commands") and rest and rest[0][0] != "-"), words
+    command.make_context(command.name, list(rest))
+
+
+def accepted_by_module(module: str, words: list[str]) -> None:
+    package = find_spec(module)
+    assert package, module
+    whole = f"{module}.__main__" if package.submodule_search_locations else module
+    loaded = importlib.import_module(whole)
+    app = getattr(loaded, "app", None)
+    if isinstance(app, typer.Typer):
+        accepted(app, words)
+    else:
+        text = Path(str(loaded.__file__)).read_text("utf-8")
+        assert all(f'"{word}"' in text for word in words if word.startswith("--")), words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_sentences_are_there(page: Path) -> None:
+    """Named in part, often: the command and its options have to be there."""
+    for code in codes(page):
+        if code.startswith("planloom "):
+            command, rest = named(cli.app, code.split()[1:])
+            assert not (hasattr(command, "commands") and rest and rest[0].isalpha()), code
+            options = {option for each in command.params for option in each.opts} | {"--help"}
+            assert {word for word in rest if word.startswith("--")} <= options, code
+
+
+# Snippets
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_yaml_is_an_upstreams_file_or_a_clients(block: Block, tmp_path: Path) -> None:
+    data = yaml.safe_load(block.text)
+    if data and data.get("schema") == "v1":  # Continue's
+        assert data["name"]
+        assert data["version"]
+        return
+    file = tmp_path / "upstreams.yaml"
+    file.write_text(block.text)
+    variables = re.findall(r"\$\{(\w+)", block.text)
+    given = {name: URL if name.endswith("_URL") else "a-value" for name in variables}
+    load_settings(file, tmp_path, given | {"PLANLOOM_PROJECT": str(tmp_path)})
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_json_is_json_and_entries_start_something(block: Block) -> None:
+    try:
+        found = [json.loads(block.text)]
+    except json.JSONDecodeError:  # messages, one a line
+        found = [json.loads(line) for line in block.text.splitlines()]
+    for data in found:
+        for entry in data.get("mcpServers", data.get("servers", {})).values():
+            assert ("command" in entry) != ("url" in entry)
+            if "command" in entry:
+                accepted(cli.app, entry["args"])
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_compiles(block: Block) -> None:
+    compile(block.text, str(block), "exec")
+
+
+# Names
+
+
+def test_variables_are_there() -> None:
+    told = {
+        name
+        for page in PAGES
+        for name in re.findall(r"\bPLANLOOM_[A-Z_]+\b(?!…)", page.read_text())
+    }
+    there = set(re.findall(r'"(PLANLOOM_[A-Z_]+)"', source("planner", "server")))
+    assert told - there == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_are_there(page: Path) -> None:
+    ours = re.compile(r"(?:planner|server|tests|benchmarks|examples|docs)/[\w./*-]*")
+    named = [code.split(":")[0] for code in codes(page) if ours.fullmatch(code.split(":")[0])]
+    assert [name for name in named if not any(HOUSE.glob(name.rstrip("/")))] == []
+
+
+@pytest.mark.anyio
+async def test_tools_resources_and_prompts_are_there(place: Place) -> None:
+    async with Client(build(place.settings)) as client:
+        tools = {tool.name for tool in await client.list_tools()}
+        prompts = {prompt.name for prompt in await client.list_prompts()}
+        resources = {str(each.uri) for each in await client.list_resources()}
+        resources |= {each.uri_template for each in await client.list_resource_templates()}
+    rows = re.findall(r"^\| (`.+?) \|", README.read_text(), re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == tools
+    told = [code for page in PAGES for code in codes(page)]
+    assert {code for code in told if re.match(r"(runs?|ui)://\w*\{?\w", code)} - resources == set()
+    page = HOUSE / "docs" / "steering.md"
+    rows = re.findall(r"^\| `(\w+)\(.*?\)` \|", page.read_text(), re.M)
+    assert set(rows) == prompts
+
+
+# Troubleshooting
+
+
+@cache
+def said() -> str:
+    """Every text in the code, a line each, with `…` for what is filled in."""
+    return "\n".join(
+        filled(node, "…").replace("\n", " ")
+        for folder in ("planner", "server")
+        for file in (HOUSE / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.JoinedStr | ast.Constant)
+    )
+
+
+def filled(node: ast.expr, with_what: str) -> str:
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(str(p.value) if isinstance(p, ast.Constant) else with_what for p in parts)
+
+
+def section(title: str) -> list[str]:
+    """The names in the headings of a section of the page."""
+    within, names = False, []
+    for level, text in headings(TROUBLESHOOTING):
+        if level == 2:
+            within = text == title
+        elif within:
+            names.append(text)
+    return names
+
+
+def test_every_finding_of_the_doctor_is_explained() -> None:
+    tree = ast.parse((HOUSE / "server" / "doctor.py").read_text("utf-8"))
+    findings = {
+        filled(node.args[0], "NAME")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"
+    }
+    explained = {name for text in section("What doctor finds") for name in text.split(", ")}
+    assert explained == findings
+
+
+@pytest.mark.parametrize("message", section("What messages mean"))
+def test_messages_are_those_of_the_code(message: str) -> None:
+    assert re.search(".*".join(map(re.escape, re.split(r"\s*…\s*", message))), said())
+
+
+# Commands, run
+
+
+def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    """Run the console script in this process; it has to end well."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    for name in ("ENABLE_RICH_LOGGING", "CHECK_FOR_UPDATES", "LOG_LEVEL"):
+        monkeypatch.setenv(f"FASTMCP_{name}", "WARNING")
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code in (None, 0)
+
+
+@pytest.fixture
+def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
+    return Place(tmp_path, ollama, shared=shared_upstream)
+
+
+def environ(place: Place) -> dict[str, str]:
+    here = {"HOME": place.root, "PLANLOOM_PROJECT": place.project, "PLANLOOM_UPSTREAMS": place.file}
+    return place.environ | {name: str(path) for name, path in here.items()}
+
+
+def on(place: Place, words: Sequence[str]) -> list[str]:
+    return [str(place.project) if word.startswith("/path/") else word for word in words]
+
+
+RUN = {
+    tuple(words)
+    for block in blocks("sh")
+    for words in commands(block.text)
+    if Path(words[0]).name == "planloom"
+    and not {"serve", "resume", "show", "--accept", "--follow"} & set(words)
+}
+"""The commands that end by themselves and need nothing that was there before."""
+
+
+@pytest.mark.parametrize("words", sorted(RUN), ids=" ".join)
+def test_commands_run(
+    words: tuple[str, ...], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a project that mentions nothing of what is asked, which needs no model to see."""
+    monkeypatch.chdir(place.root)
+    run_here(on(place, words), monkeypatch, environ(place))
+
+
+# The way of the README
+
+
+@pytest.mark.anyio
+async def test_from_the_readme_to_an_answer_in_a_client(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says is run: the entry is written into the client's file, and what the file says is
+    started by a client."""
+    (words,) = [words for words in RUN if {"--client", "/path/to/your/project"} <= set(words)]
+    run_here(on(place, words), monkeypatch, environ(place))
+    client = words[words.index("--client") + 1]
+    file = place.root / f".{client}" / "mcp.json"
+    entry = json.loads(file.read_text())["mcpServers"]["planloom"]
+    command = StdioTransport(entry["command"], entry["args"], env=environ(place), keep_alive=False)
+    ollama.expect(found(f"`{CLASS}` is in jobs/secret.py, line 6."))
+    async with Client(command) as session:
+        given = {"prompt": f"In which file and line is the class {CLASS} defined?"}
+        result = await session.call_tool("plan_and_answer", given)
+    assert "jobs/secret.py" in str(result.content)
+    assert (result.structured_content or {})["status"] == "answered"
