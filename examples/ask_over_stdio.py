@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from mcp_types import TextContent
 
 
 async def show(progress: float, total: float | None, message: str | None) -> None:
@@ -28,7 +29,8 @@ async def main(question: str) -> int:
             "plan_and_answer", {"prompt": question, "wait_s": 600}, raise_on_error=False
         )
     for block in result.content:
-        print(f"\n{getattr(block, 'text', block)}")
+        if isinstance(block, TextContent):  # others are links to whole tool results
+            print(f"\n{block.text}")
     status = (result.structured_content or {}).get("status")
     return 0 if status == "answered" else 1
 
