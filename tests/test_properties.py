@@ -96,8 +96,10 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
                 {name: field for name, field in fields.items() if name in required},
                 optional={name: field for name, field in fields.items() if name not in required},
             )
+        case "array" if "prefixItems" in schema:
+            return st.tuples(*map(said, schema["prefixItems"])).map(list)
         case "array":
-            return st.lists(said(schema["items"]), max_size=3)
+            return st.lists(said(schema["items"]), min_size=schema.get("minItems", 0), max_size=3)
         case "boolean":
             return st.booleans()
         case "null":
@@ -245,7 +247,7 @@ def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_prompts_only_grow_within_a_step(data: st.DataObject) -> None:
+def test_prompts_only_grow(data: st.DataObject) -> None:
     _, events, asked = run(data)
     for (before, first), (after, second) in pairwise(asked):
         between = events[before:after]

@@ -110,7 +110,10 @@ async def test_no_answer_event_or_prompt_holds_a_secret(
             (action,) = result.structured_content["actions"]
             said = action["tool_calls"][0]["result"]
             assert HIDDEN in said, said
-            shown += [text(result), json.dumps(result.structured_content, ensure_ascii=False)]
+            shown += [
+                str(result.content),
+                json.dumps(result.structured_content, ensure_ascii=False),
+            ]
             run_id = result.structured_content["run_id"]
             shown.append(text(await caller.call("get_run", run_id=run_id, iteration=0)))
         shown += [json.dumps(caller.progress.meta, ensure_ascii=False), *caller.progress.messages]

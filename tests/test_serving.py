@@ -28,6 +28,7 @@ from serving import (
     conclusion,
     end,
     found,
+    full_plan,
     move_on,
     normalised,
     nowhere,
@@ -846,14 +847,14 @@ def standalone_unique_function_MNBVCX_777() -> int:
 
 
 async def test_make_plan(place: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect(plan("read_file", "Look for its uses"))
+    ollama.expect(full_plan("read_file", "Look for its uses"))
     async with place.client() as caller:
         result = await caller.call("make_plan", prompt=f"What does {CLASS} return?")
     assert result.structured_content
     steps = [(step["status"], step["objective"]) for step in result.structured_content["steps"]]
     assert steps == [("current", "Read the file"), ("later", "Look for its uses")]
     assert normalised(text(result)) == snapshot("""\
-The first results do not hold the answer.
+The first result shows where to look.
 
 A plan has been created where the objective is: Find out the value
 
