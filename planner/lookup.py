@@ -160,7 +160,11 @@ class Lookup:
             return
         if search.purpose == "names":
             texts = [line.text for line in found if not line.path.endswith(PROSE)]
-            quoted = {name for name in self._first.names if " " in name and _in_any(name, texts)}
+            quoted = {
+                name
+                for name in self._first.names
+                if " " in name and _in_any(re.escape(name), texts)
+            }
             self.reading = replace(self._first, defined=frozenset(self.lines.heads) | quoted)
         self.asked |= set(search.wanted.split(", "))
 

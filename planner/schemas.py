@@ -41,6 +41,8 @@ LONGEST_DATA_SCHEMA = 4000
 MOST_CHECKS = 20_000
 """Keywords looked at to validate one value: seventy definitions that refer twice to the next one
 are more than anyone can wait for."""
+DEEPEST_CHECK = 80
+"""Keywords within keywords. Python's own bound may be met inside a library in Rust, which panics."""
 UNUSABLE = (
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -384,6 +386,7 @@ def problem(value: Any, schema: Schema) -> str | None:
     try:
         validator = _Bounded(_plain(schema), registry=REGISTRY)
         _checks.set(iter(range(MOST_CHECKS)))
+        _depth.set(0)
         error = next(iter(validator.iter_errors(value)), None)
     except UNUSABLE as unusable:
         return f"the schema itself cannot be used ({type(unusable).__name__})"
@@ -391,13 +394,20 @@ def problem(value: Any, schema: Schema) -> str | None:
 
 
 _checks: ContextVar[Iterator[int]] = ContextVar("checks")
+_depth: ContextVar[int] = ContextVar("depth", default=0)
 
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def counted(*arguments: Any) -> Any:
         if next(_checks.get(), None) is None:
             raise OverflowError(f"more than {MOST_CHECKS} checks")
-        return check(*arguments)
+        if (depth := _depth.get()) == DEEPEST_CHECK:
+            raise OverflowError(f"keywords nest more than {DEEPEST_CHECK} deep")
+        _depth.set(depth + 1)
+        try:
+            yield from check(*arguments) or ()
+        finally:
+            _depth.set(depth)
 
     return counted
 

@@ -100,6 +100,8 @@ class Step:
     notes: str = ""
     offered: list[str] = field(default_factory=list)
     """Tools that the models are shown since it began."""
+    begun: tuple[int, int] = (-1, 0)
+    """After which iteration, and after how many of the questions about its result."""
     last_iteration: int = -1
     """The last one that served it, once it is completed."""
 
@@ -395,7 +397,11 @@ class RunState:
             case StepStarted():
                 later = [step for step in self.later_steps if step != event.objective]
                 offered = list(event.offered)
-                self.steps.append(Step(event.number, event.objective, later, offered=offered))
+                step = Step(event.number, event.objective, later, offered=offered)
+                if self.iterations:
+                    last = self.iterations[-1]
+                    step.begun = (last.number, len(last.exchange))
+                self.steps.append(step)
             case ResultAssessed():
                 if self.iterations:
                     iteration = self.iterations[-1]

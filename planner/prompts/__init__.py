@@ -7,6 +7,7 @@ context, the past is put in short (`ContextCompressed`) and it grows on from the
 """
 
 import json
+import math
 import re
 from collections.abc import Hashable, Sequence
 from functools import cache
@@ -135,15 +136,23 @@ class Prompts:
         messages = [self.system, user(self._request(state))]
         if role == "words":
             return harmless([*messages, user(question)])
-        told = len(state.steps_in_short)
-        beginnings = [self._step_tools(step) for step in state.steps[told:]] or [[]]
-        beginnings[0] = self._past(state) + beginnings[0]
+        shown = state.shown_iterations
+        beginnings = [
+            (step.begun, self._step_tools(step))
+            for step in state.steps[len(state.steps_in_short) :]
+        ]
+        place, tools = beginnings.pop(0) if beginnings else ((-1, 0), [])
+        beginnings.insert(0, (place, self._past(state) + tools))
+
+        def begun(iteration: int, asked: float) -> list[Message]:
+            """What is told with the steps that had begun by then."""
+            due = [beginnings.pop(0)[1] for at, _ in list(beginnings) if at <= (iteration, asked)]
+            return [message for each in due for message in each]
+
+        messages += begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
         pending = said = ""
         part = 0
-        for iteration in state.shown_iterations:
-            while iteration.step > told:
-                told += 1
-                messages += beginnings.pop(0)
+        for iteration in shown:
             if iteration.part > part:
                 part, said = iteration.part, ""  # what was said last has not led to it
             # Of a look-up's searches the last one shows all.
@@ -151,12 +160,11 @@ class Prompts:
             if iteration.outcome is None or superseded:
                 continue
             pending = _joined(pending, self._result(state, iteration, said))
-            unread = role == "again" and iteration is state.shown_iterations[-1]
-            for asked, reply in [] if unread else iteration.exchange:
+            unread = role == "again" and iteration is shown[-1]
+            for number, (asked, reply) in enumerate([] if unread else iteration.exchange, 1):
                 messages += [user(_joined(pending, asked)), assistant(reply)]
+                messages += begun(iteration.number, number)
                 pending, said = "", reply
-        for each in beginnings:  # nothing was called since
-            messages += each
         return harmless([*messages, user(_joined(pending, question))])
 
     def _past(self, state: RunState) -> list[Message]:
