@@ -42,7 +42,7 @@ MOST_CHECKS = 20_000
 """Keywords looked at to validate one value: seventy definitions that refer twice to the next one
 are more than anyone can wait for."""
 DEEPEST_CHECK = 80
-"""Keywords within keywords. Python's own bound may be met inside a library in Rust, which panics."""
+"""Keywords within keywords. Python's own bound may be met within a library in Rust, that panics."""
 UNUSABLE = (
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
