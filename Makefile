@@ -37,7 +37,7 @@ docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/static/*) ##
 	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k seen_as_it_goes_on
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \
 		--no-emit-index-url --no-annotate --extra embedded --extra redis --group dev \
 		--output-file requirements.lock pyproject.toml
 
