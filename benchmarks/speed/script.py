@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
@@ -116,9 +117,13 @@ def _value(schema: Schema, value: Any) -> Any:
 
 
 def _in_order(call: Call) -> Iterator[Any]:
-    tool = next(each for each in tools() if each.name == call.tool)
-    for name in tool.input_schema["properties"]:
+    for name in _parameters()[call.tool]:
         yield call.arguments.get(name)
+
+
+@cache
+def _parameters() -> dict[str, list[str]]:
+    return {tool.name: list(tool.input_schema["properties"]) for tool in tools()}
 
 
 def compact(value: Any) -> str:
