@@ -2,10 +2,11 @@
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from scripted_ollama import ScriptedOllama
-from serving import SharedUpstream
+from serving import Place, SharedUpstream
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A suite in a shell's background ignores SIGINT, and so would every child it interrupts."""
@@ -34,3 +35,17 @@ def ollama() -> Iterator[ScriptedOllama]:
     """A scripted Ollama, whose script has to be met as a whole."""
     with ScriptedOllama() as ollama:
         yield ollama
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path,
+    ollama: ScriptedOllama,
+    shared_upstream: SharedUpstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
+    """A project whose environment is this process's own."""
+    place = Place(tmp_path, ollama, shared=shared_upstream)
+    for name, value in place.environ.items():
+        monkeypatch.setenv(name, value)
+    return place

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +20,6 @@ from serving import (
     CLASS,
     LONG,
     Place,
-    SharedUpstream,
     end,
     free_port,
     listens,
@@ -40,19 +38,6 @@ pytestmark = pytest.mark.anyio
 
 MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-
-
-@pytest.fixture
-def place(
-    tmp_path: Path,
-    ollama: ScriptedOllama,
-    shared_upstream: SharedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Place:
-    place = Place(tmp_path, ollama, shared=shared_upstream)
-    for name, value in place.environ.items():
-        monkeypatch.setenv(name, value)
-    return place
 
 
 def bearer(token: str) -> dict[str, str]:

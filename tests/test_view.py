@@ -5,7 +5,6 @@ whose. `test_page.py` has the browser."""
 import json
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,7 +20,6 @@ from serving import (
     LONG,
     VALUE,
     Place,
-    SharedUpstream,
     found,
     move_on,
     nowhere,
@@ -40,19 +38,6 @@ ANSWER = f"`{CONSTANT}` is {VALUE}."
 PLACE = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 """An answer that the first look-up bears out."""
 MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
-
-
-@pytest.fixture
-def place(
-    tmp_path: Path,
-    ollama: ScriptedOllama,
-    shared_upstream: SharedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Place:
-    place = Place(tmp_path, ollama, shared=shared_upstream)
-    for name, value in place.environ.items():
-        monkeypatch.setenv(name, value)
-    return place
 
 
 def script(ollama: ScriptedOllama) -> None:
