@@ -204,7 +204,7 @@ class _Run:
         if conclusion is None:
             try:
                 with self.clock.limit(min(self.clock.seconds + kept_back, self.ends_at)):
-                    await self.take_steering()
+                    self.take_steering()
                     conclusion = await self.asker.conclude()
                     if conclusion.success and self.request.goal in ANSWERING:
                         await self.read_again(conclusion.final_answer)
@@ -235,7 +235,7 @@ class _Run:
             self.begin_single_step()
         if not await self.gather():
             return None
-        if not await self.take_steering() and (conclusion := self.nothing_there()):
+        if not self.take_steering() and (conclusion := self.nothing_there()):
             return conclusion
         if self.request.goal == "step":
             return None
@@ -253,7 +253,7 @@ class _Run:
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             await self.caller.call(*calls)
             self.hold_limits()
-            spoken_to = await self.take_steering()
+            spoken_to = self.take_steering()
             if self.stuck():
                 return None
             last_step = not self.state.later_steps
@@ -267,9 +267,9 @@ class _Run:
                 return await self.answer() or decision
         return decision
 
-    async def take_steering(self) -> bool:
+    def take_steering(self) -> bool:
         """Take what was said to the run meanwhile, from here on; whether there was anything."""
-        said = await self.inbox.steering()
+        said = self.inbox.steering()
         for each in said:
             shown = self.state.offered
             brought = self.ranking.for_step(each.hint) if each.hint else []
@@ -283,13 +283,13 @@ class _Run:
         return bool(said)
 
     async def plan(self) -> MakePlan:
-        await self.take_steering()
+        self.take_steering()
         return await self.asker.plan()
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a
         conclusion is due."""
-        await self.take_steering()
+        self.take_steering()
         problem: str | None = None
         for _ in range(2):
             decision = await self.asker.decide(problem)

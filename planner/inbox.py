@@ -9,7 +9,7 @@ from planner.protocol import Steering
 class Inbox:
     """What is said to a run. Here, nothing."""
 
-    async def steering(self) -> Sequence[Steering]:
+    def steering(self) -> Sequence[Steering]:
         """What was said since the last time, in the order it came in."""
         return []
 

@@ -12,7 +12,6 @@ import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from importlib.metadata import version
 from typing import Literal, Self
 
@@ -51,6 +50,8 @@ PATIENCE_SECONDS = 15.0
 """How long a run waits for slow upstreams when another is up; it goes on without them."""
 START_SECONDS = 90.0
 """How long it waits when none is."""
+STEER_SECONDS = 5.0
+"""How long `steer` waits for the server that drives a run to take what is said to it."""
 CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call, and for the
 server that drives it to see that it should."""
@@ -479,7 +480,9 @@ class Engine:
             return
         if self.journal.problem:
             raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
-        await self.journal.leave(run.id, steering, MOST_STEERED)
+        number = await self.journal.leave(run.id, steering, MOST_STEERED)
+        if not (run.interrupted or run.queued):
+            await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
         """Stop a run that this server drives, so that it can be resumed."""
@@ -498,8 +501,13 @@ class Engine:
         self.ended = True
 
     async def _stopped(self, run: Run, seconds: float) -> None:
-        with anyio.move_on_after(seconds, shield=True):
-            while not run.finished:
+        with anyio.CancelScope(shield=True):
+            await self._until(lambda: run.finished, run, seconds)
+
+    async def _until(self, holds: Callable[[], bool], run: Run, seconds: float) -> None:
+        """Wait until something holds of a run, and is recorded, or the run has ended."""
+        with anyio.move_on_after(seconds):
+            while not (holds() or run.finished):
                 await run.wait_beyond(len(run.events))
             await run.saved()
 
@@ -536,7 +544,9 @@ class Engine:
                     pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
                     taped = taped_models(models, tape)
                     approver = taped_approver(run.approvals, tape)
-                    inbox = TapedInbox(tape, partial(self._waiting, run))
+                    inbox = TapedInbox(tape, lambda: run.state.waiting)
+                    if recorded:
+                        await self._take_left([run])
                     await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
                     self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
         except PlanloomError as error:
@@ -565,12 +575,14 @@ class Engine:
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
 
-    async def _waiting(self, run: Run) -> Sequence[Steering]:
-        """What was said to a run and not taken yet, through this server or another."""
+    async def _take_left(self, runs: Sequence[Run]) -> None:
+        """Record what was said to these runs through other servers."""
+        driven = {run.id: run for run in runs}
         with suppress(RequestError):  # a run does not end because its record cannot be read
-            for number, steering in await self.journal.left(run.id, run.state.left):
-                run.record(RunSteered(steering=steering, left=number))
-        return list(run.state.waiting)
+            for each in await self.journal.left({run.id: run.state.left for run in runs}):
+                run = driven[each.run_id]
+                if each.number > run.state.left and not run.finished:
+                    run.record(RunSteered(steering=each.steering, left=each.number))
 
     async def _follow(self, run: Run, seen: int) -> None:
         """Take in what another server records of a run that it drives, and ask its questions."""
@@ -613,13 +625,14 @@ class Engine:
                 log.warning("an answer was lost, which means no: %s", error)
 
     async def _read_letters(self) -> None:
-        """Do what other servers' clients ask of the runs that are driven here."""
+        """Do what other servers' clients ask of the runs that are driven here, and say to them."""
         while driven := {run.id: run for run in self._runs.values() if _under_way(run)}:
             await self.journal.heard("letters")
             for run in driven.values():
                 if run._record and run._record.lost:
                     run.stopping = True
                     run._scope.cancel()
+            await self._take_left(list(driven.values()))
             try:
                 letters = await self.journal.collect(list(driven))
             except RequestError as error:

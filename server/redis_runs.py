@@ -14,11 +14,11 @@ import json
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -35,6 +35,7 @@ from server.runs import (
     Entry,
     Journal,
     KeyUsed,
+    Left,
     Letter,
     Listed,
     Made,
@@ -127,7 +128,9 @@ return ARGV[2]
 
 _LEAVE = """
 if redis.call('LLEN', KEYS[4]) >= tonumber(ARGV[2]) then return redis.error_reply('MOST') end
-if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('RPUSH', KEYS[4], ARGV[3]) end
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('PUBLISH', 'SPACEbell', 'letters')
+return redis.call('RPUSH', KEYS[4], ARGV[3])
 """
 
 _COLLECT = """
@@ -307,10 +310,10 @@ class RedisJournal(Journal):
         assert recorded  # it is ours, and nobody deletes what is
         return RedisRecord(self, recorded.id, next=len(recorded.entries)), recorded
 
-    async def leave(self, run_id: str, steering: Steering, most: int) -> None:
+    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.scrubbed(steering.model_dump()))
         try:
-            await self._eval(_LEAVE, run_id, str(most), line)
+            return int(await self._eval(_LEAVE, run_id, str(most), line))
         except (RedisError, OSError) as error:
             if isinstance(error, ResponseError) and "MOST" in str(error):
                 raise RequestError(
@@ -318,11 +321,17 @@ class RedisJournal(Journal):
                 ) from None
             raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
 
-    async def left(self, run_id: str, after: int) -> "list[tuple[int, Steering]]":
-        lines = await self._read(lambda db: db.lrange(_keys(run_id)[3], after, -1))
+    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+        async def lines(db: Database) -> list[list[str]]:
+            pipe = db.pipeline(transaction=False)
+            for run_id, number in after.items():
+                pipe.lrange(_keys(run_id)[3], number, -1)
+            return cast(list[list[str]], await pipe.execute())
+
         return [
-            (number, Steering.model_validate_json(line))
-            for number, line in enumerate(lines, after + 1)
+            Left(run_id, number, Steering.model_validate_json(line))
+            for (run_id, last), found in zip(after.items(), await self._read(lines), strict=True)
+            for number, line in enumerate(found, last + 1)
         ]
 
     def _line(self, entry: Entry) -> str:

@@ -275,13 +275,13 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
 class TapedInbox(Inbox):
     """What is said to a run: each on the tape as the event of its being taken."""
 
-    def __init__(self, tape: Tape, waiting: Callable[[], Awaitable[Sequence[Steering]]]) -> None:
+    def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
         """`waiting`: what has come and was not taken yet."""
         self._tape, self._waiting = tape, waiting
 
-    async def steering(self) -> Sequence[Steering]:
+    def steering(self) -> Sequence[Steering]:
         taken = self._tape.ahead(SteeringTaken)
-        return await self._waiting() if taken is None else [each.steering for each in taken]
+        return list(self._waiting()) if taken is None else [each.steering for each in taken]
 
     def next_request(self) -> RunContinued | None:
         return next(iter(self._tape.ahead(RunContinued) or []), None)

@@ -8,7 +8,7 @@ it lives is `server.sqlite_runs` (a file, for the servers of one machine) or `se
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +125,15 @@ class Letter(BaseModel):
     answer: Approval | None = None
 
 
+@dataclass(frozen=True)
+class Left:
+    """What was said to a run through a server that does not drive it."""
+
+    run_id: str
+    number: int
+    steering: Steering
+
+
 def readable(letters: Iterable[str]) -> list[Letter]:
     """The letters, without those of another version that cannot be read."""
     found = []
@@ -229,14 +238,15 @@ class Journal(ABC):
         """
 
     @abstractmethod
-    async def leave(self, run_id: str, steering: Steering, most: int) -> None:
+    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
         """Leave something for a run that another server drives, or none does: whoever goes on with
-        it takes it. Raises `RequestError` for more than `most`, and when the journal cannot be
-        written."""
+        it takes it. Returns its number, from 1 on. Raises `RequestError` for more than `most`, and
+        when the journal cannot be written."""
 
     @abstractmethod
-    async def left(self, run_id: str, after: int) -> "list[tuple[int, Steering]]":
-        """What other servers have left for a run since the one of number `after`."""
+    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+        """What other servers have left for these runs, for each since the one of that number.
+        Raises `RequestError`."""
 
     @abstractmethod
     async def post(self, letter: Letter) -> None:

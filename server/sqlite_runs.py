@@ -17,7 +17,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -38,6 +38,7 @@ from server.runs import (
     Entry,
     Journal,
     KeyUsed,
+    Left,
     Letter,
     Listed,
     Made,
@@ -293,27 +294,33 @@ class SqliteJournal(Journal):
         assert recorded  # it is ours, and nobody deletes what is
         return SqliteRecord(self, run_id, next=len(recorded.entries)), recorded
 
-    async def leave(self, run_id: str, steering: Steering, most: int) -> None:
+    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.scrubbed(steering.model_dump()))
         newest = "SELECT coalesce(max(number), 0) FROM steering WHERE run = ?"
 
-        def insert() -> None:
+        def insert() -> int:
             with self._transaction():
                 (before,) = self._db.execute(newest, (run_id,)).fetchone()
                 if before >= most:
                     raise RequestError(f"Run {run_id} was steered {most} times, which is the most.")
                 values = (run_id, before + 1, line)
                 _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
+                return int(before) + 1
 
         try:
-            await self._in_writer(insert)
+            number: int = await self._in_writer(insert)
         except sqlite3.Error as error:
             raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
+        return number
 
-    async def left(self, run_id: str, after: int) -> "list[tuple[int, Steering]]":
-        find = "SELECT number, data FROM steering WHERE run = ? AND number > ? ORDER BY number"
-        rows = await self._read(lambda db: db.execute(find, (run_id, after)).fetchall()) or []
-        return [(row["number"], Steering.model_validate_json(row["data"])) for row in rows]
+    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+        find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
+        rows = await self._read(lambda db: db.execute(find, (*after,)).fetchall()) or []
+        return [
+            Left(row["run"], row["number"], Steering.model_validate_json(row["data"]))
+            for row in rows
+            if row["number"] > after[row["run"]]
+        ]
 
     async def post(self, letter: Letter) -> None:
         def insert() -> None:
@@ -330,7 +337,7 @@ class SqliteJournal(Journal):
             raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        these = f"FROM letter WHERE run IN ({', '.join('?' * len(run_ids))})"
+        these = f"FROM letter WHERE run IN ({_places(run_ids)})"
         look = f"SELECT 1 {these} LIMIT 1"
         if not await self._read(lambda db: db.execute(look, run_ids).fetchone()):
             return []
@@ -410,7 +417,7 @@ class SqliteJournal(Journal):
         return row[0] if row else 0
 
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
-        whose = f"WHERE caller IN ({', '.join('?' * len(callers))})" if callers else ""
+        whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
         values = (*(callers or ()), most)
         rows = await self._read(lambda db: db.execute(find, values).fetchall())
@@ -573,6 +580,10 @@ class SqliteJournal(Journal):
 
 def _do(db: sqlite3.Connection, statement: str, *values: Any) -> None:
     db.execute(statement, values)
+
+
+def _places(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _check(db: sqlite3.Connection) -> None:

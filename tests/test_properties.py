@@ -129,7 +129,7 @@ class AnyInbox(Inbox):
         self.data, self.events = data, events
         self.left = 0 if goal == "answer" else data.draw(st.sampled_from([0, 0, 1, 3]))
 
-    async def steering(self) -> Sequence[Steering]:
+    def steering(self) -> Sequence[Steering]:
         if self.data.draw(st.sampled_from([True] * 9 + [False]), label="silent"):
             return []
         later = RunState.of(self.events).later_steps

@@ -146,7 +146,7 @@ async def ran(
     approver = taped_approver(approvals, tape)
     said_by = taped_models(models(answers, 8192), tape)
 
-    async def waiting() -> Sequence[Steering]:
+    def waiting() -> Sequence[Steering]:
         events = [entry.event for entry in kept.entries if entry.kind == "event"]
         state = RunState.of(events)
         if steering and len(state.iterations) == 3 and not (state.waiting or state.steered):

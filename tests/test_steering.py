@@ -43,7 +43,7 @@ class Box(Inbox):
     def __init__(self, *said: Steering | None) -> None:
         self.said = list(said)
 
-    async def steering(self) -> Sequence[Steering]:
+    def steering(self) -> Sequence[Steering]:
         first = self.said.pop(0) if self.said else None
         return [first] if first else []
 
