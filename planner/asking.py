@@ -23,6 +23,7 @@ from planner.events import (
     Role,
     WordsSuggested,
 )
+from planner.grammar import Schema
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts
 from planner.protocol import (
@@ -34,7 +35,6 @@ from planner.protocol import (
     Stay,
     ToolChoice,
 )
-from planner.schemas import Schema
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
@@ -161,7 +161,7 @@ class Asker:
             "arguments",
             model,
             self.prompts.arguments(tool, prompt, problem),
-            schemas.for_grammar(tool.input_schema),
+            tool.grammar,
             protocol.ARGUMENTS,
             max_tokens=ARGUMENT_TOKENS,
         )

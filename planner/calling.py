@@ -150,7 +150,7 @@ class Caller:
         if not tool.input_schema.get("properties"):
             return {}
         models = self.asker.models
-        written = schemas.by_name(values, tool.input_schema)
+        written = schemas.by_name(values, tool.grammar)
         problem: str | None = None
         for model in (models.writer(tool), models.full):
             if written is None:

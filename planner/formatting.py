@@ -9,7 +9,7 @@ from planner import schemas
 from planner.asking import Asker
 from planner.errors import ModelError
 from planner.events import Event, GuardTripped
-from planner.schemas import Schema
+from planner.grammar import Schema
 
 
 class Shaped(BaseModel):

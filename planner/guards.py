@@ -421,18 +421,22 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     return normal
 
 
-def new_lines(iterations: Sequence[Iteration]) -> list[int]:
+def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:
     """For each iteration, how many lines its result has that none before it had; a change made is
     one at least."""
+    done = ((each.outcome is Outcome.SUCCESS, each) for each in iterations)
+    return _new_lines(*((each.result, each.changes) if ok else ("", False) for ok, each in done))
+
+
+@lru_cache(maxsize=128)
+def _new_lines(*results: tuple[str, bool]) -> tuple[int, ...]:
     seen: set[str] = set()
     counts = []
-    for iteration in iterations:
-        success = iteration.outcome is Outcome.SUCCESS
-        lines = _lines(iteration.result) if success else frozenset[str]()
-        changed = success and iteration.changes
+    for result, changed in results:
+        lines = _lines(result)
         counts.append(max(len(lines - seen), int(changed)))
         seen |= lines
-    return counts
+    return tuple(counts)
 
 
 @lru_cache(maxsize=RESULTS_KEPT)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planner.schemas import Schema, problem
+from planner.grammar import Schema
+from planner.schemas import problem
 
 
 def json_in(text: str, schema: Schema) -> str | None:

@@ -1,7 +1,6 @@
 """JSON Schemas that constrain what a model may say, and the check of what it said.
 
-A schema given to the model server is turned into a grammar there, by a converter that takes only a
-part of JSON Schema and fails or goes silent on the rest. `for_grammar` keeps what it takes; the
+The model server makes a grammar of a schema (`planner.grammar`), which loses a part of it; so a
 reply is validated against the tool's own schema afterwards.
 """
 
@@ -18,21 +17,22 @@ from jsonschema_specifications import REGISTRY
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 from referencing.exceptions import Unresolvable
 
+from planner.grammar import (
+    DEEPEST_REFERENCE,
+    LONGEST_STRING,
+    Schema,
+    for_grammar,
+    resolve,
+    simplified,
+)
+from planner.grammar import UNUSABLE as NO_SCHEMA
 from planner.protocol import Mode
 from planner.tools import ToolSpec
 
-Schema = dict[str, Any]
-
-LONGEST_STRING = 400
-"""Characters. A longer bound costs the server's grammar thousands of rules."""
-MOST_ITEMS = 20
 MOST_IN_ORDER = 5
 """Parameters whose values are told apart by their place."""
 MOST_CALLS = 3
 """Tool calls that one decision may name."""
-DEEPEST_REFERENCE = 4
-MOST_PARTS = 1000
-"""Of a schema once its references are inlined; they can multiply without end."""
 LARGEST_CALLS = 8000
 """Characters of the schemas of all arguments that one choice may carry, as compact JSON; a decision
 has two choices in it, and each string in them is hundreds of grammar rules."""
@@ -44,10 +44,10 @@ are more than anyone can wait for."""
 DEEPEST_CHECK = 80
 """Keywords within keywords. Python's own bound may be met within a library in Rust, that panics."""
 UNUSABLE = (
+    *NO_SCHEMA,
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
-    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
-"""What a schema that is none raises; a stranger wrote it, and nobody has checked it."""
+"""What a schema raises that nothing can be validated by; a stranger wrote it."""
 
 
 def text(longest: int) -> Schema:
@@ -81,7 +81,7 @@ def calls(tools: Sequence[ToolSpec]) -> Schema:
     """
     branches, room = [], LARGEST_CALLS
     for tool in tools:
-        values = in_order(tool.input_schema)
+        values = in_order(tool.grammar)
         size = sum(len(json.dumps(each, separators=(",", ":"))) for each in values)
         if size > room:
             values, size = [], 0
@@ -94,24 +94,23 @@ def calls(tools: Sequence[ToolSpec]) -> Schema:
     return {"anyOf": branches}
 
 
-def in_order(schema: Schema) -> list[Schema]:
+def in_order(grammar: Schema) -> list[Schema]:
     """A tool's arguments, a schema each: the values of a few parameters in their order, where null
     stands for an optional one that is left out; or all of many by name, in one object. Empty where
     the schema is no plain list of properties."""
-    simple = for_grammar(schema)
-    properties = simple.get("properties", {})
+    properties = grammar.get("properties", {})
     if len(properties) > MOST_IN_ORDER:
-        return [simple]
+        return [grammar]
     return [
-        value if name in simple["required"] else {"anyOf": [value, {"type": "null"}]}
+        value if name in grammar["required"] else {"anyOf": [value, {"type": "null"}]}
         for name, value in properties.items()
     ]
 
 
-def by_name(values: Sequence[Any], schema: Schema) -> dict[str, Any] | None:
+def by_name(values: Sequence[Any], grammar: Schema) -> dict[str, Any] | None:
     """The arguments that stand in order, or in one object; None when there are none, or too many:
     they are to be written in a call of their own."""
-    names = list(for_grammar(schema).get("properties", {}))
+    names = list(grammar.get("properties", {}))
     match values:
         case [dict() as named] if len(names) > MOST_IN_ORDER or named.keys() <= set(names):
             return named
@@ -215,99 +214,6 @@ def formatted(data_schema: Schema) -> Schema:
     return record(data=for_grammar(data_schema))
 
 
-def for_grammar(schema: Schema) -> Schema:
-    """The part of a stranger's schema that a grammar converter takes.
-
-    References are inlined, unanchored patterns, unknown keywords and prose dropped, bounds kept
-    small, objects closed. What is lost here is checked by `problem` afterwards.
-    """
-    try:
-        return _simplified(schema)
-    except UNUSABLE:
-        return {"type": "object"}
-
-
-def _simplified(schema: Schema) -> Schema:
-    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MOST_PARTS)))
-
-
-def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:
-    if next(parts, None) is None:
-        raise OverflowError(f"more than {MOST_PARTS} parts")
-    if not isinstance(node, dict):  # true and false are schemas too
-        return {}
-    if "$ref" in node:
-        target = _resolve(node["$ref"], root)
-        return _simplify(target, root, depth - 1, parts) if target is not None and depth else {}
-    for union in ("anyOf", "oneOf"):
-        if union in node:
-            rest = {key: value for key, value in node.items() if key != union}
-            shared = rest if "properties" in rest else {}
-            branches = [
-                _simplify(_merged(shared, branch), root, depth, parts)
-                for branch in node[union]
-                if isinstance(branch, dict)
-            ]
-            return {"anyOf": branches} if branches else {}
-    if "allOf" in node:
-        merged: Schema = {key: value for key, value in node.items() if key != "allOf"}
-        for part in node["allOf"]:
-            found = (
-                _resolve(part["$ref"], root) if isinstance(part, dict) and "$ref" in part else part
-            )
-            if isinstance(found, dict):
-                merged = _merged(merged, found)
-        return _simplify(merged, root, depth - 1, parts) if depth else {}
-    kept: Schema = {key: node[key] for key in ("type", "enum", "const") if key in node}
-    if "enum" in kept or "const" in kept:
-        return {key: value for key, value in kept.items() if key != "type"}
-    if "properties" in node:
-        properties = node["properties"]
-        required = [name for name in node.get("required", []) if name in properties]
-        return {
-            "type": "object",
-            "properties": {
-                name: _simplify(value, root, depth, parts) for name, value in properties.items()
-            },
-            "required": required,
-            "additionalProperties": False,
-        }
-    if node.get("type") == "array":
-        kept["items"] = _simplify(node.get("items", {}), root, depth, parts)
-        kept["maxItems"] = min(node.get("maxItems", MOST_ITEMS), MOST_ITEMS)
-        if "minItems" in node:
-            kept["minItems"] = min(node["minItems"], MOST_ITEMS)
-    if node.get("type") == "string":
-        kept["maxLength"] = min(node.get("maxLength", LONGEST_STRING), LONGEST_STRING)
-        if "minLength" in node:
-            kept["minLength"] = min(node["minLength"], LONGEST_STRING)
-    if node.get("type") == "integer":
-        kept |= {key: node[key] for key in ("minimum", "maximum") if key in node}
-    return kept
-
-
-def _resolve(reference: str, root: Schema) -> Any:
-    if not reference.startswith("#/"):
-        return None
-    node: Any = root
-    for part in reference[2:].split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
-            return None
-        node = node[key]
-    return node
-
-
-def _merged(first: Schema, second: Schema) -> Schema:
-    merged = first | second
-    for key in ("properties",):
-        if key in first and key in second:
-            merged[key] = first[key] | second[key]
-    if "required" in first or "required" in second:
-        merged["required"] = [*first.get("required", []), *second.get("required", [])]
-    return merged
-
-
 def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Near misses put right: `"5"` for an integer, a scalar for a list of one, `"null"` or an
     empty string for an optional argument left out."""
@@ -333,7 +239,7 @@ def _kinds(node: Any, root: Schema, depth: int = DEEPEST_REFERENCE) -> set[str]:
     if not isinstance(node, dict) or not depth:
         return set()
     if "$ref" in node:
-        return _kinds(_resolve(node["$ref"], root), root, depth - 1)
+        return _kinds(resolve(node["$ref"], root), root, depth - 1)
     kinds: set[str] = set()
     for branch in [*node.get("anyOf", []), *node.get("oneOf", [])]:
         kinds |= _kinds(branch, root, depth - 1)
@@ -471,7 +377,7 @@ def data_schema_problem(schema: Schema) -> str | None:
             reference = part.get("$ref", "#")
             if isinstance(reference, str) and not _leads(reference, schema):
                 return f"the reference {reference!r} leads to nothing in it, and none is fetched"
-        _simplified(schema)
+        simplified(schema)
     except jsonschema.SchemaError as error:
         return f"it is no JSON Schema: {_told(error)}"
     except UNUSABLE as error:
@@ -480,7 +386,7 @@ def data_schema_problem(schema: Schema) -> str | None:
 
 
 def _leads(reference: str, schema: Schema) -> bool:
-    return reference == "#" or _resolve(reference, schema) is not None
+    return reference == "#" or resolve(reference, schema) is not None
 
 
 def named(schema: Schema) -> list[Any]:

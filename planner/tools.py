@@ -6,9 +6,12 @@ implement it over a dictionary.
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from planner.grammar import for_grammar
 
 
 class Safety(StrEnum):
@@ -83,6 +86,11 @@ class ToolSpec(BaseModel):
     file_argument: str | None = None
     """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
     what one line does not tell."""
+
+    @cached_property
+    def grammar(self) -> dict[str, Any]:
+        """Its input schema as far as model servers hold a model to one."""
+        return for_grammar(self.input_schema)
 
     @property
     def bare_name(self) -> str:

@@ -252,13 +252,13 @@ async def test_fused_arguments_that_do_not_fit_are_written_in_a_call_of_their_ow
 
 
 def test_arguments_stand_in_order_or_by_name() -> None:
-    schema = SEARCH.input_schema
+    schema = SEARCH.grammar
     assert schemas.by_name(["x", None], schema) == {"pattern": "x"}
     assert schemas.by_name(["x"], schema) == {"pattern": "x"}
     assert schemas.by_name([{"path": "jobs"}], schema) == {"path": "jobs"}
     assert schemas.by_name([], schema) is None
     assert schemas.by_name(["x", "jobs", "more"], schema) is None
-    many = spec("many", *(f"p{n}" for n in range(schemas.MOST_IN_ORDER + 1))).input_schema
+    many = spec("many", *(f"p{n}" for n in range(schemas.MOST_IN_ORDER + 1))).grammar
     (named,) = schemas.in_order(many)
     assert list(named["properties"]) == [f"p{n}" for n in range(schemas.MOST_IN_ORDER + 1)]
     assert schemas.by_name([{"other": 1}], many) == {"other": 1}  # validation says what is wrong

@@ -11,6 +11,7 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 
 LEVELS = (
+    {"grammar"},
     {"errors", "protocol", "tools", "models", "clock"},
     {"events"},
     {"state", "inbox"},

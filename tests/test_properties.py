@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
 from serving import LONG, SOURCE
 
-from planner import agent, context, schemas
+from planner import agent, context, grammar, schemas
 from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import EVENT, Event, ModelCalled, RunContinued, RunFinished, StepConcluded
@@ -338,11 +338,11 @@ def parts(schema: Any) -> list[Any]:
 @example(cycle)
 @example(tree)
 def test_any_schema_becomes_one_that_a_grammar_takes(schema: dict[str, Any]) -> None:
-    for part in parts(schemas.for_grammar(schema)):
+    for part in parts(grammar.for_grammar(schema)):
         assert isinstance(part, dict)
         assert not part.keys() & {"$ref", "$defs", "allOf", "oneOf", "pattern", "description"}
-        assert part.get("maxLength", 0) <= schemas.LONGEST_STRING
-        assert part.get("maxItems", 0) <= schemas.MOST_ITEMS
+        assert part.get("maxLength", 0) <= grammar.LONGEST_STRING
+        assert part.get("maxItems", 0) <= grammar.MOST_ITEMS
         assert not ("anyOf" in part and "properties" in part)
 
 
@@ -363,7 +363,7 @@ def test_any_arguments_are_checked_by_any_schema(
 def test_what_is_no_schema_at_all_raises_nothing(schema: Any, properties: Any) -> None:
     broken = {"type": schema, "properties": properties, "required": schema, "anyOf": properties}
     for each in (broken, {"type": "object", "properties": {"a": broken}}):
-        schemas.for_grammar(each)
+        grammar.for_grammar(each)
         schemas.problem(schemas.coerced({"a": "1"}, each), each)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
 from benchmarks.speed.server import Said
-from planner import schemas
 from planner.schemas import MOST_CALLS, Schema
 
 STEPS_AHEAD = 3
@@ -26,7 +25,7 @@ class PlannerScript:
         """Decided on, with arguments still to be written."""
         self._planned: list[str] = []
         """The later steps that the plan has named; it is revised when they are done."""
-        self._arguments = {tool.name: schemas.for_grammar(tool.input_schema) for tool in tools()}
+        self._arguments = {tool.name: tool.grammar for tool in tools()}
 
     def __call__(self, body: dict[str, Any]) -> Said:
         schema = body["format"]

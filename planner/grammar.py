@@ -1,0 +1,112 @@
+"""The part of JSON Schema that a model server makes a grammar of.
+
+A schema given to the model server is turned into a grammar there, by a converter that takes only a
+part of JSON Schema and fails or goes silent on the rest. What is lost here is checked afterwards
+(`planner.schemas.problem`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+Schema = dict[str, Any]
+
+LONGEST_STRING = 400
+"""Characters. A longer bound costs the server's grammar thousands of rules."""
+MOST_ITEMS = 20
+DEEPEST_REFERENCE = 4
+MOST_PARTS = 1000
+"""Of a schema once its references are inlined; they can multiply without end."""
+UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a schema that is none raises; a stranger wrote it, and nobody has checked it."""
+
+
+def for_grammar(schema: Schema) -> Schema:
+    """The part of a stranger's schema that a grammar converter takes: references are inlined,
+    unanchored patterns, unknown keywords and prose dropped, bounds kept small, objects closed."""
+    try:
+        return simplified(schema)
+    except UNUSABLE:
+        return {"type": "object"}
+
+
+def simplified(schema: Schema) -> Schema:
+    """As `for_grammar`; raises one of `UNUSABLE` for what is no schema."""
+    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MOST_PARTS)))
+
+
+def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:
+    if next(parts, None) is None:
+        raise OverflowError(f"more than {MOST_PARTS} parts")
+    if not isinstance(node, dict):  # true and false are schemas too
+        return {}
+    if "$ref" in node:
+        target = resolve(node["$ref"], root)
+        return _simplify(target, root, depth - 1, parts) if target is not None and depth else {}
+    for union in ("anyOf", "oneOf"):
+        if union in node:
+            rest = {key: value for key, value in node.items() if key != union}
+            shared = rest if "properties" in rest else {}
+            branches = [
+                _simplify(_merged(shared, branch), root, depth, parts)
+                for branch in node[union]
+                if isinstance(branch, dict)
+            ]
+            return {"anyOf": branches} if branches else {}
+    if "allOf" in node:
+        merged: Schema = {key: value for key, value in node.items() if key != "allOf"}
+        for part in node["allOf"]:
+            found = (
+                resolve(part["$ref"], root) if isinstance(part, dict) and "$ref" in part else part
+            )
+            if isinstance(found, dict):
+                merged = _merged(merged, found)
+        return _simplify(merged, root, depth - 1, parts) if depth else {}
+    kept: Schema = {key: node[key] for key in ("type", "enum", "const") if key in node}
+    if "enum" in kept or "const" in kept:
+        return {key: value for key, value in kept.items() if key != "type"}
+    if "properties" in node:
+        properties = node["properties"]
+        required = [name for name in node.get("required", []) if name in properties]
+        return {
+            "type": "object",
+            "properties": {
+                name: _simplify(value, root, depth, parts) for name, value in properties.items()
+            },
+            "required": required,
+            "additionalProperties": False,
+        }
+    if node.get("type") == "array":
+        kept["items"] = _simplify(node.get("items", {}), root, depth, parts)
+        kept["maxItems"] = min(node.get("maxItems", MOST_ITEMS), MOST_ITEMS)
+        if "minItems" in node:
+            kept["minItems"] = min(node["minItems"], MOST_ITEMS)
+    if node.get("type") == "string":
+        kept["maxLength"] = min(node.get("maxLength", LONGEST_STRING), LONGEST_STRING)
+        if "minLength" in node:
+            kept["minLength"] = min(node["minLength"], LONGEST_STRING)
+    if node.get("type") == "integer":
+        kept |= {key: node[key] for key in ("minimum", "maximum") if key in node}
+    return kept
+
+
+def resolve(reference: str, root: Schema) -> Any:
+    """What a reference within the same schema leads to; None for nothing, or another document."""
+    if not reference.startswith("#/"):
+        return None
+    node: Any = root
+    for part in reference[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or key not in node:
+            return None
+        node = node[key]
+    return node
+
+
+def _merged(first: Schema, second: Schema) -> Schema:
+    merged = first | second
+    for key in ("properties",):
+        if key in first and key in second:
+            merged[key] = first[key] | second[key]
+    if "required" in first or "required" in second:
+        merged["required"] = [*first.get("required", []), *second.get("required", [])]
+    return merged
