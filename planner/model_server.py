@@ -63,7 +63,7 @@ def words_if_cut(messages: Sequence[Message], counted: int, context_tokens: int)
     """How many words a prompt has, if a server that counted so many tokens cannot have read all of
     it: some cut what is too long without a word. None for one that it can have read."""
     # A token is at least a byte: a prompt of no more bytes than the window has tokens fits.
-    size = sum(len(m["content"].encode(errors="replace")) for m in messages)
+    if sum(len(m["content"].encode(errors="replace")) for m in messages) <= context_tokens:
+        return None
     words = sum(len(_WORD.findall(m["content"])) for m in messages)
-    cut = size > context_tokens and counted < _TOKENS_PER_WORD * words
-    return words if cut else None
+    return words if counted < _TOKENS_PER_WORD * words else None
