@@ -127,6 +127,7 @@ class Place:
     approval: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, Any] = field(default_factory=dict)
     """Other keys of `upstreams.yaml`."""
+    route: ArgumentRoute = ROUTE
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
 
@@ -157,7 +158,7 @@ class Place:
             "OLLAMA_HOST": self.ollama.host,
             "PLANLOOM_BACKEND": "ollama",
             "PLANLOOM_WARM_UP": "false",
-            "PLANLOOM_ARGUMENT_ROUTE": ROUTE,
+            "PLANLOOM_ARGUMENT_ROUTE": self.route,
             "XDG_CACHE_HOME": cache,
             "PLANLOOM_RUNS": str(self.root / "runs"),
             "XDG_CONFIG_HOME": str(self.root / "config"),

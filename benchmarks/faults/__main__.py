@@ -144,7 +144,7 @@ async def _load(runs: int, steps: int, model_seconds: float) -> None:
     print(f"{runs} runs", file=sys.stderr)
     with tempfile.TemporaryDirectory() as root:
         with LoadModel(steps, model_seconds) as model:
-            place = Place(Path(root), model)  # type: ignore[arg-type]
+            place = Place(Path(root), model, route="fused")  # type: ignore[arg-type]
             place.upstreams = {name: upstream(allow=["say"]) for name in ("one", "two")}
             place.bounds = {"runs": {"concurrent": runs}, "models": {"parallel": runs}}
             async with place.client("http") as caller:
@@ -185,7 +185,7 @@ async def _load(runs: int, steps: int, model_seconds: float) -> None:
             found = model.step_seconds()
         cuts = quantiles(found, n=100)
         print(
-            f"\n{runs} runs at once, {len(found)} steps of three model calls and a tool call each, "
+            f"\n{runs} runs at once, {len(found)} steps of two model calls and a tool call each, "
             f"{seconds:.0f} s in all ({_counted(statuses)}):\n\n"
             "| per step, beyond the model's time | p50 | p95 | p99 | CPU of the server "
             "| memory before | at most |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"

@@ -90,9 +90,9 @@ class _Model:
         content = self._reply(body["format"], name)
         if name in self._replied:
             gap = arrived - self._replied[name]
-            if "text" in content or not self.gaps[name]:  # arguments: a step begins
+            if "found_in" in content:  # a result was read: a step begins
                 self.gaps[name].append(gap)
-            else:
+            elif self.gaps[name] and "tool_calls" in content:  # else the run ends
                 self.gaps[name][-1] += gap
         await asyncio.sleep(self.seconds * self._random.uniform(0.5, 1.5))
         self._replied[name] = time.perf_counter()
@@ -115,16 +115,15 @@ class _Model:
             return second("It is over.")
         if "words" in fields:
             return {"words": ["errand"]}
-        if "tool" in fields and "prompt" not in fields:
-            return {"tool": "say"}
-        if "text" in fields:
-            return {"text": f"Errand {name}: {len(self.gaps[name])} done. " + "All is well. " * 40}
+        say = ["say", f"Errand {name}: {len(self.gaps[name])} done. " + "All is well. " * 40]
+        if "tool" in fields:
+            return {"tool": say}
         if "found_in" in fields:
             return found("All is well.") if done else nowhere()
         if "main_objective" in fields:
-            return plan("say", prompt="Say it")
+            return plan(say)
         if "anyOf" in schema:
-            return move_on("say", f"Say {len(self.gaps[name])}")
+            return move_on(say, f"Say {len(self.gaps[name])}")
         return conclusion("All is well.")
 
 
