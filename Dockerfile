@@ -1,5 +1,5 @@
 # Planloom over HTTP, with the versions that the tests run on. docs/install.md says how to run it.
-FROM python:3.11-slim
+FROM python:3.11-slim-trixie
 
 # npx starts Context7; uvx, which starts Serena, comes with Planloom.
 RUN apt-get update \
