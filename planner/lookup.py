@@ -61,6 +61,9 @@ class Lookup:
     lines: Lines = field(default_factory=Lines)
     paths: list[str] = field(default_factory=list)
     """Found by name."""
+    missing: set[str] = field(default_factory=set)
+    """Paths that the request names and nothing was read from: it may see another folder as the
+    project's, and name them from there."""
     done: list[Search] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     """Names that were searched for."""
@@ -124,9 +127,14 @@ class Lookup:
     def _paths_of(self, name: str) -> list[str]:
         found = dict.fromkeys(line.path for line in self.all)
         known = [*_PATH.findall(self.listing), *self.paths, *found]
-        exact = [path for path in known if path == name or path.endswith("/" + name)]
-        begun = [path for path in known if path.rsplit("/", 1)[-1].startswith(name + ".")]
-        return sorted(dict.fromkeys(exact or begun), key=len) or ([name] if "/" in name else [])
+        files = {path: path.rsplit("/", 1)[-1] for path in known if path not in self.missing}
+        likely = [path for path in files if path == name or path.endswith("/" + name)]
+        likely = likely or [path for path, file in files.items() if file.startswith(name + ".")]
+        if name in self.missing:
+            likely = [path for path, file in files.items() if file == name.rsplit("/", 1)[-1]]
+        elif "/" in name:
+            likely = likely or [name]
+        return sorted(likely, key=len)
 
     def _files_wanted(self) -> list[str]:
         """The files that have to be known whole: those of what is counted, of the definitions
@@ -147,6 +155,8 @@ class Lookup:
         for derived in ("all", "heads", "uses", "best_passage"):  # they follow from the lines
             self.__dict__.pop(derived, None)
         if search.kind == "file":
+            if not result:
+                self.missing.add(search.what)
             self.lines.add_file(search.what, result)
             return
         if search.kind == "name":

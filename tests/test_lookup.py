@@ -268,6 +268,20 @@ def test_a_person_that_the_project_mentions_is_not_beyond_it(
     assert "author: Zorp" in shown(lookup, 2000)
 
 
+def test_a_file_that_is_not_where_the_request_says_is_looked_for_by_its_name() -> None:
+    lookup = look("How many lanes does plant/config/depot.toml set?")
+    assert [(each.kind, each.what) for each in lookup.done] == snapshot(
+        [("file", "plant/config/depot.toml"), ("name", "depot.toml"), ("file", "config/depot.toml")]
+    )
+    assert lookup.files_named == ["config/depot.toml"]
+    assert "depot.toml:5:lanes = 4" in shown(lookup, 2000)
+    nowhere = look("How many lanes does plant/gone.toml set?")
+    assert [(each.kind, each.what) for each in nowhere.done] == snapshot(
+        [("file", "plant/gone.toml"), ("name", "gone.toml")]
+    )
+    assert nowhere.files_named == []
+
+
 def test_a_constant_is_shown_with_what_is_said_of_it() -> None:
     assert shown(look("How many crates fit on a lane?"), 2000).splitlines()[0] == snapshot(
         "depot/limits.py:1:MOST_CRATES = 340    <- Crates that fit on a lane."
