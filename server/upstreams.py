@@ -472,7 +472,7 @@ class _Upstream:
                     self._become(FAILED, self._scrub(str(error)))
                     return
                 self._generation = generation
-                self._become(STARTING)
+                self._become(STARTING, self._error)  # the last try's, until one succeeds
                 self._was_ready = await self._start(generation)
                 if self._was_ready:
                     started = anyio.current_time()

@@ -76,9 +76,11 @@ def of_tool(name: str, sees: str, tool: str, **options: Any) -> Fault:
     return Fault(name, sees, upstreams=upstreams, call="run_step", arguments=arguments)
 
 
-def of_start(name: str, sees: str, upstream: dict[str, Any]) -> Fault:
-    """Another upstream fails to start; the question is answered all the same."""
-    return Fault(name, sees, (found(ANSWER),), {"up": upstream})
+def of_start(name: str, why: str, upstream: dict[str, Any]) -> Fault:
+    """Another upstream fails to start, again and again; the question is answered all the same."""
+    return Fault(
+        name, f"answered: up is (failed|starting): {why}", (found(ANSWER),), {"up": upstream}
+    )
 
 
 def obliging(request: Request) -> Reply:
@@ -180,22 +182,22 @@ MODEL_FAULTS = [
 UPSTREAM_FAULTS = [
     of_start(
         "upstream absent",
-        r"answered: up is failed: no-such-command: No such file or directory; install it",
+        r"no-such-command: No such file or directory; install it",
         {"command": "no-such-command"},
     ),
     of_start(
         "upstream ends while it starts",
-        r"answered: up is failed: it ended while it started .* cannot start",
+        r"it ended while it started .* cannot start",
         faulty("exits"),
     ),
     of_start(
         "upstream hangs while it starts",
-        r"answered: up is failed: it did not answer within 0.5 s; raise `start_timeout_s`",
+        r"it did not answer within 0.5 s; raise `start_timeout_s`",
         faulty("hangs", start_timeout_s=SHORT),
     ),
     of_start(
         "tool list that is none",
-        r"answered: up is failed: its tool list is not valid: Field required",
+        r"its tool list is not valid: Field required",
         faulty("bad_list"),
     ),
     of_tool("upstream slow", "SUCCESS: better late than never", "slow"),
