@@ -35,7 +35,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     workers: Annotated[str, typer.Option(help="How many, one measurement each.")] = "1,2,4",
     runs: Annotated[int, typer.Option(help="In each measurement.")] = 120,
-    steps: Annotated[int, typer.Option(help="Of each run, of three model calls each.")] = 3,
+    steps: Annotated[int, typer.Option(help="Of each run, of two model calls each.")] = 3,
     model_seconds: Annotated[float, typer.Option(help="Of each model call, ±50 %.")] = 0.3,
     turns: Annotated[int, typer.Option(help="Runs that a worker drives at a time.")] = 4,
     clients: Annotated[int, typer.Option(help="That call at the same time.")] = 24,
@@ -71,7 +71,7 @@ async def _measured(
     async with AsyncExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = stack.enter_context(LoadModel(steps, model_seconds))
-        place = Place(root, model)  # type: ignore[arg-type]
+        place = Place(root, model, route="fused")  # type: ignore[arg-type]
         place.upstreams = {"one": upstream(allow=["say"])}
         # Each measurement is a fleet of its own.
         shared = {"fleet": root.name.replace(".", "_"), "concurrent": turns}
