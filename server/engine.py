@@ -7,38 +7,33 @@ here, or not any more, comes from there.
 import hashlib
 import logging
 import math
-import time
 import traceback
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Literal, Self
+from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from planner import agent, warming
-from planner.clock import Clock
 from planner.errors import Busy, PlanloomError, RequestError
 from planner.events import (
-    Event,
-    OfTheMoment,
     RunContinued,
     RunFinished,
     RunResumed,
     RunSteered,
 )
 from planner.models import Models
-from planner.protocol import RunRequest, SteeredBy, Steering
-from planner.state import RunState, Status
-from planner.tools import Policy, ToolSpec, strictest
+from planner.protocol import RunRequest, SteeredBy
+from planner.tools import Policy
 from server import replay
-from server.approval import Approvals, GuardedPool, Question
+from server.approval import GuardedPool, Question
 from server.config import ApprovalSettings
-from server.conversation import Conversation
 from server.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
+from server.run import LOCAL, Run, cancelled
 from server.runs import Entry, Journal, KeyUsed, Letter, Listed, Made, Record, Recorded
+from server.steering import MOST_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
 from server.telemetry import Spans
 from server.upstreams import RunPool, UpstreamPool
 
@@ -57,140 +52,8 @@ CANCEL_SECONDS = 5.0
 server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
-LONGEST_HINT = 500
-"""Characters; it stays in the prompts of its run."""
-MOST_STEERED = 10
-"""How often something may be said to one run."""
-SINGLE_STEPS = ("step", "plan")
-"""What a run is begun for that may do more when it has ended."""
-_UNDER_WAY = "Run {} is under way. Follow it with get_run, and go on when it has ended."
-LOCAL = ""
-"""The caller, where there is only one: who starts the server owns its runs."""
 USUAL_SECONDS = 30.0
 """What a run takes, as long as none has ended."""
-
-
-class Run:
-    """One run: its events so far, and their fold."""
-
-    def __init__(
-        self,
-        request: RunRequest,
-        approval: ApprovalSettings,
-        caller: str = LOCAL,
-        request_key: str | None = None,
-        run_id: str | None = None,
-        events: Sequence[Event] = (),
-    ) -> None:
-        """`caller`: who may see it (`server.access.caller`). `run_id`: None makes one of 122 random
-        bits. `events`: of a run that began before."""
-        self.id = run_id or uuid.uuid4().hex
-        self.request = request
-        self.caller = caller
-        self.request_key = request_key
-        self.created = time.time()
-        self.events: list[Event] = list(events)
-        self.state = RunState.of(events)
-        asked = self.state.request or request
-        self.approvals = Approvals(self.id, asked, self.state, approval.timeout_s)
-        self.interrupted = False
-        """Nobody drives it, and it has not ended: it can be resumed."""
-        self.driven = False
-        """Whether this server drives it."""
-        self.queued = False
-        """Whether it still waits for its turn."""
-        self.stopping = False
-        """Whether it is being interrupted, not cancelled."""
-        self.clock = Clock()
-        self._record: Record | None = None
-        self._spans: Spans | None = None
-        self._changed = anyio.Event()
-        self._scope = anyio.CancelScope()
-
-    @classmethod
-    def of(cls, recorded: Recorded, approval: ApprovalSettings) -> Self:
-        run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
-        run.created = recorded.created
-        run.interrupted = recorded.status == "interrupted"
-        run.queued = not recorded.events
-        return run
-
-    @property
-    def status(self) -> Status | Literal["interrupted"]:
-        return "interrupted" if self.interrupted else self.state.status
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing more will happen in it, unless it is resumed."""
-        return self.status != "running"
-
-    @property
-    def now(self) -> float:
-        """The time up to which it has been going on, in seconds since the epoch."""
-        return self.events[-1].at if self.finished and self.events else time.time()
-
-    @property
-    def not_recorded(self) -> str | None:
-        """Why it is not in the journal, or not as a whole."""
-        return self._record.problem if self._record else None
-
-    async def saved(self) -> None:
-        """Wait until all events so far are on disk, or cannot be."""
-        if self._record:
-            await self._record.saved()
-
-    def record(self, event: Event) -> None:
-        """Append an event. Never waits, so no follower can hold the run up."""
-        if self._record and not isinstance(event, OfTheMoment):
-            last = isinstance(event, RunFinished)
-            self._record.append(Entry.of(event, self.clock.seconds), synced=last)
-        if self._spans:
-            self._spans.record(event)
-        self.add(event)
-
-    def add(self, *events: Event) -> None:
-        """Take in events that are recorded already."""
-        for event in events:
-            self.events.append(event)
-            self.state.apply(event)
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
-        """What is said besides the result during one of its calls."""
-        return Conversation(
-            tool,
-            iteration,
-            self.approvals,
-            self.record,
-            self.clock,
-            alone=self.caller == LOCAL,
-        )
-
-    def interrupt(self) -> None:
-        """The run stops here, to be resumed; one that is not recorded ends."""
-        if self._record and (self._record.problem is None or self._record.lost):
-            self._record.release()
-            self.interrupted = True
-            self.add()
-        else:
-            self.record(cancelled(self.state, "the server ended"))
-
-    async def wait_beyond(self, count: int) -> None:
-        """Wait until there are more than `count` events."""
-        while len(self.events) <= count and not self.finished:
-            await self._changed.wait()
-
-    async def follow(self) -> AsyncIterator[Event]:
-        """Every event from the first to the last, as they come."""
-        seen = 0
-        while True:
-            while seen < len(self.events):
-                yield self.events[seen]
-                seen += 1
-            if self.finished:
-                return
-            await self.wait_beyond(seen)
 
 
 class Engine:
@@ -292,7 +155,7 @@ class Engine:
             self._own(run, models)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                record = run._record = await self.journal.begin(
+                record = run.recording = await self.journal.begin(
                     run.id, request, made, caller, request_key, fleet, waits=elsewhere
                 )
         except KeyUsed as used:
@@ -356,7 +219,7 @@ class Engine:
         run = self._taken_over(record, recorded, models)
         if recorded.entries:
             unknown = replay.in_doubt(recorded.entries)
-            run.record(RunResumed(paused=_paused(run), unknown=unknown))
+            run.record(RunResumed(paused=run.paused, unknown=unknown))
         self._go_on(run, models, recorded)
         return run
 
@@ -396,7 +259,7 @@ class Engine:
         """
         async with self._resuming:
             run = await self.get(run_id, caller)
-            request = _next_request(run, request, can_ask)
+            request = next_request(run, request, can_ask)
             models = await self._models()
             await self._hold_bounds(self._fleet_of(_made(models)))
             await run.saved()
@@ -405,22 +268,22 @@ class Engine:
                 why = f" {run.not_recorded}" if run.not_recorded else ""
                 raise RequestError(f"Run {run_id} cannot go on: it is not recorded.{why}")
             _check_made(before, _made(models))
-            paused = _paused(run)
+            paused = run.paused
             event = RunContinued(request=request, spent=before.seconds, paused=paused)
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.reopen(run_id, Entry.of(event, before.seconds))
             if taken is None:
-                raise RequestError(_UNDER_WAY.format(run_id))
+                raise RequestError(UNDER_WAY.format(run_id))
             run = self._taken_over(*taken, models)
             run.approvals.can_ask = can_ask
-            if run._spans:
-                run._spans.record(event)
+            if run.spans:
+                run.spans.record(event)
             self._go_on(run, models, taken[1])
             return run
 
     def _taken_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
         run = Run.of(recorded, self._approval)
-        run.interrupted, run._record = False, record
+        run.interrupted, run.recording = False, record
         self._own(run, models)
         return run
 
@@ -430,13 +293,13 @@ class Engine:
         if (run.interrupted or not (run.driven or run.finished)) and (
             taken := await self.journal.resume(run.id)
         ):
-            run._record, run.interrupted = taken[0], False
+            run.recording, run.interrupted = taken[0], False
             run.record(cancelled(run.state, "cancelled"))
             await run.saved()
         if run.finished:
             return
         if run.driven:
-            run._scope.cancel()
+            run.scope.cancel()
         else:
             await self.journal.post(Letter(run_id=run.id, kind="cancel"))
         await self._stopped(run, CANCEL_SECONDS)
@@ -473,7 +336,7 @@ class Engine:
         A run that another server drives gets it through the journal. Raises `RequestError` for a
         run that has ended, and for what cannot be.
         """
-        steering = _steering(run, hint, skip, order, by)
+        steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
             run.record(RunSteered(steering=steering))
             await run.saved()
@@ -487,7 +350,7 @@ class Engine:
     async def pause(self, run: Run) -> None:
         """Stop a run that this server drives, so that it can be resumed."""
         run.stopping = True
-        run._scope.cancel()
+        run.scope.cancel()
         await self._stopped(run, CANCEL_SECONDS)
 
     async def interrupt_all(self) -> None:
@@ -496,7 +359,7 @@ class Engine:
         async with anyio.create_task_group() as tasks:
             for run in [each for each in self._runs.values() if each.driven and not each.finished]:
                 run.stopping = True
-                run._scope.cancel()
+                run.scope.cancel()
                 tasks.start_soon(self._stopped, run, INTERRUPT_SECONDS)
         self.ended = True
 
@@ -513,7 +376,7 @@ class Engine:
 
     def _own(self, run: Run, models: Models) -> None:
         run.driven = True
-        run._spans = run._spans or _spans(run, models)
+        run.spans = run.spans or _spans(run, models)
         self._runs[run.id] = run
         self._forget_oldest()
 
@@ -524,10 +387,10 @@ class Engine:
             self._tasks.start_soon(self._read_letters)
 
     async def _drive(self, run: Run, models: Models, recorded: Recorded | None) -> None:
-        assert run._record
+        assert run.recording
         tape: Tape | None = None
         try:
-            with run._scope:
+            with run.scope:
                 run.queued = True
                 async with self._turns:
                     run.queued = False
@@ -536,8 +399,8 @@ class Engine:
                     tools = recorded.tools if recorded else None
                     if tools is None:
                         tools = list(self.pool.tools())
-                        run._record.began_with(tools)
-                    tape = Tape(run._record, run.record, recorded)
+                        run.recording.began_with(tools)
+                    tape = Tape(run.recording, run.record, recorded)
                     run.clock = tape.clock
                     ours = RunPool(self.pool, run.request.roots, run.state, run.converse)
                     guarded = GuardedPool(ours, run.approvals, self.pool.changed())
@@ -565,11 +428,11 @@ class Engine:
             run.record(RunFinished(status="failed", answer=answer, reason=reason))
         finally:
             if not run.finished:
-                if run._scope.cancel_called and not run.stopping:
+                if run.scope.cancel_called and not run.stopping:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     run.interrupt()
-            if run._record.lost and self._runs.get(run.id) is run:
+            if run.recording.lost and self._runs.get(run.id) is run:
                 del self._runs[run.id]  # to be followed, as any other server's
             self.journal.ring("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
@@ -626,12 +489,12 @@ class Engine:
 
     async def _read_letters(self) -> None:
         """Do what other servers' clients ask of the runs that are driven here, and say to them."""
-        while driven := {run.id: run for run in self._runs.values() if _under_way(run)}:
+        while driven := {run.id: run for run in self._runs.values() if run.under_way}:
             await self.journal.heard("letters")
             for run in driven.values():
-                if run._record and run._record.lost:
+                if run.recording and run.recording.lost:
                     run.stopping = True
-                    run._scope.cancel()
+                    run.scope.cancel()
             await self._take_left(list(driven.values()))
             try:
                 letters = await self.journal.collect(list(driven))
@@ -642,7 +505,7 @@ class Engine:
                 run = driven[letter.run_id]
                 match letter.kind:
                     case "cancel":
-                        run._scope.cancel()
+                        run.scope.cancel()
                     case "attend":
                         run.approvals.can_ask = True
                     case "answer" if letter.answer:
@@ -674,7 +537,7 @@ class Engine:
         return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
     def _has_turn(self) -> bool:
-        return sum(map(_under_way, self._runs.values())) < self.journal.settings.concurrent
+        return sum(run.under_way for run in self._runs.values()) < self.journal.settings.concurrent
 
     async def _hold_bounds(self, fleet: str) -> None:
         limits = self.journal.settings
@@ -697,89 +560,9 @@ class Engine:
             del self._runs[run_id]
 
 
-def _under_way(run: Run) -> bool:
-    return run.driven and not run.finished
-
-
 def _may_go_on_elsewhere(run: Run) -> bool:
     """Whether another server may have taken up what has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
-
-
-def _next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
-    """What an ended run shall do more, in full. Raises `RequestError` where it cannot."""
-    state = run.state
-    if run.interrupted:
-        raise RequestError(
-            f"The last step of run {run.id} was interrupted. Call with its run_id alone to finish "
-            "it first."
-        )
-    if not run.finished:
-        raise RequestError(_UNDER_WAY.format(run.id))
-    if run.request.goal not in SINGLE_STEPS:
-        raise RequestError(
-            f"Run {run.id} is no run of single steps: only runs that run_step or make_plan began "
-            "can do more. Leave run_id out to start another."
-        )
-    if state.status in ("cancelled", "failed"):
-        raise RequestError(f"Run {run.id} was {state.status}, and cannot do more. Start another.")
-    prompt = request.prompt.strip()
-    if not prompt and request.goal == "step":
-        planned = [state.step.objective] if state.step else state.later_steps
-        if not planned:
-            raise RequestError("prompt: say what this step shall find out; no step is planned.")
-        prompt = planned[0]
-    if request.goal == "conclude":
-        if not any(step.completed for step in state.steps):
-            raise RequestError(f"Run {run.id} has made no step yet. run_step with its run_id does.")
-        prompt = prompt or "; ".join(step.objective for step in state.steps if step.completed)
-    policy = strictest(run.request.policy, request.policy)
-    if policy is Policy.ASK and not can_ask:
-        policy = Policy.READ_ONLY
-    request = request.model_copy(update={"prompt": prompt, "policy": policy})
-    agent.check(request)
-    return request
-
-
-def _paused(run: Run) -> float:
-    """The seconds since anything happened in it."""
-    return max(0.0, time.time() - run.events[-1].at) if run.events else 0.0
-
-
-def _steering(
-    run: Run, hint: str, skip: Sequence[int], order: Sequence[int], by: SteeredBy
-) -> Steering:
-    """Raises `RequestError` for what cannot be."""
-    state = run.state
-    hint = hint.strip()
-    if state.status != "running":
-        raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
-    if not (hint or skip or order):
-        raise RequestError("Nothing is said to the run: give a hint, skip, or order.")
-    if len(hint) > LONGEST_HINT:
-        raise RequestError(f"hint: it has {len(hint)} characters; {LONGEST_HINT} are the most.")
-    if len(state.steered) + len(state.waiting) >= MOST_STEERED:
-        raise RequestError(f"Run {run.id} was steered {MOST_STEERED} times, which is the most.")
-    later = dict(enumerate(state.later_steps, len(state.steps) + 1))
-    if unknown := [number for number in [*skip, *order] if number not in later]:
-        known = "; ".join(f"{number}: {step}" for number, step in later.items()) or "none"
-        raise RequestError(
-            f"There is no later step {unknown[0]}: only what has not begun can be skipped or "
-            f"reordered. The later steps are: {known}"
-        )
-    return Steering(
-        hint=hint,
-        skip=[later[number] for number in skip],
-        order=[later[number] for number in order],
-        by=by,
-    )
-
-
-def cancelled(state: RunState, why: str) -> RunFinished:
-    """The end of a run that was ended from outside."""
-    found = "; ".join(step.notes for step in state.completed_steps if step.notes)
-    answer = f"Cancelled. Found so far: {found}" if found else "Cancelled."
-    return RunFinished(status="cancelled", answer=answer, reason=why)
 
 
 def _spans(run: Run, models: Models) -> Spans:

@@ -34,8 +34,9 @@ from planner.events import (
 from planner.protocol import Limits, RunRequest
 from server import access
 from server.document import CONCLUSION, Document
-from server.engine import Engine, Run
+from server.engine import Engine
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.run import Run
 from server.toolresults import clean
 from server.tools import report_of
 

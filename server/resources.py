@@ -21,9 +21,9 @@ from pydantic import AnyUrl
 
 from planner.errors import PlanloomError
 from server.access import caller
-from server.engine import Run
 from server.links import LONGEST_TITLE, RESULT, RUN, TRANSCRIPT
 from server.reports import counted, markdown
+from server.run import Run
 from server.toolresults import clean
 from server.tools import engine_of, report_of
 from server.transcript import transcript

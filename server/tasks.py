@@ -38,8 +38,9 @@ from pydantic import BaseModel, ValidationError
 from planner.errors import PlanloomError, RequestError
 from server import approval
 from server.access import caller
-from server.engine import Engine, Run
+from server.engine import Engine
 from server.progress import heartbeat, message
+from server.run import Run
 from server.tools import as_task, engine_of, result_of
 
 POLL_MS = 1000

@@ -34,7 +34,7 @@ from planner.tools import Policy, Safety, strictest
 from server import approval, roots
 from server.access import caller
 from server.approval import Question
-from server.engine import LONGEST_HINT, SINGLE_STEPS, Engine, Run
+from server.engine import Engine
 from server.links import links
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.reports import (
@@ -46,6 +46,8 @@ from server.reports import (
     markdown,
     report,
 )
+from server.run import Run
+from server.steering import LONGEST_HINT, SINGLE_STEPS
 from server.toolresults import clean
 from server.upstreams import UpstreamPool
 

@@ -22,8 +22,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from planner.errors import PlanloomError, RequestError
 from planner.events import AnswerDelta
 from server import access
-from server.engine import LOCAL, Engine, Run
+from server.engine import Engine
 from server.progress import message, where
+from server.run import LOCAL, Run
 from server.toolresults import cleaned
 from server.tools import VIEW, engine_of, report_of
 
