@@ -18,12 +18,7 @@ from anyio.abc import TaskGroup
 
 from planner import agent, warming
 from planner.errors import Busy, PlanloomError, RequestError
-from planner.events import (
-    RunContinued,
-    RunFinished,
-    RunResumed,
-    RunSteered,
-)
+from planner.events import RunContinued, RunFinished, RunResumed, RunSteered
 from planner.models import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy

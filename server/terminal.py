@@ -27,11 +27,12 @@ from server.drawing import Drawing
 from server.engine import START_SECONDS
 from server.inspection import console, output, print_report, show_markdown
 from server.launch import Launcher
+from server.listing import listing_markdown, pool_listing
 from server.pins import Pins, identity
 from server.progress import HEARTBEAT_SECONDS
 from server.reports import UP, Usage
 from server.run import Run
-from server.tools import listing_markdown, pool_listing, report_of
+from server.tools import report_of
 
 YES = ("y", "yes")
 

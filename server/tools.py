@@ -1,9 +1,6 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
 import json
-import math
-import warnings
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -14,57 +11,30 @@ from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
-from mcp import MCPDeprecationWarning
-from mcp_types import (
-    InputRequiredResult,
-    ProgressNotification,
-    ProgressNotificationParams,
-    TextContent,
-    ToolAnnotations,
-)
+from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner import guards, schemas
 from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
-from planner.events import Event, RunContinued, UpstreamLogged
 from planner.protocol import Goal, Limits, RunRequest
-from planner.state import RunState
-from planner.tools import Policy, Safety, strictest
+from planner.tools import Policy, strictest
 from server import approval, roots
 from server.access import caller
-from server.approval import Question
 from server.engine import Engine
+from server.following import followed
 from server.links import links
-from server.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.reports import (
-    UP,
-    Report,
-    SteeringReport,
-    counted,
-    indented,
-    markdown,
-    report,
-)
+from server.listing import PoolListing, listing_markdown, pool_listing
+from server.reports import UP, Report, SteeringReport, counted, markdown, report
 from server.run import Run
 from server.steering import LONGEST_HINT, SINGLE_STEPS
 from server.toolresults import clean
 from server.upstreams import UpstreamPool
 
-# Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
-warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
-
 WAIT_SECONDS = 45.0
 """Some hosts cut a call at 60 s whatever is sent."""
-BACKLOG = 50
-"""Events that a view may lag behind its run; of what is older, a slow client is told nothing."""
-SEND_SECONDS = 1.0
-"""How long a view waits beyond its time for a client that does not read."""
 LISTING_SECONDS = 20.0
 """How long list_tools waits for upstreams that are starting."""
-META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
-"""The keys in the `_meta` of a progress notification: its event, and the run, so that a client
-whose call is cut off finds the run again."""
 
 Prompt = Annotated[
     str,
@@ -144,42 +114,6 @@ LOOKS = ToolAnnotations(
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
-
-
-class ToolListing(BaseModel):
-    """One tool of the pool."""
-
-    name: str
-    upstream: str
-    safety: Safety = Field(description="Only read_only tools run by themselves.")
-    policy: Policy = Field(description="The most that is permitted if it is not read_only.")
-    priority: int
-    description: str
-
-
-class UpstreamListing(BaseModel):
-    """One upstream server and whether it is up."""
-
-    name: str
-    state: str
-    tools: int
-    error: str | None = Field(description="Why it is not ready, and what to do.")
-    held: list[str] = Field(
-        description="Tools that are not used until the operator consents, and what has changed."
-    )
-    unreadable: list[str] = Field(description="What it lists and is no tool, and why.")
-    first_seen: int = Field(description="So many tools were seen for the first time, and pinned.")
-
-
-class PoolListing(BaseModel):
-    """The pool of tools that the planner works with."""
-
-    problem: str | None = Field(
-        description="Why the operator's file is not in force as it stands now."
-    )
-    upstreams: list[UpstreamListing]
-    tools: list[ToolListing]
-    shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
 
 
 class SteeringResult(BaseModel):
@@ -328,7 +262,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         """
         run = await _answered(ctx) or await _run(ctx, run_id)
         if iteration is None:
-            return await _view(run, ctx, wait_s) or result_of(run)
+            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
         if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
@@ -483,7 +417,7 @@ async def _attached(
     if as_task(ctx):
         return result_of(run)
     try:
-        return await _view(run, ctx, wait_s) or result_of(run)
+        return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
         if not held:
             engine = engine_of(ctx)
@@ -511,124 +445,6 @@ async def _answered(ctx: Context) -> Run | None:
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return run
-
-
-async def _view(run: Run, ctx: Context, wait_s: float) -> InputRequiredResult | None:
-    """Tell the client every event as progress until the run ends or `wait_s` seconds are over.
-
-    A question to a person ends the view as its result, or is asked beside it: `wait_s` does not end
-    it as long as the person has it before him. The run's own record is the queue of events, so a
-    client that does not read holds up this view only.
-    """
-    tell = _teller(ctx, run)
-    asks = approval.can_ask(ctx)
-    if asks:
-        await engine_of(ctx).attend(run)
-    asked: Question | None = None
-    asking, pause = False, anyio.CancelScope()
-    required: InputRequiredResult | None = None
-    seen = RunState()
-    deadline = anyio.current_time() + wait_s
-    quiet_since = anyio.current_time()
-    told, begins = 0, _begins(run)
-    deaf = False
-
-    async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
-        nonlocal deaf
-        if not deaf:
-            late = max(deadline, anyio.current_time()) + SEND_SECONDS
-            with anyio.CancelScope(deadline=late) as scope:
-                await send(*what)
-            deaf = scope.cancelled_caught
-
-    async def elicit(question: Question) -> None:
-        nonlocal asking
-        await question.elicit(ctx)
-        asking = False
-        pause.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        while True:
-            known = len(run.events)
-            await run.saved()  # what a client was told is not lost
-            while told < known:
-                event = run.events[told]
-                told += 1
-                seen.apply(event)
-                if told > begins and len(run.events) - told < BACKLOG:
-                    await in_time(tell, message(event, seen), _slim(event))
-                    if isinstance(event, UpstreamLogged):
-                        await in_time(ctx.log, event.text, event.level, event.upstream)
-                quiet_since = anyio.current_time()
-            if told < len(run.events):
-                continue
-            question = run.approvals.question
-            if asks and question and question is not asked:
-                if approval.is_modern(ctx):
-                    required = run.approvals.ask(question)
-                    break
-                asked, asking = question, True
-                tasks.start_soon(elicit, question)
-            left = math.inf if asking else deadline - anyio.current_time()
-            if run.finished or left <= 0:
-                break
-            with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)) as pause:
-                await run.wait_beyond(told)
-                continue
-            quiet = anyio.current_time() - quiet_since
-            if left > HEARTBEAT_SECONDS <= quiet:
-                await in_time(tell, heartbeat(seen, quiet, run.queued), None)
-    return required
-
-
-def _begins(run: Run) -> int:
-    """How many events there were before what is asked of the run now."""
-    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
-    return continued[-1] if continued else 0
-
-
-def _slim(event: Event) -> dict[str, Any]:
-    """The event for a notification: long texts are cut, the report has them."""
-    slim: dict[str, Any] = _cut(event.model_dump(mode="json"))
-    return slim
-
-
-def _cut(value: Any) -> Any:
-    match value:
-        case str():
-            return value[:LONGEST_RESULT]
-        case list():
-            return [_cut(item) for item in value]
-        case dict():
-            return {key: _cut(item) for key, item in value.items()}
-        case _:
-            return value
-
-
-def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
-    """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
-    request = ctx.request_context
-    token = (request.meta or {}).get("progressToken") if request else None
-    number = 0
-
-    async def tell(text: str, event: dict[str, Any] | None) -> None:
-        nonlocal number
-        if token is None:
-            return
-        number += 1
-        meta: dict[str, Any] = {META_RUN: run.id}
-        await ctx.send_notification(
-            ProgressNotification(
-                params=ProgressNotificationParams(
-                    progress_token=token,
-                    progress=float(number),
-                    message=text,
-                    _meta=meta | {META_EVENT: event} if event else meta,
-                )
-            )
-        )
-
-    return tell
 
 
 async def _run(ctx: Context, run_id: str) -> Run:
@@ -700,59 +516,3 @@ def result_of(run: Run, iteration: int | None = None) -> ToolResult:
         structured_content=found.model_dump(mode="json"),
         is_error=found.status == "failed",
     )
-
-
-def pool_listing(pool: UpstreamPool) -> PoolListing:
-    """The pool as it is now."""
-    return PoolListing(
-        problem=pool.problem,
-        upstreams=[
-            UpstreamListing(**each.model_dump(), first_seen=pool.first_seen.get(each.name, 0))
-            for each in pool.upstreams()
-        ],
-        tools=[
-            ToolListing(
-                name=tool.name,
-                upstream=tool.upstream,
-                safety=tool.safety,
-                policy=tool.policy,
-                priority=tool.priority,
-                description=tool.description,
-            )
-            for tool in pool.tools()
-        ],
-        shadowed=pool.shadowed,
-    )
-
-
-def listing_markdown(found: PoolListing) -> str:
-    lines = []
-    if found.problem:
-        lines += ["### The operator's file is not in force as it stands", "", found.problem, ""]
-    lines += ["### Upstreams", ""]
-    for upstream in found.upstreams:
-        count = counted(upstream.tools, "tool")
-        state = f"ready, {count}" if upstream.state == "ready" else upstream.state
-        new = f", {upstream.first_seen} seen first and pinned" if upstream.first_seen else ""
-        why = f": {indented(upstream.error, 2)}" if upstream.error else ""
-        lines.append(f"- {upstream.name}: {state}{new}{why}")
-    lines.append("" if found.upstreams else "(none)\n")
-    held = [f"- {up.name}.{each}" for up in found.upstreams for each in up.held]
-    if held:
-        lines += ["### Held back until you consent: planloom tools --accept NAME", "", *held, ""]
-    unreadable = [f"- {up.name}: {each}" for up in found.upstreams for each in up.unreadable]
-    if unreadable:
-        lines += ["### Left out, since they are no tools", "", *unreadable, ""]
-    if found.shadowed:
-        lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
-    lines += ["### Tools", ""]
-    for tool in found.tools:
-        flat = " ".join(tool.description.split())
-        short = flat if len(flat) <= 120 else flat[:119] + "…"
-        safety = tool.safety.replace("_", "-")
-        if tool.safety is not Safety.READ_ONLY:
-            safety += f", policy {tool.policy}"
-        lines.append(
-            f"- {tool.name} ({tool.upstream}, {safety}, priority {tool.priority}): {short}"
-        )
-    return "\n".join(lines if found.tools else [*lines, "(none)"])

@@ -390,7 +390,7 @@ async def test_a_models_calls_wait_for_their_turn(place: Place) -> None:
 async def test_a_view_that_lags_behind_is_told_the_newest(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.tools.BACKLOG", 3)
+    monkeypatch.setattr("server.following.BACKLOG", 3)
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
