@@ -1,7 +1,7 @@
 # Planloom over HTTP, with the versions that the tests run on. docs/install.md says how to run it.
 FROM python:3.11-slim-trixie
 
-# npx starts Context7; uvx, which starts Serena, comes with Planloom.
+# npx starts Context7; uv, which fetches Serena, comes with Planloom.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends nodejs npm \
     && rm -rf /var/lib/apt/lists/*

@@ -2,7 +2,8 @@
 
 Serena keeps its settings and caches in the project by default and asks for a language server that
 has to be downloaded. This writes a configuration of ours to the user's cache and then becomes
-Serena (no process stays in between), run by `uvx` so that nothing is installed here.
+Serena (no process stays in between), which has an environment of its own in that cache: it is
+fetched at the first start, and later ones need no network.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,11 +40,34 @@ projects: []
 """
 
 
-def command(project: Path) -> list[str]:
-    """The command that Serena is started with."""
+def fetched() -> tuple[str, Path]:
+    """Serena's command, fetched if it is not there yet, and the folder with its servers'."""
+    tools = user_cache_path("planloom") / "serena" / SERENA
+    commands = tools / "bin"
+    servers = tools / SERENA.partition("==")[0] / ("Scripts" if os.name == "nt" else "bin")
+    if not (command := shutil.which("serena", path=commands)):
+        env = {
+            # As pip does: a client's environment names no certificates of one's own.
+            "UV_SYSTEM_CERTS": "true",
+            **os.environ,
+            **{"UV_TOOL_DIR": str(tools), "UV_TOOL_BIN_DIR": str(commands)},
+        }
+        uv = ["uv", "tool", "install", "--quiet", SERENA, "--with", "jedi-language-server"]
+        uv[0] = shutil.which("uv", path=Path(sys.executable).parent) or uv[0]
+        try:
+            subprocess.run(uv, env=env, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
+        except FileNotFoundError:
+            sys.exit("uv is not there; it is a package that Planloom depends on")
+        except subprocess.CalledProcessError:
+            sys.exit(f"{SERENA} could not be fetched")
+        command = shutil.which("serena", path=commands)
+    return command or sys.exit(f"{SERENA} has no command; delete {tools}"), servers
+
+
+def arguments(project: Path) -> list[str]:
+    """What Serena is started with."""
     return [
-        *("uvx", "--from", SERENA, "--with", "jedi-language-server"),
-        *("serena", "start-mcp-server", "--agent-interface", "tools", "--project", str(project)),
+        *("start-mcp-server", "--agent-interface", "tools", "--project", str(project)),
         *("--enable-web-dashboard", "false", "--context", "desktop-app", "--log-level", "WARNING"),
     ]
 
@@ -53,16 +78,14 @@ def main() -> None:
     project = options.parse_args().project.resolve()
     if not project.is_dir():
         sys.exit(f"{project} is not a directory; name the project's folder")
-    scripts = str(Path(sys.executable).parent)
-    env = os.environ | {"PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])}
-    if not shutil.which("uvx", path=env["PATH"]):
-        sys.exit("uvx is not there; it comes with the package uv, which Planloom depends on")
+    command, servers = fetched()
     home = serena_home(project)
     # Without this directory Serena would take settings from a `.serena` in the project.
     (home / "project").mkdir(parents=True, exist_ok=True)
     (home / "serena_config.yml").write_text(configuration(home), encoding="utf-8")
-    argv = command(project)
-    os.execvpe(argv[0], argv, env | {"SERENA_HOME": str(home)})
+    path = os.pathsep.join([str(servers), os.environ.get("PATH", os.defpath)])
+    env = os.environ | {"PATH": path, "SERENA_HOME": str(home)}
+    os.execvpe(command, [command, *arguments(project)], env)
 
 
 if __name__ == "__main__":
