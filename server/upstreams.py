@@ -9,8 +9,8 @@ from typing import Any, Self
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
-from rapidfuzz import process
 
+from planner import guards
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server import roots, toolresults
@@ -215,10 +215,6 @@ class UpstreamPool:
         """A text of ours without what is recognisably a secret of an upstream."""
         return self._redactor.said(text)
 
-    def nearest(self, name: str, n: int = 3) -> list[str]:
-        """Up to `n` names of tools that look like `name`, the most alike first."""
-        return [found[0] for found in process.extract(name, list(self._specs()), limit=n)]
-
     async def call(
         self,
         tool: ToolSpec,
@@ -231,8 +227,7 @@ class UpstreamPool:
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
-            near = ", ".join(self.nearest(tool.name)) or "none"
-            text = f"The tool {tool.name} does not exist. The nearest names: {near}."
+            text = guards.unknown_tool(tool.name, self.tools())
             return ToolResult(outcome=Outcome.ERROR, text=text)
         session = self._session(upstream, roots)
         if not tool.read_only:
