@@ -313,7 +313,7 @@ async def test_a_server_that_has_enough_to_do_says_when_to_come_again(place: Pla
 async def test_a_run_that_waits_says_so_and_leaves_the_queue_when_cancelled(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.tools.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("server.following.HEARTBEAT_SECONDS", 0.01)
     with ScriptedOllama(handler=lambda request: Hang(then=json.dumps(found(ANSWER)))) as ollama:
         place.ollama = ollama
         runs = RunSettings(concurrent=1, queue=2)
