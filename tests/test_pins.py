@@ -143,7 +143,7 @@ To mend: 1
         await pool.ready(LONG)
         assert names(pool) == []
         result = await pool.call(ToolSpec(name="search", upstream="manual"), {"word": "x"})
-        assert result.text.startswith("The tool search does not exist.")
+        assert result.text == 'The tool "search" does not exist.'
         assert manual.calls == []
         # A server that runs takes the consent up by itself.
         accepted = await anyio.to_thread.run_sync(
