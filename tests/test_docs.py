@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shlex
+import subprocess
 import sys
 import time
 import tomllib
@@ -458,6 +459,31 @@ def test_python_runs(block: Block, place: Place, capsys: pytest.CaptureFixture[s
         text = text.replace("<what `planloom token` prints>", TOKEN)
         exec(compile(text, str(block), "exec"), {})
     assert "no line of the project mentions UpstreamPool" in capsys.readouterr().out
+
+
+MEASURE = {
+    tuple(words[2:])
+    for block in blocks("sh")
+    for words in commands(block.text)
+    if words[:2] == ["python", "-m"]
+}
+QUICK = [
+    words
+    for words in sorted(MEASURE)
+    if words[:2] in {("benchmarks.eval", "questions"), ("benchmarks.speed", "--json")}
+    or words[0] == "benchmarks.overhead"
+]
+"""What takes seconds; others take minutes to hours, most of them with models or data to fetch."""
+
+
+@pytest.mark.parametrize("words", QUICK, ids=" ".join)
+def test_quick_measurements_run(words: tuple[str, ...], tmp_path: Path) -> None:
+    given = [str(tmp_path / "measured.json") if word == "FILE" else word for word in words]
+    ran = subprocess.run(
+        [sys.executable, "-m", *given], cwd=HOUSE, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout
 
 
 # The way of the README
