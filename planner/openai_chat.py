@@ -165,9 +165,7 @@ class OpenAIClient:
         """
         name = body["model"]
         try:
-            async with self._http.stream(
-                "POST", f"{self.url}/chat/completions", json=body
-            ) as response:
+            async with contextlib.aclosing(await self._asked(body)) as response:
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise self._refusal(said, response.status_code, name)
@@ -194,6 +192,15 @@ class OpenAIClient:
                 f"answering ({type(error).__name__}: {error}); see whether the server still runs, "
                 "then try again."
             ) from error
+
+    async def _asked(self, body: dict[str, Any]) -> httpx.Response:
+        """The response, still to be read. Some servers close a connection that was kept for the
+        next call, as after a refusal, which shows only then: it is made once more."""
+        request = self._http.build_request("POST", f"{self.url}/chat/completions", json=body)
+        try:
+            return await self._http.send(request, stream=True)
+        except httpx.RemoteProtocolError:
+            return await self._http.send(request, stream=True)
 
     async def aclose(self) -> None:
         await self._http.aclose()

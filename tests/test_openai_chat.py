@@ -1,6 +1,7 @@
 """The adapter for other model servers: on the wire, in whole runs, and with a real llama.cpp."""
 # ruff: noqa: E501  texts stand as they are shown
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -660,6 +661,33 @@ def llama() -> Iterator[tuple[str, str]]:
     with worker:
         print(json.dumps(wanted | {"ping_seconds": 1}), file=worker.stdin, flush=True)
         yield json.loads(worker.stdout.readline())["address"], KEY
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+async def test_a_kept_connection_that_was_closed_costs_no_call(closed: int) -> None:
+    """Before anything of a response came; once, since a server that is gone is gone."""
+    event = {"choices": [{"delta": {"content": "teal"}, "finish_reason": "stop"}]}
+    body = f"data: {json.dumps(event)}\n\n".encode()
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        await reader.readuntil(b"\r\n\r\n")
+        asked += 1
+        if asked > closed:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = OpenAIClient(f"http://127.0.0.1:{port}/v1")
+        async with contextlib.aclosing(OpenAIModel("any", client, context_tokens=4096)) as model:
+            if closed == 1:
+                assert (await model.chat([user("Pick")], max_tokens=9)).text == "teal"
+            else:
+                with pytest.raises(ModelUnavailable, match="broke while"):
+                    await model.chat([user("Pick")], max_tokens=9)
+    assert asked == 2
 
 
 @pytest.mark.outside
