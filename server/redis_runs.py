@@ -42,6 +42,7 @@ from server.runs import (
     Record,
     Recorded,
     readable,
+    readable_left,
 )
 
 T = TypeVar("T")
@@ -328,11 +329,11 @@ class RedisJournal(Journal):
                 pipe.lrange(_keys(run_id)[3], number, -1)
             return cast(list[list[str]], await pipe.execute())
 
-        return [
-            Left(run_id, number, Steering.model_validate_json(line))
+        return readable_left(
+            (run_id, number, line)
             for (run_id, last), found in zip(after.items(), await self._read(lines), strict=True)
             for number, line in enumerate(found, last + 1)
-        ]
+        )
 
     def _line(self, entry: Entry) -> str:
         line: dict[str, Any] = {"data": self.scrubbed(entry.data), "kind": entry.kind}

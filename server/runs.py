@@ -134,6 +134,15 @@ class Left:
     steering: Steering
 
 
+def readable_left(lines: Iterable[tuple[str, int, str]]) -> list[Left]:
+    """What was left, each a run, its number and a line, as `readable` does letters."""
+    found = []
+    for run_id, number, line in lines:
+        with suppress(ValidationError):
+            found.append(Left(run_id, number, Steering.model_validate_json(line)))
+    return found
+
+
 def readable(letters: Iterable[str]) -> list[Letter]:
     """The letters, without those of another version that cannot be read."""
     found = []

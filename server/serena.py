@@ -52,10 +52,12 @@ def fetched() -> tuple[str, Path]:
             **os.environ,
             **{"UV_TOOL_DIR": str(tools), "UV_TOOL_BIN_DIR": str(commands)},
         }
-        uv = ["uv", "tool", "install", "--quiet", SERENA, "--with", "jedi-language-server"]
-        uv[0] = shutil.which("uv", path=Path(sys.executable).parent) or uv[0]
+        uv = shutil.which("uv", path=Path(sys.executable).parent) or "uv"
+        install = [uv, "tool", "install", "--quiet", SERENA, "--with", "jedi-language-server"]
         try:
-            subprocess.run(uv, env=env, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
+            subprocess.run(
+                install, env=env, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True
+            )
         except FileNotFoundError:
             sys.exit("uv is not there; it is a package that Planloom depends on")
         except subprocess.CalledProcessError:

@@ -45,6 +45,7 @@ from server.runs import (
     Record,
     Recorded,
     readable,
+    readable_left,
 )
 
 FORMAT = 1
@@ -316,11 +317,8 @@ class SqliteJournal(Journal):
     async def left(self, after: Mapping[str, int]) -> "list[Left]":
         find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
         rows = await self._read(lambda db: db.execute(find, (*after,)).fetchall()) or []
-        return [
-            Left(row["run"], row["number"], Steering.model_validate_json(row["data"]))
-            for row in rows
-            if row["number"] > after[row["run"]]
-        ]
+        new = (row for row in rows if row["number"] > after[row["run"]])
+        return readable_left((row["run"], row["number"], row["data"]) for row in new)
 
     async def post(self, letter: Letter) -> None:
         def insert() -> None:
