@@ -328,6 +328,19 @@ async def begun(journal: SqliteJournal, run_id: str, **options: Any) -> Record:
     return await journal.begin(run_id, request, MADE, options.pop("caller", "me"), None)
 
 
+async def test_what_another_version_left_is_passed_over(tmp_path: Path) -> None:
+    async with journal(tmp_path) as opened:
+        await begun(opened, "a")
+        await begun(opened, "b")
+        numbers = [await opened.leave(run, Steering(hint=run), most=9) for run in ("a", "b", "b")]
+        with closing(sqlite3.connect(opened.file)) as db, db:
+            db.execute("UPDATE steering SET data = ? WHERE run = 'b' AND number = 1", ["{}[]"])
+        found = await opened.left({"a": 0, "b": 0})
+        assert await opened.left({"a": 1, "b": 2}) == []
+    assert numbers == [1, 1, 2]
+    assert [(each.run_id, each.number) for each in found] == [("a", 1), ("b", 2)]
+
+
 def ended(answer: str = "") -> Entry:
     finished = {"type": "run_finished", "status": "answered", "answer": answer}
     return Entry.of(EVENT.validate_python(finished), 1.0)
