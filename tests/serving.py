@@ -211,9 +211,7 @@ class Place:
         port = free_port()
         process = self.popen("serve", "--http", f"127.0.0.1:{port}", **environ)
         try:
-            while not listens(port):
-                assert process.poll() is None, process.communicate()
-                time.sleep(0.02)
+            wait_until_it_listens(process, port)
             yield process, port
         finally:
             end(process)
@@ -406,6 +404,12 @@ def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.05)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
+    while not listens(port):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

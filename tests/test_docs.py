@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,16 @@ from fastmcp.client.transports import StdioTransport
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from scripted_ollama import ScriptedOllama
-from serving import CLASS, Place, SharedUpstream, end, found, free_port, listens, served
+from serving import (
+    CLASS,
+    Place,
+    SharedUpstream,
+    end,
+    found,
+    free_port,
+    served,
+    wait_until_it_listens,
+)
 from typer.main import get_command
 
 from server import cli
@@ -443,9 +451,7 @@ def test_commands_serve(words: tuple[str, ...], place: Place) -> None:
     given = [word.replace(address, f"{address.split(':')[0]}:{port}") for word in words[1:]]
     serving = place.popen(*given, PLANLOOM_TOKEN=TOKEN)
     try:
-        while not listens(port):
-            assert serving.poll() is None, serving.communicate()
-            time.sleep(0.02)
+        wait_until_it_listens(serving, port)
         assert httpx.get(f"http://127.0.0.1:{port}/health").json() == {"status": "ok"}
     finally:
         end(serving)

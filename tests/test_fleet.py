@@ -4,7 +4,6 @@
 import json
 import signal
 import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from serving import (
     normalised,
     text,
     until,
+    wait_until_it_listens,
 )
 from task_client import begin, taken_up, taking_tasks
 from test_approval import CALL, YES, Person, noted, notes, notes_server, raw, report
@@ -58,9 +58,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ["redis-server", *options, "--dir", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        while not listens(port):
-            assert server.poll() is None, server.communicate()
-            time.sleep(0.02)
+        wait_until_it_listens(server, port)
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         end(server)
