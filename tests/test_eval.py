@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -67,11 +68,12 @@ def test_any_seed_gives_a_project_that_python_reads(seed: int, tmp_path: Path) -
     assert 15 <= sum(path.endswith(".py") for path in project.files) <= 25
 
 
-def test_the_generated_project_runs(
-    codebases: list[CodeBase], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(codebases[0].root))
-    tests = sorted((codebases[0].root / "tests").glob("test_*.py"))
+def test_the_generated_project_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of its own: what runs may leave byte code, and code bases are sources only."""
+    generated.generate(generated.SEEDS["dev"]).write(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    tests = sorted((tmp_path / "tests").glob("test_*.py"))
     for path in tests:
         scope: dict[str, object] = {}
         exec(path.read_text("utf-8"), scope)
@@ -79,6 +81,12 @@ def test_the_generated_project_runs(
             if name.startswith("test_") and callable(value):
                 value()
     assert len(tests) == 3
+
+
+def test_code_bases_hold_sources_only(codebases: list[CodeBase]) -> None:
+    """And no byte code, which lies beside the sources wherever they were imported."""
+    for base in codebases:
+        assert not [*base.root.rglob("*.pyc")]
 
 
 def test_every_expected_answer_stands_in_the_code(codebases: list[CodeBase]) -> None:
