@@ -34,7 +34,7 @@ from planner.models import ArgumentRoute
 from server.app import build
 from server.config import Settings, load_settings
 
-SERVER = Path(__file__).with_name("upstream_server.py")
+SERVER = Path(__file__).with_name("upstream_process.py")
 LONG = 60.0
 ROUTE: ArgumentRoute = "by_tool"
 """Of most scripts: a reply for each choice says more than one for all. The tests of the default one

@@ -30,7 +30,7 @@ hypothesis_settings.register_profile("no time is asserted", deadline=None)
 hypothesis_settings.load_profile("no time is asserted")
 
 DATA = Path(__file__).parent / "data" / "upstreams"
-SERVER = Path(__file__).with_name("upstream_server.py")
+SERVER = Path(__file__).with_name("upstream_process.py")
 SECRET = "s3cret-value-of-the-environment"
 LONG = 30.0
 """A bound for tests that hang, in seconds; nothing waits for it to pass."""
