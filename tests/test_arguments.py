@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from in_memory import (
     LIST,
@@ -52,8 +51,6 @@ from planner.ranking import MOST_SHOWN
 from planner.tools import Outcome, ToolSpec
 
 pytestmark = pytest.mark.anyio
-hypothesis_settings.register_profile("no time is asserted", deadline=None)
-hypothesis_settings.load_profile("no time is asserted")
 
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
