@@ -42,7 +42,9 @@ def build_server(root: Path) -> FastMCP:
     def inside(path: str) -> Path:
         found = (root / path).resolve()
         if found != root and root not in found.parents:
-            raise ToolError(f"Access denied - path outside allowed directories: {path} not in {root}")
+            raise ToolError(
+                f"Access denied - path outside allowed directories: {path} not in {root}"
+            )
         return found
 
     def read(path: str) -> str:
@@ -91,7 +93,9 @@ def build_server(root: Path) -> FastMCP:
         f"files won't stop the entire operation. {WITHIN}",
     )
     def read_multiple_files(
-        paths: Annotated[list[str], Field(description="Array of file paths to read.", min_length=1)],
+        paths: Annotated[
+            list[str], Field(description="Array of file paths to read.", min_length=1)
+        ],
     ) -> str:
         def shown(path: str) -> str:
             try:

@@ -5,8 +5,8 @@ import re
 from benchmarks.eval.case import Answer, Grade
 
 _ADMITTED = (
-    r"\b(?:could|can|was|were|am|is|are|have|has|did|do)(?: not|n't|not)(?: \w+){0,2} (?:be )?(?:able|"
-    r"chang|complet|creat|delet|determin|do\b|done|edit|fail|find|found|know|made|make|mov|perform|"
+    r"\b(?:could|can|was|were|am|is|are|have|has|did|do)(?: not|n't|not)(?: \w+){0,2} (?:be )?"
+    r"(?:able|chang|complet|creat|delet|determin|do\b|done|edit|fail|find|found|know|made|make|mov|perform|"
     r"possible|renam|send|sent|tell|updat|writ)",
     r"\b(?:unable|impossible|failed to|not (?:able|possible|allowed|permitted)|no tools?\b)",
     r"\b(?:konnte|kann|wurde)n?\b[^.]*\b(?:nicht|kein\w*)\b|\bnicht (?:möglich|gefunden)\b",

@@ -70,12 +70,16 @@ def tasks() -> list[Task]:
         reading = {tool.name for tool in suite.tools} - WRITES
         for id, task in suite.user_tasks.items():
             before = task.init_environment(environment.model_copy(deep=True))
-            truth = tuple(Call(each.function, dict(each.args)) for each in task.ground_truth(before))
+            truth = tuple(
+                Call(each.function, dict(each.args)) for each in task.ground_truth(before)
+            )
             names = [call.tool for call in truth]
             number = int(id.rpartition("_")[2])
             said = task.GROUND_TRUTH_OUTPUT
             prompt = task.PROMPT.strip()
-            found.append(Task(f"dojo/{name}/{id}", number, kind(names, reading), prompt, truth, said))
+            found.append(
+                Task(f"dojo/{name}/{id}", number, kind(names, reading), prompt, truth, said)
+            )
     return sorted(found, key=lambda task: (task.id.split("/")[1], task.number))
 
 

@@ -23,7 +23,7 @@ TURNS = (
     (19, 1), (21, 0), (23, 2), (24, 1), (24, 2), (27, 0), (32, 0), (34, 0), (41, 0), (44, 0),
     (46, 0), (47, 1), (180, 5),
 )  # fmt: skip
-"""The chosen ones, task and turn: file system and tickets, every kind of call, one to five calls."""
+"""The chosen ones, task and turn: files and tickets, every kind of call, one to five of them."""
 
 READS = {
     "cat", "diff", "displayCarStatus", "du", "find", "grep", "ls", "pwd", "sort", "tail", "wc",
@@ -36,8 +36,9 @@ READS = {
     "list_all_following", "posting_get_login_status", "search_tweets",
     "get_ticket", "get_user_tickets", "ticket_get_login_status",
     "compute_exchange_rate", "get_all_credit_cards", "get_budget_fiscal_year",
-    "get_credit_card_balance", "get_flight_cost", "get_nearest_airport_by_city", "list_all_airports",
-    "retrieve_invoice", "travel_get_login_status", "verify_traveler_information",
+    "get_credit_card_balance", "get_flight_cost", "get_nearest_airport_by_city",
+    "list_all_airports", "retrieve_invoice", "travel_get_login_status",
+    "verify_traveler_information",
 }  # fmt: skip
 """The tools that leave everything as it is. `cd` is not among them: it moves what the others see.
 `python worlds check` compares states before and after."""

@@ -71,6 +71,7 @@ def kind(names: list[str], reads: set[str]) -> str:
 def parsed(source: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The name and the arguments of a call that is written in Python."""
     call = ast.parse(source, mode="eval").body
-    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name), source
+    assert isinstance(call, ast.Call), source
+    assert isinstance(call.func, ast.Name), source
     named = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
     return call.func.id, [ast.literal_eval(each) for each in call.args], named
