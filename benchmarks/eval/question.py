@@ -3,19 +3,20 @@
 A file of `questions/` holds the questions of one family and split. Of each question:
 
     id        unique within the file
-    on        the code base
+    code      the code base
     kind      what sort of question it is
     language  of the wordings; left out: en
     ask       the wordings, as people type them
     answer    the right answer, for people
     holds     the facts of a right answer. A fact is a text, a number, or a list of alternatives;
               texts are whole words, `/.../` is a regular expression
-    false     what no right answer says, written in the same way
+    never     what no right answer says, written in the same way
     evidence  what has to have stood in a prompt for the answer to be known: one text, or a list
               of alternatives, for each
     absent    for an absence: regular expressions that match nowhere in the code base
 """
 
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,7 @@ from benchmarks.eval import codebases
 from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
 from benchmarks.eval.check import LONGEST_ANSWER, NEGATIONS, Check, grade, number, whole
 
+KEYS = frozenset(re.findall(r"^    (\w+)  ", __doc__ or "", re.MULTILINE))
 FOLDER = Path(__file__).with_name("questions")
 ENOUGH = 0.6
 """The share of its facts that a right answer to a broad question holds."""
@@ -102,6 +104,8 @@ def read(family: Family, split: Split) -> Sequence[Question]:
 
 
 def _question(data: dict[str, Any], family: Family, split: Split) -> Question:
+    if unknown := set(data) - KEYS:
+        raise ValueError(f"{data['id']} has keys that mean nothing: {unknown}")
     kind = data["kind"]
     required = tuple(_patterns(fact) for fact in data.get("holds", ()))
     if kind == "absence" and not required:
@@ -111,14 +115,14 @@ def _question(data: dict[str, Any], family: Family, split: Split) -> Question:
         id=f"{split}/{family}/{data['id']}",
         family=family,
         split=split,
-        codebase=data["on"],
+        codebase=data["code"],
         kind=kind,
         language=data.get("language", "en"),
         wordings=tuple(data["ask"]),
         expected=str(data["answer"]),
         check=Check(
             required=required,
-            forbidden=tuple(p for each in data.get("false", ()) for p in _patterns(each)),
+            forbidden=tuple(p for each in data.get("never", ()) for p in _patterns(each)),
             least=ENOUGH if broad else 1.0,
             longest=LONGEST_ANSWER * (4 if broad else 1),
         ),
