@@ -1,22 +1,5 @@
-"""Questions about code bases: written by hand in `questions/*.yaml`, or made by code.
+"""Questions about code bases: written by hand in `questions/FAMILY-SPLIT.yaml`, or made by code."""
 
-A file of `questions/` holds the questions of one family and split. Of each question:
-
-    id        unique within the file
-    code      the code base
-    kind      what sort of question it is
-    language  of the wordings; left out: en
-    ask       the wordings, as people type them
-    answer    the right answer, for people
-    holds     the facts of a right answer. A fact is a text, a number, or a list of alternatives;
-              texts are whole words, `/.../` is a regular expression
-    never     what no right answer says, written in the same way
-    evidence  what has to have stood in a prompt for the answer to be known: one text, or a list
-              of alternatives, for each
-    absent    for an absence: regular expressions that match nowhere in the code base
-"""
-
-import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -31,7 +14,6 @@ from benchmarks.eval import codebases
 from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
 from benchmarks.eval.check import LONGEST_ANSWER, NEGATIONS, Check, grade, number, whole
 
-KEYS = frozenset(re.findall(r"^    (\w+)  ", __doc__ or "", re.MULTILINE))
 FOLDER = Path(__file__).with_name("questions")
 ENOUGH = 0.6
 """The share of its facts that a right answer to a broad question holds."""
@@ -96,46 +78,69 @@ class Question(_Frozen):
         return graded
 
 
+Texts = str | int | float | list[str | int | float]
+"""Alternatives. A text is a whole word, `/.../` a regular expression, a number one in digits or
+in words."""
+
+
+class Written(_Frozen):
+    """A question as it stands in a file."""
+
+    id: str
+    """Unique within the file."""
+    code: str
+    """The code base."""
+    kind: str
+    language: str = "en"
+    ask: list[str]
+    """The wordings, as people type them."""
+    answer: str
+    """The right one, for people; it passes its own check."""
+    holds: list[Texts] = []
+    """The facts of a right answer. An absence may leave it out: then it is "no"."""
+    never: list[Texts] = []
+    """What no right answer says."""
+    evidence: list[str | list[str]] = []
+    """What has to have stood in a prompt for the answer to be known."""
+    absent: list[str] = []
+    """For an absence: what matches nowhere in the code base."""
+
+
 @cache
 def read(family: Family, split: Split) -> Sequence[Question]:
-    """The questions of `questions/FAMILY-SPLIT.yaml`."""
-    path = FOLDER / f"{family}-{split}.yaml"
-    return [_question(each, family, split) for each in yaml.safe_load(path.read_text("utf-8"))]
+    """The questions of one file. Raises `ValueError` for one that is none."""
+    entries = yaml.safe_load((FOLDER / f"{family}-{split}.yaml").read_text("utf-8"))
+    return [_question(Written.model_validate(each), family, split) for each in entries]
 
 
-def _question(data: dict[str, Any], family: Family, split: Split) -> Question:
-    if unknown := set(data) - KEYS:
-        raise ValueError(f"{data['id']} has keys that mean nothing: {unknown}")
-    kind = data["kind"]
-    required = tuple(_patterns(fact) for fact in data.get("holds", ()))
-    if kind == "absence" and not required:
+def _question(written: Written, family: Family, split: Split) -> Question:
+    required = tuple(map(_patterns, written.holds))
+    if written.kind == "absence" and not required:
         required = (NEGATIONS,)
     broad = family == "broad"
     return Question(
-        id=f"{split}/{family}/{data['id']}",
+        id=f"{split}/{family}/{written.id}",
         family=family,
         split=split,
-        codebase=data["code"],
-        kind=kind,
-        language=data.get("language", "en"),
-        wordings=tuple(data["ask"]),
-        expected=str(data["answer"]),
+        codebase=written.code,
+        kind=written.kind,
+        language=written.language,
+        wordings=tuple(written.ask),
+        expected=written.answer,
         check=Check(
             required=required,
-            forbidden=tuple(p for each in data.get("never", ()) for p in _patterns(each)),
+            forbidden=tuple(pattern for each in written.never for pattern in _patterns(each)),
             least=ENOUGH if broad else 1.0,
             longest=LONGEST_ANSWER * (4 if broad else 1),
         ),
-        evidence=tuple(_texts(group) for group in data.get("evidence", ())),
-        absent=tuple(data.get("absent", ())),
+        evidence=tuple((e,) if isinstance(e, str) else tuple(e) for e in written.evidence),
+        absent=tuple(written.absent),
     )
 
 
-def _patterns(fact: Any) -> tuple[str, ...]:
+def _patterns(fact: Texts) -> tuple[str, ...]:
     patterns: list[str] = []
     for each in fact if isinstance(fact, list) else [fact]:
-        if isinstance(each, bool) or not isinstance(each, int | float | str):
-            raise ValueError(f"{each!r} in {fact!r} is no text and no number; put it in quotes")
         if not isinstance(each, str):
             patterns += number(each)
         elif len(each) > 1 and each[0] == each[-1] == "/":
@@ -143,7 +148,3 @@ def _patterns(fact: Any) -> tuple[str, ...]:
         else:
             patterns.append(whole(each))
     return tuple(patterns)
-
-
-def _texts(group: str | list[str]) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else tuple(group)
