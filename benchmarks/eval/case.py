@@ -16,7 +16,8 @@ FAMILIES: tuple[Family, ...] = Family.__args__  # type: ignore[attr-defined]
 Split = Literal["dev", "report"]
 SPLITS: tuple[Split, Split] = ("dev", "report")
 Verdict = Literal["right", "wrong", "honest"]
-"""`wrong` claims to be an answer and is none; `honest` says, or its status says, that it is none."""
+"""`wrong` claims to be an answer and is none; `honest` says, itself or by its status, that it is
+none."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Setting:
 
     project: Path | None = None
     """The folder that is served; None: a pool without a project."""
-    upstreams: dict[str, dict[str, Any] | None] = field(default_factory=lambda: {"serena": None})
-    """Entries of upstreams.yaml by name; None: the entry that is shipped under that name."""
+    upstreams: dict[str, dict[str, Any]] = field(default_factory=lambda: {"serena": {}})
+    """Entries of upstreams.yaml by name. Where one is shipped under that name, what stands here is
+    laid over it: `{"serena": {}}` is the shipped one."""
     policy: Literal["read_only", "allow"] = "read_only"
     """`allow`: tools that change something run without asking a person."""
 
