@@ -162,7 +162,8 @@ def test_the_splits_are_large_disjoint_and_balanced() -> None:
     for kind in KINDS:
         assert min(count[kind] for count in counts) >= 3, kind
         assert abs(counts[0][kind] - counts[1][kind]) <= 1, kind
-    every = [case.id for cases in CASES.values() for split in SPLITS for case in cases(split)]
+    here = [cases for family, cases in CASES.items() if family != "tools"]  # those are fetched
+    every = [case.id for cases in here for split in SPLITS for case in cases(split)]
     assert len(set(every)) == len(every)
 
 

@@ -24,10 +24,12 @@ SORRY = Answer("answered", "I could not do that.")
 SOLUTIONS: dict[str, list[tuple[str, str, str | None]]] = {
     "weight-limit": [("parcel/rates.py", "MAX_WEIGHT = 30", "MAX_WEIGHT = 25")],
     "rename-function": [
-        (path, "shipping_price", "delivery_price")
-        for path in ("README.md", "parcel/__main__.py", "parcel/orders.py", "parcel/rates.py")
-    ]
-    + [("tests/test_rates.py", "shipping_price", "delivery_price")],
+        ("README.md", "shipping_price", "delivery_price"),
+        ("parcel/__main__.py", "shipping_price", "delivery_price"),
+        ("parcel/orders.py", "shipping_price", "delivery_price"),
+        ("parcel/rates.py", "shipping_price", "delivery_price"),
+        ("tests/test_rates.py", "shipping_price", "delivery_price"),
+    ],
     "currency-parameter": [
         ("parcel/report.py", "order: Order)", "order: Order, currency: str = CURRENCY)"),
         ("parcel/report.py", "{CURRENCY}", "{currency}"),
@@ -137,7 +139,6 @@ async def test_the_server_of_files_does_what_its_tools_say(tmp_path: Path) -> No
     async with AsyncExitStack() as stack:
         setting = await stack.enter_async_context(case.open(tmp_path))
         entry = setting.upstreams["filesystem"]
-        assert entry is not None
         transport = StdioTransport(entry["command"], entry["args"], keep_alive=False)
         client = await stack.enter_async_context(Client(transport))
 
@@ -283,15 +284,13 @@ def test_what_was_said_is_not_invented_nor_is_a_list() -> None:
     assert not talk.is_short("So. " * 20)
 
 
-def test_the_cases_are_told_apart() -> None:
-    ids = [
-        each.id
-        for family in (changes.cases, talk.cases)
-        for split in ("dev", "report")
-        for each in family(split)  # type: ignore[arg-type]
-    ]
-    assert len(ids) == len(set(ids)) == len(changes.CHANGES) + len(talk.TALKS)
+def test_every_change_has_a_solution_here() -> None:
     assert set(SOLUTIONS) == {each.name for each in changes.CHANGES}
+
+
+def test_a_fifth_is_not_in_english() -> None:
+    for every in (changes.CHANGES, talk.TALKS):
+        assert sum(each.language != "en" for each in every) >= len(every) / 5
 
 
 @pytest.mark.parametrize(
@@ -331,7 +330,6 @@ async def test_a_task_is_wrong_when_nothing_is_done_and_it_is_said_to_be(tmp_pat
     case = tools.WorldCase(task, "dev")
     async with case.open(tmp_path) as setting:
         [entry] = setting.upstreams.values()
-        assert entry is not None
         transport = StdioTransport(entry["command"], entry["args"], keep_alive=False)
         async with Client(transport) as client:
             annotations = {tool.name: tool.annotations for tool in await client.list_tools()}

@@ -10,6 +10,7 @@ from benchmarks.eval.generated import SEEDS, generate
 from benchmarks.eval.lookup import Asker
 from benchmarks.eval.question import Question, read
 from benchmarks.eval.source import parse
+from benchmarks.eval.tasks import changes, talk, tools
 
 LOOKUPS = {
     "repository": {
@@ -42,4 +43,7 @@ CASES: dict[Family, Cases] = {
     "polyglot": partial(read, "polyglot"),
     "broad": partial(read, "broad"),
     "docs": partial(read, "docs"),
+    "tools": tools.cases,
+    "change": changes.cases,
+    "talk": talk.cases,
 }
