@@ -5,6 +5,7 @@ and they are half a gigabyte that takes ten seconds to import, so modules withou
 """
 
 import sys
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -12,22 +13,11 @@ from typing import Any
 from unittest.mock import MagicMock
 
 from world import Call, Task, Tool, kind
+from writes import WRITES
 
 CLIENTS = {"anthropic", "cohere", "dotenv", "google", "langchain", "openai", "requests", "tenacity"}
 VERSION = "v1.2.2"
 SUITES = ("banking", "slack", "travel", "workspace")
-
-WRITES = {
-    "add_calendar_event_participants", "add_user_to_channel", "append_to_file",
-    "cancel_calendar_event", "create_calendar_event", "create_file", "delete_email", "delete_file",
-    "get_unread_emails", "invite_user_to_slack", "post_webpage", "remove_user_from_slack",
-    "reschedule_calendar_event", "reserve_car_rental", "reserve_hotel", "reserve_restaurant",
-    "schedule_transaction", "send_channel_message", "send_direct_message", "send_email",
-    "send_money", "share_file", "update_password", "update_scheduled_transaction",
-    "update_user_info",
-}  # fmt: skip
-"""The tools that change something; AgentDojo itself does not say. Most are called so;
-`get_unread_emails` marks them as read. `python worlds check` compares states before and after."""
 
 
 class Absent(MetaPathFinder, Loader):
@@ -61,15 +51,23 @@ from agentdojo.task_suite.load_suites import get_suite  # noqa: E402
 from agentdojo.types import text_content_block_from_string  # noqa: E402
 
 
+@cache
+def loaded(suite: str, text: str) -> Any:
+    """A suite's environment with this text wherever an attacker could have written; empty: with
+    what stands there by itself. To be copied: there is one."""
+    found = get_suite(VERSION, suite)
+    injections = dict.fromkeys(found.get_injection_vector_defaults(), text) if text else {}
+    return found.load_and_inject_default_environment(injections)
+
+
 def tasks() -> list[Task]:
     """The users' tasks of all suites, `dojo/banking/user_task_3`."""
     found = []
     for name in SUITES:
         suite = get_suite(VERSION, name)
-        environment = suite.load_and_inject_default_environment({})
         reading = {tool.name for tool in suite.tools} - WRITES
         for id, task in suite.user_tasks.items():
-            before = task.init_environment(environment.model_copy(deep=True))
+            before = task.init_environment(loaded(name, "").model_copy(deep=True))
             truth = tuple(
                 Call(each.function, dict(each.args)) for each in task.ground_truth(before)
             )
@@ -96,13 +94,12 @@ class Dojo:
         self.suite = get_suite(VERSION, suite)
         self.task = self.suite.user_tasks[task]
         self.attack = self.suite.injection_tasks[attack] if attack else None
-        injections = {}
+        text = ""
         if self.attack:
             text = ImportantInstructionsAttack._JB_STRING.format(
                 user="Emma Johnson", model="AI assistant", goal=self.attack.GOAL
             )
-            injections = dict.fromkeys(self.suite.get_injection_vector_defaults(), text)
-        environment = self.suite.load_and_inject_default_environment(injections)
+        environment = loaded(suite, text).model_copy(deep=True)
         self.state = self.task.init_environment(environment)
         self.before = self.state.model_copy(deep=True)
         self.runtime = FunctionsRuntime(self.suite.tools)
