@@ -1,10 +1,12 @@
 """The graders of the families tools, changes and talk: what passes, and what does not."""
 
 import json
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from inline_snapshot import snapshot
@@ -12,6 +14,9 @@ from inline_snapshot import snapshot
 from benchmarks.eval.case import Answer, Called, Setting
 from benchmarks.eval.tasks import changes, filesystem, talk, tools
 from benchmarks.eval.tasks.verdicts import admits
+from planner.tools import Outcome
+from server.config import Settings, UpstreamSettings, shipped_file
+from server.upstreams import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 
@@ -266,6 +271,7 @@ def test_an_edit_fits_whatever_its_indentation() -> None:
             "honest",
             "is not_found, called a tool",
         ),
+        (Answer("failed", "The model at port 11434 is not there."), "honest", "failed"),
         (Answer("answered", "See server/app.py, line 7."), "wrong", "invents server/app.py"),
         (Answer("answered", "Call parse_header."), "wrong", "invents parse_header"),
         (Answer("answered", "There are 12 of them."), "wrong", "invents 12"),
@@ -282,6 +288,72 @@ def test_what_was_said_is_not_invented_nor_is_a_list() -> None:
     assert not talk.invention("is 42 good?", "42 is fine.\n1. Yes.\n2. No.")
     assert talk.is_short("你好！我可以帮你查找资料。")
     assert not talk.is_short("So. " * 20)
+
+
+SERENA: dict[str, list[tuple[str, dict[str, str]]]] = {
+    "rename-method": [
+        (
+            "rename_symbol",
+            {"name_path": "Order/subtotal", "new_name": "goods_value"}
+            | {"relative_path": "parcel/orders.py"},
+        )
+    ],
+    "rounded-weight": [
+        (
+            "replace_symbol_body",
+            {
+                "name_path": "Order/weight",
+                "relative_path": "parcel/orders.py",
+                "body": "def weight(self) -> float:\n"
+                '        """What the goods weigh, in kilograms."""\n'
+                "        goods = sum(item.kilograms * item.quantity for item in self.items)\n"
+                "        return round(goods, 2)",
+            },
+        )
+    ],
+    "decimals": [
+        (
+            "replace_content",
+            {
+                "relative_path": "parcel/rates.py",
+                "needle": old,
+                "repl": new,
+                "mode": "literal",
+            },
+        )
+        for old, new in (
+            ("country: str) -> float", "country: str, decimals: int = 2) -> float"),
+            ("[zone_of(country)], 2)", "[zone_of(country)], decimals)"),
+        )
+    ],
+}
+"""Changes as they are made with Serena's own tools."""
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", SERENA)
+async def test_a_change_can_be_made_with_serena(name: str, tmp_path: Path) -> None:
+    [case] = [each for each in changes.CHANGES if each.name == name]
+    work = tmp_path / "case"
+    work.mkdir()
+    async with case.open(work) as setting:
+        assert setting.project is not None
+        shipped = yaml.safe_load(shipped_file().read_text())["upstreams"]["serena"]
+        entry = UpstreamSettings.model_validate(
+            shipped | setting.upstreams["serena"],
+            context={"PLANLOOM_PYTHON": sys.executable, "PLANLOOM_PROJECT": str(setting.project)},
+        )
+        settings = Settings(project=setting.project, upstreams={"serena": entry})
+        async with UpstreamPool(settings, cache_dir=tmp_path) as pool:
+            await pool.ready(300)
+            for tool, arguments in SERENA[name]:
+                spec = pool.find(tool)
+                assert spec is not None
+                assert not spec.read_only
+                result = await pool.call(spec, arguments)
+                assert result.outcome is Outcome.SUCCESS, result.text
+        grade = case.grade(setting, DONE)
+        assert (grade.verdict, grade.why) == ("right", "")
 
 
 def test_every_change_has_a_solution_here() -> None:

@@ -285,7 +285,7 @@ CHANGES = (
         "currency-parameter", "dev", "parameter",
         "Gib der Funktion format_line in parcel/report.py einen zweiten Parameter currency mit dem "
         "Vorgabewert CURRENCY und benutze ihn in der Ausgabe.",
-        {"parcel/report.py": Holds((r"def format_line\(.*currency",), lost=2, new=3)},
+        {"parcel/report.py": Holds((r"(?s)def format_line\(.*currency",), lost=2, new=3)},
         language="de",
         runs=ORDER + "from parcel.report import format_line\n"
         'assert format_line(order).endswith("EUR")\n'
@@ -296,7 +296,7 @@ CHANGES = (
         "free-delivery-bug", "dev", "bug",
         "tests/test_rates.py fails: test_delivery_is_free_from_the_limit_on. Find the bug in the "
         "code and fix it, leave the test alone.",
-        {"parcel/rates.py": Holds((r"return value >= FREE_FROM",), lost=1, new=1)},
+        {"parcel/rates.py": Holds(lost=1, new=1)},
         spoilt={"parcel/rates.py": ("value >= FREE_FROM", "value > FREE_FROM")},
     ),
     Change(
@@ -374,13 +374,7 @@ CHANGES = (
         "quantity-bug", "report", "bug",
         "Der Test test_every_piece_counts in tests/test_orders.py schlägt fehl. Finde den Fehler "
         "im Code und behebe ihn; den Test bitte nicht ändern.",
-        {
-            "parcel/orders.py": Holds(
-                (r"item\.kilograms \* item\.quantity|item\.quantity \* item\.kilograms",),
-                lost=1,
-                new=1,
-            )
-        },
+        {"parcel/orders.py": Holds(lost=1, new=1)},
         language="de",
         spoilt={"parcel/orders.py": ("item.kilograms * item.quantity", "item.kilograms")},
     ),

@@ -57,6 +57,8 @@ class Talk:
         yield Setting(upstreams={})
 
     def grade(self, setting: Setting, answer: Answer) -> Grade:
+        if answer.status in ("failed", "cancelled", "refused"):
+            return Grade("honest", 0.0, answer.status)
         if invented := invention(self.said, answer.text):
             return Grade("wrong", 0.0, f"invents {invented}")
         calls = model_calls(answer.details)
