@@ -14,6 +14,7 @@ from benchmarks.eval.__main__ import selected
 from benchmarks.eval.case import SPLITS, Answer, Called, Setting, Split
 from benchmarks.eval.check import NEGATIONS, Check, file, grade, number, whole
 from benchmarks.eval.codebases import FETCHED, SOURCES, files, write
+from benchmarks.eval.context7 import LIBRARIES
 from benchmarks.eval.families import CASES, lookups
 from benchmarks.eval.generated import SEEDS, generate
 from benchmarks.eval.question import Question, read
@@ -21,7 +22,7 @@ from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import _written_calls, keywords, snippets
 from benchmarks.eval.wire import Wire, plain
 
-HERE = sorted({each.codebase for split in SPLITS for each in lookups(split)})
+HERE = ["kiosk", *sorted({each.codebase for split in SPLITS for each in lookups(split)})]
 """The code bases that need no registry."""
 KINDS = (
     "definition", "value", "default", "caller", "chain", "count", "file", "absence", "unanswerable",
@@ -108,9 +109,10 @@ def code_of(name: str) -> tuple[str, str]:
 def stands(questions: Iterable[Question]) -> None:
     for question in questions:
         text, code = code_of(question.codebase)
-        if not question.in_docs:
-            for group in question.evidence:
-                assert any(plain(each) in code for each in group), (question.id, group)
+        if question.family == "docs":
+            code += plain("\n".join(s["text"] for each in LIBRARIES for s in each["snippets"]))
+        for group in question.evidence:
+            assert any(plain(each) in code for each in group), (question.id, group)
         assert bool(question.absent) == (question.kind == "absence"), question.id
         for pattern in question.absent:
             assert not re.search(pattern, text, re.IGNORECASE), (question.id, pattern)
