@@ -3,25 +3,32 @@
 import ast
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from scripted_ollama import FULL, ScriptedOllama
 
 from benchmarks.eval.__main__ import selected
 from benchmarks.eval.case import SPLITS, Answer, Called, Setting, Split
 from benchmarks.eval.check import NEGATIONS, Check, file, grade, number, whole
 from benchmarks.eval.codebases import FETCHED, SOURCES, files, write
+from benchmarks.eval.context7 import LIBRARIES, SCHEMAS
 from benchmarks.eval.families import CASES, lookups
 from benchmarks.eval.generated import SEEDS, generate
-from benchmarks.eval.question import Question, read
+from benchmarks.eval.question import RECORDED, Question, read
+from benchmarks.eval.recording import snippets as recorded_snippets
 from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import _written_calls, keywords, snippets
-from benchmarks.eval.wire import Wire, plain
+from benchmarks.eval.wire import Wire, plain, recording
+from planner.ollama import OllamaClient, OllamaModel
 
-HERE = sorted({each.codebase for split in SPLITS for each in lookups(split)})
+HERE = ["kiosk", *sorted({each.codebase for split in SPLITS for each in lookups(split)})]
 """The code bases that need no registry."""
 KINDS = (
     "definition", "value", "default", "caller", "chain", "count", "file", "absence", "unanswerable",
@@ -108,9 +115,10 @@ def code_of(name: str) -> tuple[str, str]:
 def stands(questions: Iterable[Question]) -> None:
     for question in questions:
         text, code = code_of(question.codebase)
-        if not question.in_docs:
-            for group in question.evidence:
-                assert any(plain(each) in code for each in group), (question.id, group)
+        if question.family == "docs":
+            code += plain("\n".join(s["text"] for each in LIBRARIES for s in each["snippets"]))
+        for group in question.evidence:
+            assert any(plain(each) in code for each in group), (question.id, group)
         assert bool(question.absent) == (question.kind == "absence"), question.id
         for pattern in question.absent:
             assert not re.search(pattern, text, re.IGNORECASE), (question.id, pattern)
@@ -315,6 +323,36 @@ def test_a_share_of_the_facts_is_enough_where_the_check_says_so() -> None:
     assert graded[2].why == "without three; says four"
 
 
+@pytest.mark.parametrize(
+    ("status", "answer", "outcome"),
+    [
+        ("answered", "Das konnte nicht ermittelt werden.", "honest"),
+        ("answered", "No se pudo determinar.", "honest"),
+        ("answered", "Je n'ai pas trouvé cette valeur.", "honest"),
+        ("answered", "无法确定。", "honest"),
+        ("answered", "默认值是7次", "right"),
+        ("answered", "Es sind sieben.", "right"),
+        ("answered", "Son 17.", "wrong"),
+    ],
+)
+def test_the_verdict_in_other_languages(status: str, answer: str, outcome: str) -> None:
+    assert grade("value", ask(number(7)), status, answer).verdict == outcome
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Nein, es gibt keine.", "No, no existe.", "Non, il n'y en a pas.", "没有。", "Não há."],
+)
+def test_no_is_said_in_other_languages(answer: str) -> None:
+    assert grade("absence", ask(NEGATIONS), "answered", answer).verdict == "right"
+    assert grade("absence", ask(NEGATIONS), "answered", "ja, in foo.py").verdict == "wrong"
+
+
+def test_a_number_is_written_with_points_and_commas_too() -> None:
+    assert Check(required=(number(2_500_000),)).holds("2.500.000 Bytes")
+    assert Check(required=(number(2.5),)).holds("2,5 Sekunden")
+
+
 def test_evidence_is_found_however_a_prompt_writes_it() -> None:
     wire = Wire()
     code = 'if (name == "x")\n\treturn  5;'
@@ -326,6 +364,61 @@ def test_evidence_is_found_however_a_prompt_writes_it() -> None:
     assert wire.saw([]) is None
     wire.clear()
     assert not wire.saw([("return 5;",)])
+
+
+@pytest.mark.anyio
+async def test_what_a_model_reads_is_taken_down_on_its_way(ollama: ScriptedOllama) -> None:
+    ollama.expect("seven")
+    async with recording(ollama.url) as wire, OllamaClient(wire.host) as client:
+        model = OllamaModel(FULL, client)
+        reply = await model.chat([{"role": "user", "content": "limit = 7"}], max_tokens=5)
+    assert reply.text == "seven"
+    assert wire.saw([("limit = 7",)])
+    assert not wire.saw([("limit = 8",)])
+
+
+@pytest.mark.anyio
+async def test_the_recorded_context7_looks_and_answers_as_the_real_one() -> None:
+    listed = json.loads(SCHEMAS.read_text("utf-8"))
+    transport = StdioTransport(sys.executable, [str(RECORDED)], keep_alive=False)
+    async with Client(transport) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        for each in listed:
+            tool = tools.pop(each["name"])
+            assert tool.input_schema == each["inputSchema"]
+            assert tool.description == each["description"]
+            assert tool.annotations
+            assert (
+                tool.annotations.model_dump(by_alias=True, exclude_none=True)
+                == (each["annotations"])
+            )
+        assert not tools
+
+        async def ask(tool: str, **arguments: str) -> str:
+            result = await client.call_tool(tool, {"query": "body limit"} | arguments)
+            return "".join(block.text for block in result.content if block.type == "text")
+
+        found = await ask("resolve-library-id", libraryName="fastify")
+        assert found.startswith("Available Libraries:\n\n- Title: Fastify\n")
+        assert "- Context7-compatible library ID: /fastify/fastify\n" in found
+        assert "No libraries" in await ask("resolve-library-id", libraryName="zzzzzz")
+        docs = await ask("query-docs", libraryId="/fastify/fastify")
+        assert docs.startswith("### bodyLimit\n\nSource: https://github.com/fastify/fastify/")
+        assert "library ID" in await ask("query-docs", libraryId="/no/where")
+
+
+def test_the_recorded_documentation_is_small_and_says_its_licences() -> None:
+    assert RECORDED.with_suffix(".json").stat().st_size < 300_000
+    assert {each["licence"] for each in LIBRARIES} <= {
+        *("MIT", "BSD-2-Clause", "BSD-3-Clause", "MIT OR Apache-2.0"),
+    }
+
+
+def test_documentation_is_split_at_headings() -> None:
+    text = f"# A\n\n## `b(c)`\n\n{'x ' * 40}\n\n```sh\n# no heading\n```\n## D\nshort"
+    ((title, snippet),) = recorded_snippets(text)
+    assert title == "b(c)"
+    assert "# no heading" in snippet
 
 
 def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -146,7 +147,7 @@ def _say(text: str) -> None:
 
 def selected(cases: Sequence[Case], only: str, limit: int | None) -> list[Case]:
     """The cases that match, in their order; of each family and split at most `limit`, spread
-    evenly over languages and kinds."""
+    evenly over languages, kinds and places."""
     pattern = re.compile(only, re.IGNORECASE)
     groups: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
@@ -156,11 +157,19 @@ def selected(cases: Sequence[Case], only: str, limit: int | None) -> list[Case]:
 
 
 def _spread(cases: Sequence[Case], most: int) -> list[Case]:
-    if most >= len(cases):
-        return list(cases)
-    order = sorted(cases, key=lambda case: (case.language != "en", case.kind, case.language))
-    chosen = {order[index * len(order) // most].id for index in range(most)}
-    return [case for case in cases if case.id in chosen]
+    """So many of them, with each kind, place and foreign language in about its share."""
+
+    def traits(case: Case) -> tuple[tuple[str, object], ...]:
+        return ("kind", case.kind), ("place", case.place), ("english", case.language == "en")
+
+    total = Counter(trait for case in cases for trait in traits(case))
+    taken: Counter[tuple[str, object]] = Counter()
+    rest = list(cases)
+    while len(cases) - len(rest) < min(most, len(cases)):
+        rarest = min(rest, key=lambda case: sum((taken[t] + 1) / total[t] for t in traits(case)))
+        rest.remove(rarest)
+        taken.update(traits(rarest))
+    return [case for case in cases if case not in rest]
 
 
 async def _evaluate(

@@ -102,7 +102,7 @@ _UNKNOWN = (
     r"\b(?:not know|don't know|unknown|no (?:\w+ )?(?:information|mention|data|record|indication))",
     r"\bnot (?:\w+ )?(?:specified|mentioned|provided|stated|available|recorded|documented|given)\b",
     r"\b(?:not|n't) (?:\w+ )?(?:say|tell|specify|mention|provide|state|record|include|contain)\b",
-    r"\bnicht (?:\w+ ){0,2}?(?:gefunden|finden|ermitteln|feststell\w+|beantwort\w+|bekannt|"
+    r"\bnicht (?:\w+ ){0,2}?(?:gefunden|finden|ermittel\w+|feststell\w+|beantwort\w+|bekannt|"
     r"angegeben|erwähnt|hervor|dokumentiert)|\bunbekannt\b",
     r"\bkeine (?:\w+ )?(?:angabe|information|hinweis|daten)",
     r"\bno (?:\w+ ){0,2}?(?:encontr\w+|pud[eo]|puedo|se puede|sabe|especifica\w*|menciona\w*|"
@@ -118,7 +118,7 @@ _UNDECIDED = (
     r"find out",
     r"(?:not|n't)(?: \w+)? (?:be )?(?:determine|tell|answer|know|sure|clear)",
     r"\bunable\b",
-    r"nicht (?:\w+ )?(?:ermitteln|feststell|beantwort|sicher)",
+    r"nicht (?:\w+ )?(?:ermittel|feststell|beantwort|sicher)",
     r"no (?:se )?pued[eo] (?:determinar|saber)|impossible de|não (?:sei|é possível)",
     r"无法(?:确定|回答)",
 )
@@ -152,10 +152,11 @@ def grade(kind: str, check: Check, status: str, answer: str) -> Grade:
     `unanswerable`: where the answer cannot be known, saying so is right; but a crash or a time
     limit said nothing, so `failed` is honest at best. `absence`: "no" is right. Any other kind: a
     `partial` answer is right if it holds the answer and does not say that it was not found: a list
-    of what was seen on the way is no answer.
+    of what was seen on the way is no answer, and holds no share of the facts.
     """
     unknown = _any(_UNKNOWN, answer)
-    share = check.share(answer)
+    given = status == "answered" or not unknown
+    share = check.share(answer) if given else 0.0
     why = "; ".join(
         [f"without {group[0]}" for group in check.missing(answer)]
         + [f"says {each}" for each in check.false(answer)]
@@ -171,9 +172,10 @@ def grade(kind: str, check: Check, status: str, answer: str) -> Grade:
     holds = check.holds(answer)
     if kind == "unanswerable":
         said = status in ("not_found", "partial") or (unknown and holds)
-        return graded("right" if said else "wrong")
+        return Grade("right", 1.0) if said else graded("wrong")
     if kind == "absence":
-        return graded("right" if holds and not _any(_UNDECIDED, answer) else honest)
-    if holds and (status == "answered" or (status == "partial" and not unknown)):
+        said = holds and not _any(_UNDECIDED, answer)
+        return Grade("right", 1.0) if said else graded(honest)
+    if holds and given and status in ("answered", "partial"):
         return graded("right")
     return graded(honest)

@@ -15,6 +15,8 @@ from benchmarks.eval import generated
 from benchmarks.eval.packages import Package
 
 REPOSITORY = Path(__file__).parents[2]
+PROJECTS = Path(__file__).with_name("projects")
+"""Small projects of ours."""
 PACKAGE = "anyio"
 """Installed wherever Planloom is; no one has to download it, and it is not small."""
 _COPIED = ("*.py", "*.yaml", "*.txt", "*.md", "pyproject.toml")
@@ -96,8 +98,13 @@ def _package() -> Files:
     return {f"{PACKAGE}/{path}": text for path, text in found.items()}
 
 
+def _project(name: str) -> Files:
+    return _below(PROJECTS / name, ["*"])
+
+
 def _below(folder: Path, patterns: Iterable[str]) -> Files:
-    paths = {path for pattern in patterns for path in folder.rglob(pattern)}
+    paths = {path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()}
+    paths = {path for path in paths if path.suffix in SOURCES | {""}}
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(paths)}
 
 
@@ -108,5 +115,6 @@ def _generated(seed: int) -> Files:
 _READ: dict[str, Callable[[], Files]] = {
     "repository": _repository,
     "package": _package,
+    "kiosk": partial(_project, "kiosk"),
     **{f"generated-{split}": partial(_generated, seed) for split, seed in generated.SEEDS.items()},
 }

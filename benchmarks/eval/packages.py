@@ -2,21 +2,25 @@
 
 They are kept in the user's cache and never committed. pip asks a package's build backend for its
 metadata before it hands over an archive, which would need compilers and run strangers' code;
-`nobuild/` stands in for the backends, so that nothing of a package runs.
+`nobuild.py` stands in for the backends, so that nothing of a package runs.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from planner.errors import PlanloomError
 
-NOBUILD = Path(__file__).with_name("nobuild")
+NOBUILD = Path(__file__).with_name("nobuild.py")
+BACKENDS = ("maturin", "setuptools.build_meta", "hatchling.build", "flit_core.buildapi")
+"""Of the packages that are fetched."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,19 @@ class Package:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
             command += ["--no-binary", ":all:", "--no-build-isolation", "--use-pep517"]
             command += ["--dest", str(folder), f"{self.name}=={self.version}"]
-        env = os.environ | {"PYTHONPATH": str(NOBUILD), "PYTHONDONTWRITEBYTECODE": "1"}
-        ran = subprocess.run(
-            command, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        with TemporaryDirectory() as stubs:
+            for backend in BACKENDS:
+                stub = Path(stubs, *backend.split(".")).with_suffix(".py")
+                stub.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(NOBUILD, stub)
+            ran = subprocess.run(
+                command,
+                env=os.environ | {"PYTHONPATH": stubs},
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
         if ran.returncode:
             raise PlanloomError(
                 f"{self.name} {self.version} could not be fetched; {' '.join(command[:3])} said:\n"

@@ -1,2 +1,0 @@
-from maturin import *  # noqa: F403
-from maturin import __legacy__ as __legacy__
