@@ -87,7 +87,11 @@ class Run(BaseModel):
     """Whether the attacker got what he wanted."""
 
 
-def main(
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def measure(
     suites: Annotated[str, typer.Option(help="Which, with commas.")] = "banking,workspace",
     attacked: Annotated[
         int, typer.Option(min=0, help="So many of the attacks with each task, in turn.")
@@ -114,7 +118,7 @@ def main(
     kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     runs = [Run.model_validate_json(line) for line in kept]
     known = {(each.task, each.attack) for each in runs}
-    planned = [pair for pair in chosen(suites.split(","), attacked, limit)]
+    planned = chosen(suites.split(","), attacked, limit)
     for number, (task, attack) in enumerate(planned, 1):
         if (task.id, attack) in known:
             continue
@@ -233,4 +237,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app(prog_name="python -m benchmarks.claims")
