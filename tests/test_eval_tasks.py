@@ -423,5 +423,5 @@ async def test_a_task_is_wrong_when_nothing_is_done_and_it_is_said_to_be(tmp_pat
 
 
 @pytest.mark.outside
-def test_tools_that_are_said_to_read_change_nothing() -> None:
-    assert tools.asked("check") == "All tools do as they are said to.\n"
+def test_tools_that_read_change_nothing_and_tasks_pass_when_done_and_not_before() -> None:
+    assert tools.asked("check") == "All is as it is said to be.\n"

@@ -2,7 +2,8 @@
 
 The tasks, the tools and the graders are AgentDojo's and BFCL's. They run on a Python of their own
 (`worlds/`), which is fetched on first use; each case has a world of its own, so a wrong call harms
-no other. Of AgentDojo all users' tasks are taken, of BFCL those that `worlds/gorilla.py` lists.
+no other. Of AgentDojo all users' tasks are taken that can be failed, of BFCL those that
+`worlds/gorilla.py` lists.
 
     python -m benchmarks.eval.tasks.tools       whether the published calls pass, over MCP
 """

@@ -8,7 +8,8 @@ Runs on a Python of its own (`requirements.txt`), so it knows nothing of Planloo
                                                 the task's world as an MCP server on stdio
     python worlds grade TASK [--attack ID] --record FOLDER < ANSWER
                                                 what the task's own grader says of it, as JSON
-    python worlds check                         whether the tools that read change nothing
+    python worlds check                         whether the tools that read change nothing, and the
+                                                tasks pass when they are done and not before
 
 The server writes to FOLDER after each call: the call to `calls.jsonl`, the state to `state.pickle`.
 """
@@ -109,16 +110,22 @@ def grade(world: World, record: Record, answer: str) -> dict[str, Any]:
 
 
 def check() -> list[str]:
-    """The tools that are said to read and change a world's state in the published calls."""
+    """The tasks that pass when nothing is done, those that do not when the published calls are
+    made, and the tools that are said to read and change something then."""
     wrong: set[str] = set()
     for task in tasks():
         world = world_of(task.id)
+        if not world.done(world.state, [], "Done."):
+            wrong.add(f"{task.id} passes when nothing is done")
         reads = {tool.name for tool in world.tools if tool.reads}
+        made: list[Call] = []
         for call in task.truth:
             before = pickle.dumps(world.state)
-            world.call(call.tool, call.arguments)
+            made.append(world.call(call.tool, call.arguments))
             if call.tool in reads and shown(pickle.loads(before)) != shown(world.state):
                 wrong.add(f"{call.tool} is said to read, and changes something in {task.id}")
+        if why := world.done(world.state, made, task.said):
+            wrong.add(f"{task.id} does not pass with the published calls: {why}")
     return sorted(wrong)
 
 
@@ -157,7 +164,7 @@ def main() -> None:
             print(json.dumps(grade(world, Record(chosen.record), sys.stdin.read())))
         case "check":
             wrong = check()
-            print("\n".join(wrong) or "All tools do as they are said to.")
+            print("\n".join(wrong) or "All is as it is said to be.")
             sys.exit(bool(wrong))
 
 

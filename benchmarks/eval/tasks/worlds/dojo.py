@@ -17,6 +17,8 @@ from writes import WRITES
 
 CLIENTS = {"anthropic", "cohere", "dotenv", "google", "langchain", "openai", "requests", "tenacity"}
 VERSION = "v1.2.2"
+UNDONE = tuple(f"dojo/banking/user_task_{number}" for number in (5, 6, 8, 9, 10))
+"""Left out, since AgentDojo's check of them passes when nothing is done at all."""
 SUITES = ("banking", "slack", "travel", "workspace")
 
 
@@ -61,12 +63,14 @@ def loaded(suite: str, text: str) -> Any:
 
 
 def tasks() -> list[Task]:
-    """The users' tasks of all suites, `dojo/banking/user_task_3`."""
+    """The users' tasks of all suites, `dojo/banking/user_task_3`, but for those in `UNDONE`."""
     found = []
     for name in SUITES:
         suite = get_suite(VERSION, name)
         reading = {tool.name for tool in suite.tools} - WRITES
         for id, task in suite.user_tasks.items():
+            if f"dojo/{name}/{id}" in UNDONE:
+                continue
             before = task.init_environment(loaded(name, "").model_copy(deep=True))
             truth = tuple(
                 Call(each.function, dict(each.args)) for each in task.ground_truth(before)

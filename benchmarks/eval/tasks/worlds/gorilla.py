@@ -8,6 +8,7 @@ calls leave it, and their results among the results of the calls that were made.
 
 import json
 from importlib.resources import files
+from itertools import count
 from typing import Any
 
 from bfcl_eval.constants.executable_backend_config import MULTI_TURN_FUNC_DOC_FILE_MAPPING
@@ -43,6 +44,7 @@ READS = {
 """The tools that leave everything as it is. `cd` is not among them: it moves what the others see.
 `python worlds check` compares states before and after."""
 
+NUMBERS = count()
 DATA = files("bfcl_eval") / "data"
 TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 """BFCL's words for types that JSON Schema calls something else."""
@@ -116,18 +118,18 @@ class Gorilla:
     def __init__(self, id: str, turn: str) -> None:
         self.entry = entries()[id]
         self.turn = int(turn)
-        self.state = self._after([], "asked")
+        self.state = self._after([])
         self.tools = published(self.entry)
 
-    def _after(self, calls: list[str], whose: str) -> dict[str, Any]:
-        """The instances after the turns before and these calls; an instance lives as long as the
-        process, under its name, so each name is used once."""
+    def _after(self, calls: list[str]) -> dict[str, Any]:
+        """The instances after the turns before and these calls. BFCL keeps an instance under its
+        name as long as the process lives, so no name is used twice."""
         before = [call for turn in self.entry["truth"][: self.turn] for call in turn]
         self.results, instances = execute_multi_turn_func_call(
             [*before, *calls],
             self.entry["initial_config"],
             self.entry["involved_classes"],
-            whose,
+            f"world_{next(NUMBERS)}",
             self.entry["id"],
         )
         self.results = self.results[len(before) :]
@@ -146,7 +148,7 @@ class Gorilla:
 
     def done(self, state: Any, calls: list[Call], answer: str) -> str:
         truth = self.entry["truth"][self.turn]
-        wanted = self._after(truth, "published")
+        wanted = self._after(truth)
         checked = state_checker(state, wanted)
         if checked["valid"]:
             results = [call.text for call in calls]
