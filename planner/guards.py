@@ -13,7 +13,6 @@ from rapidfuzz import fuzz, process
 
 from planner.context import RESULTS_KEPT, readable
 from planner.protocol import Conclude, MoveOn, Stay
-from planner.reading import PLAIN_WORDS
 from planner.state import Iteration, RunState, plain, skipped, wanted_first
 from planner.tools import Outcome, Policy, ToolSpec
 
@@ -363,9 +362,7 @@ def _loosened(pattern: str) -> list[str]:
     loose = []
     if 0 < len(words) <= MOST_WORDS and "|" not in plain:
         loose.append("(?i)" + "[ _.-]?".join(words))
-    telling = [
-        word for word in words if len(word) >= SHORTEST_WORD and word.lower() not in PLAIN_WORDS
-    ]
+    telling = [word for word in words if len(word) >= SHORTEST_WORD]
     if telling:
         loose.append("(?i)" + max(telling, key=len))
     return loose

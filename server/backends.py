@@ -161,7 +161,7 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
         for name in (settings.fast, settings.full)
     )
     full = fast if settings.full == settings.fast else full
-    return Models(fast, full, settings.argument_route)
+    return Models(fast, full)
 
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":
@@ -214,7 +214,7 @@ async def _openai(settings: ModelSettings) -> Models:
         )
         for name in names
     }
-    return Models(models[names[0]], models[names[1]], settings.argument_route)
+    return Models(models[names[0]], models[names[1]])
 
 
 async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> Models:
@@ -230,4 +230,4 @@ async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> 
 
     fast = await model(settings.fast)
     full = fast if settings.full == settings.fast else await model(settings.full)
-    return Models(fast, full, settings.argument_route)
+    return Models(fast, full)

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from planner import schemas
-from planner.asking import Asker
+from planner.agent.model_calls import Asker
 from planner.errors import ModelError
 from planner.events import Event, GuardTripped
 from planner.grammar import Schema

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from planner import context, guards, schemas
-from planner.asking import Asker
+from planner.agent.model_calls import Asker
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
@@ -18,7 +18,6 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.lookup import Lookup, looked_up
 from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -64,30 +63,16 @@ class Caller:
         self.state = state
         self.emit = emit
 
-    async def look_up(self) -> Lookup:
-        """Where the names in the request stand in the project: what a person would search first.
-
-        It costs no model call, and gives the models real paths to write. Goes on from the look-up
-        before, if there was one.
-        """
-        lookup = looked_up(self.state, anew=True)
-        searching = {
-            "text": next((tool for tool in self.read_only if tool.text_argument), None),
-            "name": next((tool for tool in self.read_only if tool.name_argument), None),
-            "file": next((tool for tool in self.read_only if tool.file_argument), None),
-        }
-        while searching["text"] and (search := lookup.next()):
-            tool = searching[search.kind]
-            if tool is None:
-                lookup.add(search, "")
-                continue
-            self.emit(ToolSelected(tool=tool.name, prompt=f"find {search.wanted}", by="lookup"))
-            found = self.state.iterations[-1]
-            await self.execute(found, tool, _arguments(tool, search.what))
-            lookup.add(search, found.result if found.outcome is Outcome.SUCCESS else "")
-            if found.outcome is not Outcome.SUCCESS and search.kind == "text":
-                break
-        return lookup
+    async def look_up(self, tool: ToolSpec, value: str, purpose: str) -> Iteration:
+        """A call of the planner's own, with what is looked up and everything else as it is by
+        default. One that was made before is not made again."""
+        arguments = _arguments(tool, value)
+        if earlier := guards.repeated(self.state, tool, arguments):
+            return earlier
+        self.emit(ToolSelected(tool=tool.name, prompt=purpose, by="lookup"))
+        iteration = self.state.iterations[-1]
+        await self.execute(iteration, tool, arguments)
+        return iteration
 
     async def call(self, *calls: Call, given: dict[str, Any] | None = None) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
@@ -98,7 +83,7 @@ class Caller:
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
             prompt = call.prompt or (self.state.step.objective if self.state.step else "")
-            self.emit(ToolSelected(tool=call.tool.name, prompt=prompt, beside=number > 0))
+            self.emit(ToolSelected(tool=call.tool, prompt=prompt, beside=number > 0))
             iteration = self.state.iterations[-1]
             prepared = await self.prepared(iteration, call, given)
             if isinstance(prepared, Refusal):
@@ -123,7 +108,7 @@ class Caller:
         self, iteration: Iteration, call: Call, given: dict[str, Any] | None
     ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
         """The tool and the arguments of a call, or why it may not run."""
-        name, arguments = call.tool.name, given
+        name, arguments = call.tool, given
         more = self.asker.prompts.see_more(self.state)
         tool = find(name, [*self.tools, more] if more else self.tools)
         if tool is None:
@@ -131,7 +116,7 @@ class Caller:
         if refused := guards.not_allowed(tool, self.policy):
             return Refusal("not_allowed", refused)
         if arguments is None:
-            written = await self.write_arguments(iteration, tool, call.tool.values)
+            written = await self.write_arguments(iteration, tool)
             if isinstance(written, str):
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
@@ -139,23 +124,14 @@ class Caller:
             self.written(iteration, arguments, None)
         return tool, arguments
 
-    async def write_arguments(
-        self,
-        iteration: Iteration,
-        tool: ToolSpec,
-        values: Sequence[Any],
-    ) -> dict[str, Any] | str:
-        """The arguments that fit the tool's schema, or what is still wrong after two tries; the
-        first of them is made of the `values` that the decision had, if it had any."""
+    async def write_arguments(self, iteration: Iteration, tool: ToolSpec) -> dict[str, Any] | str:
+        """The arguments that fit the tool's schema, or what is still wrong after two tries."""
         if not tool.input_schema.get("properties"):
             return {}
-        models = self.asker.models
-        written = schemas.by_name(values, tool.grammar)
         problem: str | None = None
-        for model in (models.writer(tool), models.full):
-            if written is None:
-                written = await self.asker.arguments(model, tool, iteration.prompt, problem)
-            writer = self.state.ledger[-1].model  # whoever said it; a reply may have been redone
+        for _ in range(2):
+            written = await self.asker.arguments(tool, iteration.prompt, problem)
+            writer = self.state.ledger[-1].model
             arguments = schemas.coerced(written, tool.input_schema)
             problem = schemas.problem(arguments, tool.input_schema)
             if problem is None:
@@ -164,7 +140,6 @@ class Caller:
                 self.written(iteration, arguments, writer)
                 return arguments
             self.tripped("arguments", [f"{tool.name}: {problem}"])
-            written = None
         return problem or ""
 
     def mended(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,28 +1,31 @@
-"""The planning agent: from a request to an answer, by the protocol of seeds/000 and 001.
+"""The agent's loop: from a request to an answer.
 
-    gather:    code looks up the names in the request; where that finds nothing, the fast model
-               selects a tool, a model writes its arguments, the tool is called
-    answer:    on every result the full model first tries the answer, and code looks its facts up
-    plan:      where the results do not hold it, the full model makes a plan
-    iterate:   arguments, call, and one decision: conclude, stay in the step, or move on
-    conclude:  the last iteration has to; a run never ends without an answer
-    format:    on request, the answer is put into the shape of the caller's JSON Schema
+    brief      the full model reads the request: what it wants, and what to search for
+    talk       what needs no tool is replied to
+    read       passages are gathered for the request; the full model answers from them with a
+               quotation, code checks what it says, and a second reading has to agree
+    overview   a long answer: its parts are looked up one by one and noted, then it is composed
+    work       everything else: a plan of tool calls, each argued, checked, approved where it may
+               change something, and made; then the answer, or a decision on how to go on
 
-A decision is asked for in fast or in deep mode (`planner.actions.mode`).
-
-Everything that happens is an event; what the next prompt needs is a fold of them (`RunState`).
+An uncertain answer goes on to the next of these while calls and seconds are left. A run never ends
+without an answer that says what it is. Everything that happens is an event; what the next prompt
+needs is a fold of them (`RunState`). The protocol of plans and decisions is that of seeds/000 and
+001 (docs/design.md).
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner import guards, schemas
-from planner.asking import Asker
-from planner.calling import Caller, permitted
+from planner import context, guards, schemas
+from planner.agent.formatting import Shaped, shaped
+from planner.agent.gathering import Gatherer
+from planner.agent.model_calls import Asker
+from planner.agent.tool_calls import Caller, find, permitted
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
+    BriefMade,
     Event,
     FinalStatus,
     GuardTripped,
@@ -36,22 +39,12 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.findings import facts, misses
-from planner.formatting import Shaped, shaped
-from planner.grounding import agree, unsupported, unsupported_data
+from planner.evidence.claims import agree, line_of, unsupported, unsupported_data
+from planner.evidence.words import says
 from planner.inbox import Inbox
-from planner.lookup import Lookup, looked_up
 from planner.models import Models
 from planner.prompts import Prompts
-from planner.protocol import (
-    Call,
-    Conclude,
-    MakePlan,
-    MoveOn,
-    RunRequest,
-    Stay,
-    ToolChoice,
-)
+from planner.protocol import Answer, Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
 from planner.ranking import Ranking
 from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
@@ -64,6 +57,12 @@ CONCLUSION_SECONDS = 60.0
 """At most so much is kept back."""
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
+QUICK = 200.0
+"""Tokens read a second from which on the parts of a long answer are looked up one by one."""
+LONG = 200
+"""Characters from which on an answer is too long for two readings to agree on."""
+READINGS = 2
+"""So often an answer is looked for in gathered passages before a plan is made."""
 
 
 async def run(
@@ -91,15 +90,15 @@ async def run(
 
 def cut_short(state: RunState, reason: str) -> RunFinished:
     """The honest end of a run that cannot go on: what was found, as it was found."""
-    return _without_model(state, Prompts([], RESULT_CHARACTERS, False), reason)
+    return _without_model(state, Prompts([], RESULT_CHARACTERS), reason)
 
 
 def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
-    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps]
+    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps if step.notes]
     found += [
         f"- {each.tool} returned: {prompts.shown_result(state, each)[:600]}"
         for each in state.open_iterations
-        if each.outcome is Outcome.SUCCESS and each not in state.lookups[:-1]
+        if each.outcome is Outcome.SUCCESS and each.by == "choice"
     ]
     answer = f"Could not find out: {reason.rstrip('.')}."
     if found:
@@ -114,7 +113,7 @@ def check(request: RunRequest) -> None:
     if request.data_schema is not None:
         problem = schemas.data_schema_problem(request.data_schema)
         if problem:
-            raise RequestError(f"data_schema: {problem}. Mend it, or leave it out.")
+            raise RequestError(f"data_schema: {problem}. Correct it, or leave it out.")
 
 
 class LimitReached(Exception):
@@ -138,14 +137,15 @@ class _Run:
         self.pool = pool
         self.state = RunState()
         self.unsure: str | None = None
-        """Why the answer is not certain, though the results hold what it says."""
-        self.read_once: str | None = None
-        """The answer of a first reading, should there be no time for a second."""
+        """Why the best answer so far is not certain."""
+        self.best: Answer | None = None
+        """The best answer so far that is not certain."""
+        self.quotes: list[str] = []
         self._record = record
         self._approver = approver
         tools = list(pool.tools())
         self.ranking = Ranking(permitted(tools, request.policy))
-        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS, models.fused)
+        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS)
         self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
         self.caller = Caller(
             pool,
@@ -157,6 +157,7 @@ class _Run:
             self.approve,
             clock,
         )
+        self.gatherer = Gatherer(self.caller)
 
     def emit(self, event: Event) -> None:
         self.state.apply(event)
@@ -180,7 +181,8 @@ class _Run:
             self.emit(more)
             self.request = more.request
             self.caller.policy = more.request.policy
-            self.unsure = self.read_once = None
+            self.unsure = self.best = None
+            self.quotes = []
             await self.meet_request()
         return self.state
 
@@ -199,15 +201,14 @@ class _Run:
             reason = str(reached)
         except ModelError as error:
             return self.finish_without_model(str(error))
-        if conclusion is None and self.read_once and self.unsure:
-            conclusion = Conclude(final_answer=self.read_once)
+        if conclusion is None and self.best:
+            conclusion = self.concluded(self.best)
+            reason = reason or self.unsure
         if conclusion is None:
             try:
                 with self.clock.limit(min(self.clock.seconds + kept_back, self.ends_at)):
                     self.take_steering()
                     conclusion = await self.asker.conclude()
-                    if conclusion.success and self.request.goal in ANSWERING:
-                        await self.read_again(conclusion.final_answer)
             except ModelError as error:
                 return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
@@ -228,25 +229,159 @@ class _Run:
             self.clock.release()
 
     async def work(self) -> Conclude | None:
-        """The protocol. None means that a conclusion is still due."""
-        if self.request.goal == "conclude":
+        """The way to a conclusion. None means that one is still due."""
+        match self.request.goal:
+            case "conclude":
+                return None
+            case "step":
+                return await self.single_step()
+            case "plan":
+                await self.gatherer.gather(self.request.prompt)
+                self.make(await self.plan())
+                return Conclude(final_answer=self.state.conclusion_from_assistant_data)
+        if self.request.tool:
+            await self.caller.call(
+                Call(prompt=self.request.prompt, tool=self.request.tool),
+                given=self.request.arguments,
+            )
+            self.hold_limits()
+            return await self.answer() or await self.follow_plan()
+        wants = await self.read_request()
+        if wants == "talk":
+            return Conclude(final_answer=await self.asker.reply())
+        if wants != "deed" and not self.elsewhere() and (found := await self.read(wants)):
+            return found
+        return await self.follow_plan()
+
+    async def read_request(self) -> Wants:
+        """What the request wants. There is nothing to talk about but the tools where a request has
+        nothing to look for."""
+        brief = await self.asker.brief()
+        wants: Wants = brief.wants if brief.search else "talk"
+        self.emit(BriefMade(search=brief.search, wants=wants))
+        return wants
+
+    def elsewhere(self) -> bool:
+        """Whether the request names an upstream or a tool that gathering does not use."""
+        prompt = self.request.prompt
+        gathers = self.gatherer.search
+        return any(
+            says(prompt, tool.upstream) or says(prompt, tool.name)
+            for tool in self.ranking.tools
+            if gathers is None or tool.upstream != gathers.upstream
+        )
+
+    # Reading: answers from gathered passages.
+
+    async def read(self, wants: Wants) -> Conclude | None:
+        """An answer from the passages that the request's words lead to; None where there is none
+        that is certain."""
+        search: list[str] = self.state.brief.search if self.state.brief else []
+        for number in range(READINGS):
+            shown = {each.place for each in self.state.passages}
+            passages = await self.gatherer.gather(self.request.prompt, search)
+            self.hold_limits()
+            if number and not {each.place for each in passages} - shown:
+                return None
+            if passages and wants == "overview" and self.quick:
+                return await self.overview()
+            if passages and (conclusion := await self.answer()):
+                return conclusion
+            if number + 1 < READINGS:
+                search = [*search, *await self.asker.words()]
+        return None
+
+    @property
+    def quick(self) -> bool:
+        """Whether this machine reads the passages of several parts in the time that others take for
+        one."""
+        return context.reading_speed(self.state) >= QUICK
+
+    async def overview(self) -> Conclude:
+        """A long answer: its parts are looked up and noted one by one, then it is composed."""
+        request = self.request.prompt
+        parts = await self.asker.parts()
+        self.emit(
+            PlanMade(
+                main_objective=request, conclusion_from_assistant_data="", later_steps=parts[1:]
+            )
+        )
+        for number, part in enumerate(parts, 1):
+            self.start_step(number, part)
+            found = await self.gatherer.gather(part, [request])
+            note = await self.asker.note(part) if found else ""
+            self.emit(StepConcluded(number=number, success=bool(note), notes=note))
+            self.hold_limits()
+        return await self.asker.compose()
+
+    async def answer(self) -> Conclude | None:
+        """A try at the answer from what was found; None when it is not there, or not certain.
+
+        Code looks up what it says, and a second reading has to agree: a small model's wrong answers
+        seldom come twice (docs/evaluation.md).
+        """
+        problem: str | None = None
+        for _ in range(2):
+            said = await self.asker.answer(problem)
+            if said.found_in != "results" or not said.final_answer.strip():
+                return None
+            problem = self.doubt(said)
+            if problem is None:
+                break
+            self.emit(GuardTripped(guard="grounding", message=problem))
+        else:
+            self.keep(said, problem or "")
             return None
-        if self.request.goal == "step":
-            self.begin_single_step()
-        if not await self.gather():
+        if self.deeds or (self.wants == "overview" and len(said.final_answer) > LONG):
+            return self.concluded(said)
+        earlier = self.best
+        self.keep(said, "the results were not read a second time")
+        second = await self.asker.again()
+        readings = [second, *([earlier.final_answer] if earlier else [])]
+        if any(agree(said.final_answer, each, self.request.prompt) for each in readings):
+            self.unsure = self.best = None
+            return self.concluded(said)
+        self.keep(said, f"two readings of the results differ: {second}")
+        self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
+        return None
+
+    def doubt(self, said: Answer) -> str | None:
+        """What speaks against an answer; None when all that code can check of it holds."""
+        missing = unsupported(self.state, said.final_answer)
+        if missing:
+            return f"no result says {', '.join(missing)}"
+        place = line_of(said.a_quote, self.state.passages)
+        if self.state.passages and said.a_quote and place is None and not self.deeds:
+            return f"no result has the line {said.a_quote!r}"
+        return None
+
+    def keep(self, said: Answer, unsure: str) -> None:
+        """Remember an answer that is not certain, and why."""
+        self.best, self.unsure = said, unsure
+
+    def concluded(self, said: Answer) -> Conclude:
+        self.quotes = [said.a_quote] if said.a_quote else []
+        return Conclude(final_answer=said.final_answer)
+
+    # Working: a plan of tool calls.
+
+    async def single_step(self) -> Conclude | None:
+        """The one tool call of a `step` request, and what it means."""
+        self.begin_single_step()
+        tool = self.request.tool or await self.asker.select_tool()
+        if tool is None:
+            self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
             return None
-        if not self.take_steering() and (conclusion := self.nothing_there()):
-            return conclusion
-        if self.request.goal == "step":
+        call = Call(prompt=self.request.prompt, tool=tool)
+        await self.caller.call(call, given=self.request.arguments)
+        return None
+
+    async def follow_plan(self) -> Conclude | None:
+        """Plan, and carry the plan out call by call; None when a conclusion is still due."""
+        if not self.asker.choices:
             return None
-        if self.request.goal == "plan":
-            self.make(await self.plan())
-            return Conclude(final_answer=self.state.conclusion_from_assistant_data)
-        if self.stuck():
-            return None
-        decision: Conclude | MakePlan | Stay | MoveOn | None
-        decision = await self.answer() or await self.plan()
-        while not isinstance(decision, Conclude):
+        decision: MakePlan | Stay | MoveOn | Conclude | None = await self.plan()
+        while decision is not None and not isinstance(decision, Conclude):
             calls = self.follow(decision)[: self.calls_left]
             step = self.state.step
             if step and step.offered and not isinstance(decision, Stay):
@@ -256,16 +391,29 @@ class _Run:
             spoken_to = self.take_steering()
             if self.stuck():
                 return None
+            if not spoken_to and (planned := self.planned_next()):
+                decision = planned
+                continue
             last_step = not self.state.later_steps
             # What the user has just said is decided on: an answer would pass it over.
             if last_step and not spoken_to and (conclusion := await self.answer()):
                 return conclusion
             decision = await self.decide()
-            if decision is None:
-                return None
             if isinstance(decision, Conclude) and decision.success and not last_step:
                 return await self.answer() or decision
         return decision
+
+    def planned_next(self) -> MoveOn | None:
+        """The plan's next step, when the one before has done what it was for."""
+        newest = self.state.newest
+        done = all(
+            each.outcome is Outcome.SUCCESS and not guards.empty(each.result) for each in newest
+        )
+        following = next(iter(self.state.later_steps), None)
+        tool = self.state.planned_tools.get(following or "")
+        if not done or following is None or tool is None:
+            return None
+        return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
 
     def take_steering(self) -> bool:
         """Take what was said to the run meanwhile, from here on; whether there was anything."""
@@ -312,54 +460,13 @@ class _Run:
         self.emit(GuardTripped(guard="no_progress", message=message))
         return not another
 
-    def nothing_there(self) -> Conclude | None:
-        """What needs no model: the look-up shows that what is asked about is not in the project."""
-        lookup = looked_up(self.state)
-        if not self.settles(lookup):
-            return None
-        if lookup.beyond:
-            message = f"nothing in the project mentions {', '.join(lookup.reading.world)}"
-            self.emit(GuardTripped(guard="beyond", message=message))
-            return Conclude(final_answer=f"Could not be found out: {message}.", success=False)
-        message = f"no line of the project mentions {' or '.join(lookup.unmentioned)}"
-        self.emit(GuardTripped(guard="absent", message=message))
-        none = "No, there is none" if lookup.reading.whether else "It is nowhere"
-        return Conclude(final_answer=f"{none}: {message}.")
-
-    def settles(self, lookup: Lookup) -> bool:
-        """Whether it is the answer that the project does not mention something: not for a request
-        that may be about something else, which other upstreams know."""
-        if self.request.goal != "answer" or not (lookup.absent or lookup.beyond):
-            return False
-        upstreams = {tool.upstream for tool in self.ranking.tools}
-        return len(upstreams) == 1 or lookup.reading.about_project
-
-    async def gather(self) -> bool:
-        """The first facts; False when there are none and the model needs none."""
-        if self.request.tool is None:
-            lookup = await self.caller.look_up()
-            if lookup.vague and self.request.goal != "step" and not self.settles(lookup):
-                await self.asker.words()
-                lookup = await self.caller.look_up()
-            if lookup.lines or self.settles(lookup):
-                return True
-        given = self.request.tool
-        tool = ToolChoice(given) if given else await self.asker.select_tool()
-        if tool is None:
-            self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
-            return bool(self.state.iterations)
-        call = Call(prompt=self.request.prompt, tool=tool)
-        await self.caller.call(call, given=self.request.arguments)
-        if self.request.goal == "answer":
-            self.hold_limits()
-        return True
-
     def follow(self, decision: MakePlan | Stay | MoveOn) -> list[Call]:
         """Record what was decided; returns the next tool calls."""
         match decision:
             case MakePlan():
                 self.make(decision)
-                return decision.tool_calls
+                first = decision.steps[0]
+                return [Call(prompt=first.objective, tool=first.tool or "")]
             case Stay():
                 self.emit(StepContinued(number=len(self.state.steps), notes=decision.notes))
                 self.revise(decision.later_steps)
@@ -384,10 +491,11 @@ class _Run:
             PlanMade(
                 main_objective=plan.main_objective,
                 conclusion_from_assistant_data=plan.assessment,
-                later_steps=plan.later_steps,
+                later_steps=[step.objective for step in plan.steps[1:]],
+                tools={step.objective: step.tool for step in plan.steps if step.tool},
             )
         )
-        self.start_step(1, plan.objective)
+        self.start_step(len(self.state.steps) + 1, plan.steps[0].objective)
 
     def start_step(self, number: int, objective: str) -> None:
         shown = self.state.offered
@@ -418,6 +526,19 @@ class _Run:
             self.emit(PlanRevised(later_steps=revised))
 
     @property
+    def wants(self) -> Wants:
+        return self.state.brief.wants if self.state.brief else "fact"
+
+    @property
+    def deeds(self) -> bool:
+        """Whether the request is for a change or another action: it wants one, names a tool for
+        one, or the plan has one."""
+        tools = [self.request.tool, *self.state.planned_tools.values()]
+        tools += [each.tool for each in self.state.part_iterations]
+        changing = (find(name, self.caller.tools) for name in tools if name)
+        return self.wants == "deed" or any(tool and not tool.read_only for tool in changing)
+
+    @property
     def calls_left(self) -> int:
         made = sum(each.by == "choice" for each in self.state.part_iterations)
         return self.request.limits.iterations - made
@@ -429,10 +550,16 @@ class _Run:
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
 
+    # The end.
+
     async def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
         answer = conclusion.final_answer
         if self.request.goal != "plan" and not answer.strip():
             return self.finish_without_model(reason or "the model gave no answer")
+        undone = self.undone() if self.request.goal != "plan" else None
+        if undone:
+            status, why = undone
+            return self.end(status, f"Nothing was changed: {why}.", why)
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
         if self.request.goal == "step":
@@ -445,29 +572,58 @@ class _Run:
                     notes=conclusion.assessment,
                 )
             )
-        status: FinalStatus = "answered"
+        status = "answered"
         missing: list[str] = []
-        doubt: str | None = None
         if not found:
             status = "partial" if reason else "not_found"
-        elif self.request.goal != "plan":
+        elif self.request.goal != "plan" and self.wants != "talk":
             missing = unsupported(self.state, answer)
-            doubt = self.doubt(answer, missing) or self.unsure
             missing += unsupported_data(self.state, answer, formatted.data)
-        if missing or doubt:
+        if missing or (found and self.unsure):
             status = "partial"
-            reason = reason or doubt or f"no result says {', '.join(missing)}"
+            reason = reason or self.unsure or f"no result says {', '.join(missing)}"
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
+        return self.end(status, answer, reason, missing, formatted.data)
+
+    def undone(self) -> tuple[FinalStatus, str] | None:
+        """Why what was to be done was not, by the journal; None when it was, or nothing was to be.
+        No words of a model decide this."""
+        if not self.deeds:
+            return None
+        made = self.state.part_iterations
+        if any(each.changes and each.outcome is Outcome.SUCCESS for each in made):
+            return None
+        declined = [each for each in made if each.approval and not each.approval.approved]
+        if declined:
+            call = declined[-1]
+            return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
+        if all(tool.read_only for tool in self.ranking.tools):
+            return "refused", "this run may only use tools that read"
+        failed = [each for each in made if each.asked and each.outcome is not Outcome.SUCCESS]
+        if failed:
+            first = failed[-1].result.strip().partition("\n")[0][:200]
+            return "failed", f"{failed[-1].tool} did not succeed ({first})"
+        return "failed", "no call that changes anything was made"
+
+    def end(
+        self,
+        status: FinalStatus,
+        answer: str,
+        reason: str | None,
+        missing: Sequence[str] = (),
+        data: Any = None,
+    ) -> RunState:
         self.emit(
             RunFinished(
                 status=status,
                 answer=answer,
                 reason=reason,
-                unsupported=missing,
-                data=formatted.data,
+                quotes=self.quotes,
+                unsupported=list(missing),
+                data=data,
             )
         )
         return self.state
@@ -487,66 +643,3 @@ class _Run:
             self.conclude_single_step(success=False, notes=reason)
         self.emit(ended)
         return self.state
-
-    async def answer(self) -> Conclude | None:
-        """A try at the answer; None when the results do not hold it, or it says what none does.
-
-        A small model answers well from lines it sees and decides badly whether to: asked for both
-        at once it plans on with the answer before its eyes. So it answers first, and code checks.
-        """
-        problem: str | None = None
-        for _ in range(2):
-            said = await self.asker.answer(problem)
-            if said.found_in != "results" or not said.final_answer.strip():
-                break
-            answer = said.final_answer
-            problem = self.doubt(answer, unsupported(self.state, answer))
-            if problem is None:
-                await self.read_again(answer)
-                return Conclude(final_answer=answer)
-            self.emit(GuardTripped(guard="grounding", message=problem))
-        lookup = looked_up(self.state)
-        if known := "\n".join(fact.text for fact in facts(lookup)):
-            return Conclude(final_answer=known)
-        if lookup.reading.whether and lookup.unmentioned:
-            missing = " or ".join(lookup.unmentioned)
-            answer = f"None was found: no line of the project mentions {missing}."
-            return Conclude(final_answer=answer, success=False)
-        return None
-
-    async def read_again(self, answer: str) -> None:
-        """Where no fact that code sees bears an answer out, the results are read a second time.
-
-        A small model's wrong answers seldom come twice (docs/evaluation.md); the second reading
-        re-uses the prompt of the first.
-        """
-        lookup = looked_up(self.state)
-        if facts(lookup):
-            return
-        if lookup.reading.whether and lookup.unmentioned and re.match(r"\W*yes\b", answer, re.I):
-            self.unsure = f"no line mentions {' or '.join(lookup.unmentioned)}"
-            self.emit(GuardTripped(guard="unmentioned", message=self.unsure))
-            return
-        if lookup.reading.asks_for_file and lookup.vague:
-            self.unsure = "no file speaks of all that the request describes; this one is a guess"
-            self.emit(GuardTripped(guard="vague", message=self.unsure))
-            return
-        self.unsure, self.read_once = "there was no time to read the results again", answer
-        try:
-            second = await self.asker.again()
-        except ModelError as error:
-            self.unsure = f"the results could not be read again: {error}"
-            return
-        self.unsure = None
-        if not agree(answer, second, self.request.prompt):
-            self.unsure = f"a second reading of the results says otherwise: {second}"
-            self.emit(GuardTripped(guard="second_reading", message=self.unsure))
-
-    def doubt(self, answer: str, missing: list[str]) -> str | None:
-        """What speaks against an answer of which no result says what is missing; None when every
-        fact in it stands in a result."""
-        if missing:
-            return f"no result says {', '.join(missing)}"
-        if fact := misses(looked_up(self.state), answer):
-            return f"the results say: {fact}"
-        return None

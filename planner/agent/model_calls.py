@@ -1,6 +1,5 @@
 """Questions to the two models of a run: under a schema, within the context, redone once."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -21,20 +20,11 @@ from planner.events import (
     ModelCalled,
     ResultAssessed,
     Role,
-    WordsSuggested,
 )
 from planner.grammar import Schema
 from planner.models import ChatModel, Models
 from planner.prompts import Prompts
-from planner.protocol import (
-    Answer,
-    Call,
-    Conclude,
-    MakePlan,
-    MoveOn,
-    Stay,
-    ToolChoice,
-)
+from planner.protocol import Answer, Brief, Call, Conclude, MakePlan, MoveOn, Stay
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
@@ -52,8 +42,13 @@ ANSWERS: Sequence[Role] = ("answer", "repair", "conclude")
 DELTA_CHARACTERS = 24
 """Of an answer, told at once: some words."""
 REPLY_TOKENS = 700
-WORD_TOKENS = 100
-MOST_WORDS = 8
+BRIEF_TOKENS = 120
+PARTS_TOKENS = 160
+NOTE_TOKENS = 220
+LONGEST_FACT = 400
+"""Characters of a short answer."""
+LONGEST_OVERVIEW = 2400
+"""Characters of a long one."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
 
@@ -113,33 +108,69 @@ class Asker:
         self.emit = emit
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
-    async def words(self) -> None:
-        """The full model's words to search for, as an event."""
+    async def brief(self) -> Brief:
+        """How the request is to be met, read by the full model."""
+        question = self.prompts.brief(self.state)
+        return await self.ask(
+            "brief", self.models.full, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
+        )
+
+    async def reply(self) -> str:
+        """The reply to what needs no tool, by the fast model."""
+        question = self.prompts.reply()
+        said = await self.ask(
+            "reply", self.models.fast, question, schemas.reply(), protocol.REPLY, BRIEF_TOKENS
+        )
+        return said.reply
+
+    async def words(self) -> list[str]:
+        """The full model's other words to search for."""
         question = self.prompts.words(self.state)
         said = await self.ask(
-            "words", self.models.full, question, schemas.words(), protocol.WORDS, WORD_TOKENS
+            "words", self.models.full, question, schemas.words(), protocol.WORDS, BRIEF_TOKENS
         )
-        words = dict.fromkeys(word for each in said.words for word in re.findall(r"\w{3,}", each))
-        self.emit(WordsSuggested(words=list(words)[:MOST_WORDS]))
+        return said.words
 
-    async def select_tool(self) -> ToolChoice | None:
-        """The fast model's choice of a first tool; None when it needs none."""
+    async def parts(self) -> list[str]:
+        """The questions that a long answer consists of."""
+        question = self.prompts.part_questions(self.state)
+        said = await self.ask(
+            "parts", self.models.full, question, schemas.parts(), protocol.PARTS, PARTS_TOKENS
+        )
+        return said.parts
+
+    async def note(self, part: str) -> str:
+        """What the passages gathered last say about a part."""
+        question = self.prompts.note(part)
+        said = await self.ask(
+            "note", self.models.full, question, schemas.note(), protocol.NOTE, NOTE_TOKENS
+        )
+        return said.note
+
+    async def compose(self) -> Conclude:
+        """The long answer, from all passages and notes."""
+        question = self.prompts.compose(self.state)
+        schema = schemas.conclude(LONGEST_OVERVIEW)
+        return await self.ask("conclude", self.models.full, question, schema, protocol.CONCLUSION)
+
+    async def select_tool(self) -> str | None:
+        """The tool for a single step; None when it needs none."""
         if not self.state.offered:
             return None
         selection = await self.ask(
             "select",
-            self.models.fast,
+            self.models.full,
             self.prompts.select(self.state),
-            schemas.selection(schemas.or_none(self.choice())),
+            schemas.selection(schemas.or_none([tool.name for tool in self.choices])),
             protocol.SELECTION,
-            max_tokens=SELECTION_TOKENS + self.call_tokens,
+            max_tokens=SELECTION_TOKENS,
         )
         return selection.tool
 
     async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
-        tools = [chosen.tool.name, *step.offered]
+        tools = [chosen.tool, *step.offered]
         selection = await self.ask(
             "select",
             self.models.full,
@@ -149,18 +180,16 @@ class Asker:
             max_tokens=SELECTION_TOKENS,
         )
         better = selection.tool
-        if better is None or better.name == chosen.tool.name:
+        if better is None or better == chosen.tool:
             return chosen
         return Call(prompt=chosen.prompt, tool=better)
 
-    async def arguments(
-        self, model: ChatModel, tool: ToolSpec, prompt: str, problem: str | None
-    ) -> dict[str, Any]:
+    async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         return await self.ask(
             "arguments",
-            model,
-            self.prompts.arguments(tool, prompt, problem),
+            self.models.full,
+            self.prompts.arguments(self.state, tool, prompt, problem),
             tool.grammar,
             protocol.ARGUMENTS,
             max_tokens=ARGUMENT_TOKENS,
@@ -172,7 +201,9 @@ class Asker:
         question = (
             self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
         )
-        return await self.ask(role, self.models.full, question, schemas.answer(), protocol.ANSWER)
+        wants = self.state.brief.wants if self.state.brief else "fact"
+        schema = schemas.answer(LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT)
+        return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
@@ -183,7 +214,7 @@ class Asker:
             schemas.second_reading(),
             protocol.SECOND_READING,
         )
-        return reading.final_answer
+        return reading.answer_again
 
     @property
     def choices(self) -> list[ToolSpec]:
@@ -194,25 +225,13 @@ class Asker:
         fruitless = guards.left_out(self.state)
         return [tool for tool in tools if tool.name not in fruitless]
 
-    def choice(self) -> Schema:
-        """One of these tools, with its arguments where both are decided at once."""
-        if self.models.fused:
-            return schemas.calls(self.choices)
-        return schemas.one_of([tool.name for tool in self.choices])
-
-    @property
-    def call_tokens(self) -> int:
-        """For the arguments that a choice of a tool carries."""
-        return ARGUMENT_TOKENS if self.models.fused else 0
-
     async def plan(self) -> MakePlan:
         return await self.ask(
             "plan",
             self.models.full,
             self.prompts.plan(self.state),
-            schemas.plan(self.choice(), assessed=not self.state.tried),
+            schemas.plan([tool.name for tool in self.choices]),
             protocol.PLAN,
-            max_tokens=REPLY_TOKENS + self.call_tokens,
         )
 
     async def decide(self, problem: str | None = None) -> Conclude | Stay | MoveOn:
@@ -224,10 +243,12 @@ class Asker:
             self.models.full,
             self.prompts.decide(self.state, how, noted, problem),
             schemas.iteration_decision(
-                self.choice(), how, noted, planned=bool(self.state.later_steps)
+                schemas.one_of([tool.name for tool in self.choices]),
+                how,
+                noted,
+                planned=bool(self.state.later_steps),
             ),
             protocol.ITERATION_DECISION,
-            max_tokens=REPLY_TOKENS + self.call_tokens,
         )
         if how == "deep":
             self.emit(
