@@ -1,77 +1,71 @@
 """The evaluation judges by code, so that code has to be right: questions, checks, tables."""
 
 import ast
+import json
 import re
+import sys
 from collections import Counter
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from scripted_ollama import FULL, ScriptedOllama
 
-from benchmarks.eval import generated
 from benchmarks.eval.__main__ import selected
-from benchmarks.eval.check import (
-    KINDS,
-    NEGATIONS,
-    SPLITS,
-    Check,
-    Kind,
-    Question,
-    file,
-    number,
-    verdict,
-    whole,
-)
-from benchmarks.eval.codebases import CodeBase, lay_out
+from benchmarks.eval.case import SPLITS, Answer, Called, Setting, Split
+from benchmarks.eval.check import NEGATIONS, Check, file, grade, number, whole
+from benchmarks.eval.codebases import FETCHED, SOURCES, files, write
+from benchmarks.eval.context7 import LIBRARIES, SCHEMAS
+from benchmarks.eval.families import CASES, lookups
+from benchmarks.eval.generated import SEEDS, generate
+from benchmarks.eval.question import RECORDED, Question, read
+from benchmarks.eval.recording import snippets as recorded_snippets
 from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import _written_calls, keywords, snippets
+from benchmarks.eval.wire import Wire, plain, recording
+from planner.ollama import OllamaClient, OllamaModel
+
+HERE = ["kiosk", *sorted({each.codebase for split in SPLITS for each in lookups(split)})]
+"""The code bases that need no registry."""
+KINDS = (
+    "definition", "value", "default", "caller", "chain", "count", "file", "absence", "unanswerable",
+)  # fmt: skip
+WRITTEN = [
+    each for family in ("polyglot", "broad", "docs") for s in SPLITS for each in read(family, s)
+]
 
 
-@pytest.fixture(scope="module")
-def codebases(tmp_path_factory: pytest.TempPathFactory) -> list[CodeBase]:
-    return lay_out(tmp_path_factory.mktemp("eval"), SPLITS)
-
-
-def every(codebases: list[CodeBase], split: str) -> list[Question]:
-    return [each for base in codebases for each in base.questions if each.split == split]
-
-
-def ask(kind: Kind, *required: tuple[str, ...], forbidden: tuple[str, ...] = ()) -> Question:
-    return Question(
-        id="q",
-        split="dev",
-        codebase="none",
-        kind=kind,
-        text="?",
-        expected="",
-        check=Check(required=required, forbidden=forbidden),
-    )
+def ask(*required: tuple[str, ...], forbidden: tuple[str, ...] = ()) -> Check:
+    return Check(required=required, forbidden=forbidden)
 
 
 # The code bases and their questions.
 
 
 def test_a_seed_gives_one_project_and_another_seed_another() -> None:
-    assert generated.generate(4) == generated.generate(4)
-    here, there = generated.generate(4), generated.generate(5)
+    assert generate(4) == generate(4)
+    here, there = generate(4), generate(5)
     words = [set(re.findall(r"\w{6,}", " ".join(p.files))) for p in (here, there)]
     assert words[0] & words[1] <= {"__init__", "README", "config", "pyproject"}
     assert not {c.theme for c in here.components} & {c.theme for c in there.components}
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_seed_gives_a_project_that_python_reads(seed: int, tmp_path: Path) -> None:
-    project = generated.generate(seed)
+def test_any_seed_gives_a_project_that_python_reads(seed: int) -> None:
+    project = generate(seed)
     for path, text in project.files.items():
         if path.endswith(".py"):
             ast.parse(text, path)
     assert 15 <= sum(path.endswith(".py") for path in project.files) <= 25
 
 
-def test_the_generated_project_runs(
-    codebases: list[CodeBase], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(codebases[0].root))
-    tests = sorted((codebases[0].root / "tests").glob("test_*.py"))
+def test_the_generated_project_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(generate(SEEDS["dev"]).files, tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tests = sorted((tmp_path / "tests").glob("test_*.py"))
     for path in tests:
         scope: dict[str, object] = {}
         exec(path.read_text("utf-8"), scope)
@@ -81,63 +75,122 @@ def test_the_generated_project_runs(
     assert len(tests) == 3
 
 
-def test_every_expected_answer_stands_in_the_code(codebases: list[CodeBase]) -> None:
-    for base in codebases:
-        for question in base.questions:
-            for proof in question.proofs:
-                line = (base.root / proof.path).read_text("utf-8").splitlines()[proof.line - 1]
-                assert proof.text in line, question
-            known = question.kind not in ("absence", "unanswerable")
-            assert bool(question.proofs) == known, question
+@pytest.mark.parametrize("name", HERE)
+def test_code_bases_hold_sources_only(name: str, tmp_path: Path) -> None:
+    """And no byte code, which lies beside the sources wherever they were imported."""
+    root = write(files(name), tmp_path)
+    assert {path.suffix for path in root.rglob("*") if path.is_file()} <= SOURCES
 
 
-def test_what_is_absent_is_nowhere(codebases: list[CodeBase]) -> None:
-    for base in codebases:
-        text = "\n".join(p.read_text("utf-8") for p in base.root.rglob("*") if p.is_file())
-        for question in base.questions:
-            assert bool(question.absent) == (question.kind == "absence")
-            for pattern in question.absent:
-                assert not re.search(pattern, text, re.IGNORECASE), question
+def test_what_a_lookup_expects_stands_in_the_code() -> None:
+    for question in (each for split in SPLITS for each in lookups(split)):
+        code = files(question.codebase)
+        for proof in question.proofs:
+            assert proof.text in code[proof.path].splitlines()[proof.line - 1], question
+        known = question.kind not in ("absence", "unanswerable")
+        assert bool(question.proofs) == bool(question.evidence) == known, question
 
 
-def test_the_expected_answer_passes_its_own_check(codebases: list[CodeBase]) -> None:
-    for base in codebases:
-        for question in base.questions:
-            said = f"It is {question.expected}."
-            if question.kind == "absence":
-                said = "No, there is none."
-            if question.kind == "unanswerable":
-                said = "That could not be found out."
-            assert verdict(question, "answered", said) == "right", question
-            assert verdict(question, "answered", "It is foo_bar, on 31415.") == "wrong", question
+@pytest.mark.parametrize("split", SPLITS)
+def test_evidence_stands_in_the_code_and_what_is_absent_does_not(split: Split) -> None:
+    stands([*lookups(split), *(each for each in WRITTEN if each.codebase in HERE)])
 
 
-def test_the_splits_are_large_disjoint_and_balanced(codebases: list[CodeBase]) -> None:
-    dev, report = (every(codebases, split) for split in SPLITS)
+@pytest.mark.outside
+@pytest.mark.parametrize("name", FETCHED)
+def test_evidence_stands_in_fetched_code(name: str) -> None:
+    assert {Path(path).suffix for path in files(name)} <= SOURCES | {""}
+    asked = [each for each in WRITTEN if each.codebase == name]
+    assert asked
+    stands(asked)
+
+
+@cache
+def code_of(name: str) -> tuple[str, str]:
+    """The whole code base as it is, and as evidence is compared with it."""
+    text = "\n".join(files(name).values())
+    return text, plain(text)
+
+
+def stands(questions: Iterable[Question]) -> None:
+    for question in questions:
+        text, code = code_of(question.codebase)
+        if question.family == "docs":
+            code += plain("\n".join(s["text"] for each in LIBRARIES for s in each["snippets"]))
+        for group in question.evidence:
+            assert any(plain(each) in code for each in group), (question.id, group)
+        assert bool(question.absent) == (question.kind == "absence"), question.id
+        for pattern in question.absent:
+            assert not re.search(pattern, text, re.IGNORECASE), (question.id, pattern)
+
+
+def test_the_expected_answer_passes_its_own_check() -> None:
+    nothing = Setting()
+    for question in (each for split in SPLITS for each in lookups(split)):
+        said = f"It is {question.expected}."
+        if question.kind == "absence":
+            said = "No, there is none."
+        if question.kind == "unanswerable":
+            said = "That could not be found out."
+        right = question.grade(nothing, Answer("answered", said))
+        assert right.verdict == "right", (question, right)
+        wrong = question.grade(nothing, Answer("answered", "It is foo_bar, on 31415."))
+        assert wrong.verdict == "wrong", question
+
+
+@pytest.mark.parametrize("question", WRITTEN, ids=lambda each: each.id)
+def test_a_written_question_can_be_answered_and_missed(question: Question) -> None:
+    asked = (Called("context7", "query-docs", {}, True),)
+    right = question.grade(Setting(), Answer("answered", question.expected, asked))
+    assert right.verdict == "right", (question.expected, right)
+    for wrong in ("It is foo_bar, on 31415.", question.wordings[0]):
+        missed = question.grade(Setting(), Answer("answered", wrong, asked))
+        assert missed.verdict != "right", (wrong, question.check)
+    if question.in_docs:
+        assert question.grade(Setting(), Answer("answered", question.expected)).verdict == "wrong"
+
+
+def test_written_questions_are_varied() -> None:
+    for family in ("polyglot", "broad", "docs"):
+        for split in SPLITS:
+            mine = [q for q in WRITTEN if (q.family, q.split) == (family, split)]
+            assert {len(set(each.wordings)) for each in mine} == {3}, (family, split)
+            foreign = sum(each.language != "en" for each in mine)
+            assert foreign >= len(mine) / 5, (family, split)
+            for question in mine:
+                foreseen = question.kind in ("absence", "unanswerable")
+                assert foreseen or question.evidence, question.id
+
+
+def test_the_splits_are_large_disjoint_and_balanced() -> None:
+    dev, report = (lookups(split) for split in SPLITS)
     assert min(len(dev), len(report)) >= 30
-    assert not {each.text for each in dev} & {each.text for each in report}
-    assert len({each.id for each in dev + report}) == len(dev + report)
+    assert not {each.wordings for each in dev} & {each.wordings for each in report}
     counts = [Counter(each.kind for each in split) for split in (dev, report)]
     for kind in KINDS:
         assert min(count[kind] for count in counts) >= 3, kind
         assert abs(counts[0][kind] - counts[1][kind]) <= 1, kind
+    here = [cases for family, cases in CASES.items() if family != "tools"]  # those are fetched
+    every = [case.id for cases in here for split in SPLITS for case in cases(split)]
+    assert len(set(every)) == len(every)
 
 
-def test_symbols_of_one_split_are_not_asked_for_in_the_other(codebases: list[CodeBase]) -> None:
+def test_symbols_of_one_split_are_not_asked_for_in_the_other() -> None:
     named = re.compile(r"\b(?:\w+_\w+|_\w+|[A-Z]\w*[a-z][A-Z]\w*)\b")
     words = [
-        {word for each in every(codebases, split) for word in named.findall(each.text)}
+        {word for each in lookups(split) for word in named.findall(" ".join(each.wordings))}
         for split in SPLITS
     ]
     assert words[0] & words[1] <= {"__init__"}
 
 
-def test_a_limit_takes_questions_of_every_code_base(codebases: list[CodeBase]) -> None:
-    chosen = selected(codebases, "", 8)
-    assert [base.name for base in chosen] == [base.name for base in codebases]
-    assert sum(len(base.questions) for base in chosen) == 8
-    only = selected(codebases, "caller", None)
-    assert {each.kind for base in only for each in base.questions} == {"caller"}
+def test_a_limit_takes_cases_of_every_family_kind_and_language() -> None:
+    cases = [*lookups("dev"), *read("polyglot", "dev")]
+    chosen = selected(cases, "", 12)
+    assert Counter(each.family for each in chosen) == {"lookup": 12, "polyglot": 12}
+    assert {each.kind for each in chosen[:12]} == set(KINDS)
+    assert 1 < sum(each.language != "en" for each in chosen) < 6
+    assert {each.kind for each in selected(cases, "lookup.*caller", None)} == {"caller"}
 
 
 # The checks.
@@ -196,7 +249,7 @@ def test_a_dump_is_no_answer() -> None:
     ],
 )
 def test_the_verdict_on_what_can_be_known(status: str, answer: str, outcome: str) -> None:
-    assert verdict(ask("value", number(37)), status, answer) == outcome
+    assert grade("value", ask(number(37)), status, answer).verdict == outcome
 
 
 @pytest.mark.parametrize(
@@ -212,8 +265,8 @@ def test_the_verdict_on_what_can_be_known(status: str, answer: str, outcome: str
     ],
 )
 def test_the_verdict_on_what_cannot_be_known(status: str, answer: str, outcome: str) -> None:
-    question = ask("unanswerable", forbidden=(r"\d+ users",))
-    assert verdict(question, status, answer) == outcome
+    check = ask(forbidden=(r"\d+ users",))
+    assert grade("unanswerable", check, status, answer).verdict == outcome
 
 
 @pytest.mark.parametrize(
@@ -230,8 +283,8 @@ def test_the_verdict_on_what_cannot_be_known(status: str, answer: str, outcome: 
     ],
 )
 def test_the_verdict_on_what_there_is_none_of(status: str, answer: str, outcome: str) -> None:
-    question = ask("absence", NEGATIONS, forbidden=(r"\byes\b",))
-    assert verdict(question, status, answer) == outcome
+    check = ask(NEGATIONS, forbidden=(r"\byes\b",))
+    assert grade("absence", check, status, answer).verdict == outcome
 
 
 # The baselines' own code, and the results.
@@ -259,34 +312,144 @@ def test_snippets_show_no_line_twice() -> None:
     assert snippets(found, ["limit"]).count("1:limit") == 1
 
 
+def test_a_share_of_the_facts_is_enough_where_the_check_says_so() -> None:
+    check = Check(required=(("one",), ("two",), ("three",)), forbidden=("four",), least=0.6)
+    graded = [
+        grade("explain", check, "answered", each) for each in ("one two", "one", "one two four")
+    ]
+    assert [each.verdict for each in graded] == ["right", "wrong", "wrong"]
+    assert [round(each.share, 2) for each in graded] == [0.67, 0.33, 0.67]
+    assert graded[1].why == "without two; without three"
+    assert graded[2].why == "without three; says four"
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "outcome"),
+    [
+        ("answered", "Das konnte nicht ermittelt werden.", "honest"),
+        ("answered", "No se pudo determinar.", "honest"),
+        ("answered", "Je n'ai pas trouvé cette valeur.", "honest"),
+        ("answered", "无法确定。", "honest"),
+        ("answered", "默认值是7次", "right"),
+        ("answered", "Es sind sieben.", "right"),
+        ("answered", "Son 17.", "wrong"),
+    ],
+)
+def test_the_verdict_in_other_languages(status: str, answer: str, outcome: str) -> None:
+    assert grade("value", ask(number(7)), status, answer).verdict == outcome
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Nein, es gibt keine.", "No, no existe.", "Non, il n'y en a pas.", "没有。", "Não há."],
+)
+def test_no_is_said_in_other_languages(answer: str) -> None:
+    assert grade("absence", ask(NEGATIONS), "answered", answer).verdict == "right"
+    assert grade("absence", ask(NEGATIONS), "answered", "ja, in foo.py").verdict == "wrong"
+
+
+def test_a_number_is_written_with_points_and_commas_too() -> None:
+    assert Check(required=(number(2_500_000),)).holds("2.500.000 Bytes")
+    assert Check(required=(number(2.5),)).holds("2,5 Sekunden")
+
+
+def test_evidence_is_found_however_a_prompt_writes_it() -> None:
+    wire = Wire()
+    code = 'if (name == "x")\n\treturn  5;'
+    result = json.dumps({"main.c": [code]})
+    body = {"messages": [{"role": "user", "content": f"Found:\n{json.dumps(result)}"}]}
+    wire.record(json.dumps(body).encode())
+    assert wire.saw([('if (name == "x")',), ("nowhere", "return 5;")])
+    assert not wire.saw([("return 5;",), ("return 6;",)])
+    assert wire.saw([]) is None
+    wire.clear()
+    assert not wire.saw([("return 5;",)])
+
+
+@pytest.mark.anyio
+async def test_what_a_model_reads_is_taken_down_on_its_way(ollama: ScriptedOllama) -> None:
+    ollama.expect("seven")
+    async with recording(ollama.url) as wire, OllamaClient(wire.host) as client:
+        model = OllamaModel(FULL, client)
+        reply = await model.chat([{"role": "user", "content": "limit = 7"}], max_tokens=5)
+    assert reply.text == "seven"
+    assert wire.saw([("limit = 7",)])
+    assert not wire.saw([("limit = 8",)])
+
+
+@pytest.mark.anyio
+async def test_the_recorded_context7_looks_and_answers_as_the_real_one() -> None:
+    listed = json.loads(SCHEMAS.read_text("utf-8"))
+    transport = StdioTransport(sys.executable, [str(RECORDED)], keep_alive=False)
+    async with Client(transport) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        for each in listed:
+            tool = tools.pop(each["name"])
+            assert tool.input_schema == each["inputSchema"]
+            assert tool.description == each["description"]
+            assert tool.annotations
+            assert (
+                tool.annotations.model_dump(by_alias=True, exclude_none=True)
+                == (each["annotations"])
+            )
+        assert not tools
+
+        async def ask(tool: str, **arguments: str) -> str:
+            result = await client.call_tool(tool, {"query": "body limit"} | arguments)
+            return "".join(block.text for block in result.content if block.type == "text")
+
+        found = await ask("resolve-library-id", libraryName="fastify")
+        assert found.startswith("Available Libraries:\n\n- Title: Fastify\n")
+        assert "- Context7-compatible library ID: /fastify/fastify\n" in found
+        assert "No libraries" in await ask("resolve-library-id", libraryName="zzzzzz")
+        docs = await ask("query-docs", libraryId="/fastify/fastify")
+        assert docs.startswith("### bodyLimit\n\nSource: https://github.com/fastify/fastify/")
+        assert "library ID" in await ask("query-docs", libraryId="/no/where")
+
+
+def test_the_recorded_documentation_is_small_and_says_its_licences() -> None:
+    assert RECORDED.with_suffix(".json").stat().st_size < 300_000
+    assert {each["licence"] for each in LIBRARIES} <= {
+        *("MIT", "BSD-2-Clause", "BSD-3-Clause", "MIT OR Apache-2.0"),
+    }
+
+
+def test_documentation_is_split_at_headings() -> None:
+    text = f"# A\n\n## `b(c)`\n\n{'x ' * 40}\n\n```sh\n# no heading\n```\n## D\nshort"
+    ((title, snippet),) = recorded_snippets(text)
+    assert title == "b(c)"
+    assert "# no heading" in snippet
+
+
 def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:
-    question = ask("value", number(37))
+    (case,) = (each for each in lookups("dev") if each.id.endswith("generated/count-1"))
     ledger = Ledger()
     ledger.add(prompt=100, cached=40, generated=7)
     ledger.add(prompt=100, cached=0, generated=3)
     results = Results(about={"full": "model"})
-    for system, outcome in (("planloom", "right"), ("native", "wrong")):
-        results.records.append(
-            Record.model_validate(
-                {
-                    "system": system,
-                    "question": question,
-                    "verdict": outcome,
-                    "status": "answered",
-                    "answer": "37",
-                    "seconds": 2.0,
-                    "ledger": ledger,
-                }
+    for system, verdict in (("planloom", "right"), ("native", "wrong")):
+        for text in ("How many?", "What number?"):
+            results.records.append(
+                Record.model_validate(
+                    {
+                        **{"system": system, "id": case.id, "family": "lookup", "split": "dev"},
+                        **{"kind": "count", "language": "en", "place": case.place, "text": text},
+                        **{"expected": case.expected, "verdict": verdict, "share": 0.5, "why": ""},
+                        **{"seen": system == "planloom", "status": "answered", "answer": "37"},
+                        **{"seconds": 2.0, "ledger": ledger},
+                    }
+                )
             )
-        )
     results.save(path := tmp_path / "run.json")
     loaded = Results.load(path)
     assert loaded == results
-    assert loaded.has("native", question)
-    assert not loaded.has("retrieve", question)
-    assert not loaded.has("native", question.model_copy(update={"text": "another?"}))
+    assert loaded.has("native", case, "How many?")
+    assert not loaded.has("retrieve", case, "How many?")
+    assert not loaded.has("native", case, "another?")
+    assert not loaded.has("native", case.model_copy(update={"expected": "38"}), "How many?")
     shown = table(loaded)
     assert (
-        "| planloom | 1 | 1 (100%) | 0 (0%) | 0 (0%) | 2.0 | 2.0 | 2.0 | 200 | 160 | 10 |" in shown
+        "| lookup | planloom | 2 | 2 (100%) | 0 (0%) | 0 (0%) | 50% | 2 (100%) | 1 (100%) | 2.0 "
+        "| 2.0 | 2.0 | 0.0 | 200 | 160 | 10 |" in shown
     )
-    assert "| value | 1/1 | 0/1 |" in shown
+    assert "| lookup, count | 2/2 | 0/2 |" in shown

@@ -3,23 +3,30 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
 import typer
+from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from benchmarks.eval.check import SPLITS, Question, Split, verdict
-from benchmarks.eval.codebases import PACKAGE, REPOSITORY, CodeBase, lay_out
+from benchmarks.eval.case import SPLITS, Answer, Case, Family, Setting, Split
+from benchmarks.eval.codebases import PACKAGE, REPOSITORY
+from benchmarks.eval.families import CASES
 from benchmarks.eval.results import Ledger, Record, Results, table
-from benchmarks.eval.systems import SYSTEMS, Answer, Ask, Bench
+from benchmarks.eval.systems import SEARCHED, SYSTEMS, Ask, Bench
+from benchmarks.eval.wire import Wire, recording
 from planner.errors import PlanloomError
 from planner.models import ArgumentRoute, Message, Models
 from planner.ollama import probe
@@ -31,11 +38,13 @@ GRACE_SECONDS = 10.0
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 Choice = Literal["dev", "report", "all"]
+Name = TypeVar("Name", bound=str)
 
 
 @app.callback(invoke_without_command=True)
 def evaluate(
     context: typer.Context,
+    families: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(CASES),
     split: Annotated[Choice, typer.Option(help="Tune on dev only.")] = "dev",
     systems: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(SYSTEMS),
     fast: Annotated[str, typer.Option(help="The fast model.")] = ModelSettings().fast,
@@ -46,8 +55,12 @@ def evaluate(
     upstreams: Annotated[
         Path | None, typer.Option(help="An upstreams.yaml with a serena; default: the shipped one.")
     ] = None,
-    only: Annotated[str, typer.Option(help="Questions whose id or text matches this regex.")] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="So many, evenly taken.")] = None,
+    only: Annotated[str, typer.Option(help="Cases whose id or text matches this regex.")] = "",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many cases of each family, evenly taken."),
+    ] = None,
+    wordings: Annotated[int, typer.Option(min=1, help="So many wordings of each case.")] = 1,
     seconds: Annotated[float, typer.Option(min=1, help="The time limit of a question.")] = 120.0,
     out: Annotated[Path | None, typer.Option(help="The folder for the JSON.")] = None,
     resume: Annotated[
@@ -57,10 +70,9 @@ def evaluate(
     """Ask the questions of the systems and print how they did. Subcommands: table, questions."""
     if context.invoked_subcommand:
         return
-    names = systems.split(",")
-    if unknown := set(names) - set(SYSTEMS):
-        raise typer.BadParameter(f"no such system: {', '.join(unknown)}; there are {list(SYSTEMS)}")
-    codebases = selected(_lay_out(split), only, limit)
+    names = _named(systems, SYSTEMS)
+    cases = selected(_cases(_named(families, CASES), split), only, limit)
+    work = _cache() / "work"
     bench = Bench(
         models=ModelSettings(
             fast=fast,
@@ -70,14 +82,19 @@ def evaluate(
         ),
         upstreams=upstreams or shipped_file(),
         environ=dict(os.environ),
-        work=_cache() / "work",
+        work=work,
         seconds=seconds,
     )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     path = resume or (out or _cache() / "results") / f"{split}-{stamp}.json"
     results = Results.load(resume) if resume else Results(about={})
+    work.mkdir(parents=True, exist_ok=True)
     try:
-        anyio.run(_evaluate, bench, codebases, names, results, path)
+        with FileLock(f"{work}.lock", timeout=0):
+            anyio.run(_evaluate, bench, cases, names, wordings, results, path)
+    except Timeout:
+        _say(f"Another evaluation uses {work}, and the models; wait for its end.")
+        raise typer.Exit(2) from None
     except KeyboardInterrupt:
         _say(f"Interrupted. Go on with: --resume {path}")
         raise typer.Exit(130) from None
@@ -97,17 +114,27 @@ def print_table(files: list[Path]) -> None:
 
 
 @app.command()
-def questions(split: Choice = "all") -> None:
+def questions(
+    split: Choice = "all",
+    families: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(CASES),
+) -> None:
     """List the questions with their answers, without asking them."""
-    for codebase in _lay_out(split):
-        print(f"\n{codebase.name} ({len(codebase.questions)}): {codebase.root}")
-        for each in codebase.questions:
-            print(f"  {each.id}: {each.text} -> {each.expected}")
+    for case in _cases(_named(families, CASES), split):
+        print(f"{case.id} ({case.kind}, {case.language}) -> {case.expected}")
+        print("".join(f"    {' '.join(wording.split())}\n" for wording in case.wordings), end="")
 
 
-def _lay_out(split: Choice) -> list[CodeBase]:
+def _named(names: str, known: Iterable[Name]) -> list[Name]:
+    """Of what there is, those named with commas, in the order of the names."""
+    by_name = {str(each): each for each in known}
+    if unknown := set(names.split(",")) - set(by_name):
+        raise typer.BadParameter(f"no {', '.join(unknown)}; there are {', '.join(by_name)}")
+    return [by_name[name] for name in names.split(",")]
+
+
+def _cases(families: Sequence[Family], split: Choice) -> list[Case]:
     splits: Sequence[Split] = SPLITS if split == "all" else (split,)
-    return lay_out(_cache() / "codebases", splits)
+    return [case for family in families for each in splits for case in CASES[family](each)]
 
 
 def _cache() -> Path:
@@ -118,30 +145,38 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def selected(codebases: Sequence[CodeBase], only: str, limit: int | None) -> list[CodeBase]:
-    """The code bases with the questions that match; of those at most `limit`, spread evenly over
-    all code bases and kinds."""
+def selected(cases: Sequence[Case], only: str, limit: int | None) -> list[Case]:
+    """The cases that match, in their order; of each family and split at most `limit`, spread
+    evenly over languages, kinds and places."""
     pattern = re.compile(only, re.IGNORECASE)
-    matching = [
-        question
-        for codebase in codebases
-        for question in codebase.questions
-        if pattern.search(question.id) or pattern.search(question.text)
-    ]
-    if limit and limit < len(matching):
-        matching = [matching[index * len(matching) // limit] for index in range(limit)]
-    chosen = {question.id for question in matching}
-    found = [
-        CodeBase(each.name, each.root, tuple(q for q in each.questions if q.id in chosen))
-        for each in codebases
-    ]
-    return [each for each in found if each.questions]
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        if pattern.search(case.id) or any(map(pattern.search, case.wordings)):
+            groups.setdefault((case.family, case.split), []).append(case)
+    return [case for group in groups.values() for case in _spread(group, limit or len(group))]
+
+
+def _spread(cases: Sequence[Case], most: int) -> list[Case]:
+    """So many of them, with each kind, place and foreign language in about its share."""
+
+    def traits(case: Case) -> tuple[tuple[str, object], ...]:
+        return ("kind", case.kind), ("place", case.place), ("english", case.language == "en")
+
+    total = Counter(trait for case in cases for trait in traits(case))
+    taken: Counter[tuple[str, object]] = Counter()
+    rest = list(cases)
+    while len(cases) - len(rest) < min(most, len(cases)):
+        rarest = min(rest, key=lambda case: sum((taken[t] + 1) / total[t] for t in traits(case)))
+        rest.remove(rarest)
+        taken.update(traits(rarest))
+    return [case for case in cases if case not in rest]
 
 
 async def _evaluate(
     bench: Bench,
-    codebases: Sequence[CodeBase],
+    cases: Sequence[Case],
     names: Sequence[str],
+    wordings: int,
     results: Results,
     path: Path,
 ) -> None:
@@ -152,20 +187,48 @@ async def _evaluate(
         names = [name for name in names if name != "native"]
     results.about = results.about or _about(bench, ollama.version if ollama else None)
     await warm_up(bench.models)
-    for name in names:
-        for codebase in codebases:
-            open_questions = [q for q in codebase.questions if not results.has(name, q)]
-            if not open_questions:
-                continue
-            _say(f"{name}: starting on {codebase.name}")
-            async with SYSTEMS[name](bench, codebase) as ask:
-                for question in open_questions:
-                    record = await _record(name, question, ask, bench.seconds)
-                    results.records.append(record)
-                    results.save(path)
-                    _progress(
-                        record, results, len(names) * sum(len(c.questions) for c in codebases)
-                    )
+    async with AsyncExitStack() as stack:
+        wire = None
+        if ollama:
+            wire = await stack.enter_async_context(recording(bench.models.host))
+            models = bench.models.model_copy(update={"host": wire.host})
+            environ = bench.environ | {"OLLAMA_HOST": wire.host}
+            bench = replace(bench, models=models, environ=environ)
+        for name in names:
+            asked = [
+                (case, text)
+                for case in cases
+                for text in case.wordings[:wordings]
+                if not results.has(name, case, text)
+                and (name != "retrieve" or case.family in SEARCHED)
+            ]
+            done = 0
+            for together in _by_place(asked):
+                async with _opened(name, bench, together[0][0]) as (setting, ask):
+                    for case, text in together:
+                        record = await _record(name, case, text, setting, ask, bench.seconds, wire)
+                        results.records.append(record)
+                        results.save(path)
+                        done += 1
+                        _progress(record, f"{done}/{len(asked)}")
+
+
+def _by_place(asked: Iterable[tuple[Case, str]]) -> Iterator[list[tuple[Case, str]]]:
+    """What is asked in one opening of a setting."""
+    together: dict[str, list[tuple[Case, str]]] = {}
+    for number, (case, text) in enumerate(asked):
+        together.setdefault(case.place or f"{case.id} {number}", []).append((case, text))
+    yield from together.values()
+
+
+@asynccontextmanager
+async def _opened(name: str, bench: Bench, case: Case) -> AsyncIterator[tuple[Setting, Ask]]:
+    _say(f"{name}: starting on {case.place or case.id}")
+    folder = bench.work / re.sub(r"[^\w-]", "-", case.place or case.id)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    async with case.open(folder) as setting, SYSTEMS[name](bench, setting) as ask:
+        yield setting, ask
 
 
 def _about(bench: Bench, ollama: str | None) -> dict[str, Any]:
@@ -197,33 +260,56 @@ async def warm_up(settings: ModelSettings) -> None:
         await models.aclose()
 
 
-async def _record(name: str, question: Question, ask: Ask, limit: float) -> Record:
+async def _record(
+    name: str,
+    case: Case,
+    text: str,
+    setting: Setting,
+    ask: Ask,
+    limit: float,
+    wire: Wire | None,
+) -> Record:
     """Ask one question. Whatever goes wrong in it is its record, and the others go on."""
     ledger = Ledger()
     answer = Answer("failed", f"No answer within {limit:g} s.")
+    if wire:
+        wire.clear()
     began = time.monotonic()
     with anyio.move_on_after(limit + GRACE_SECONDS):
         try:
-            answer = await ask(question.text, ledger)
+            answer = await ask(text, ledger)
         except Exception as error:  # noqa: BLE001  a system's fault is what is measured here
             answer = Answer("failed", f"{type(error).__name__}: {error}")
+    seconds = round(time.monotonic() - began, 2)
+    grade = case.grade(setting, answer)
     return Record(
         system=name,
-        question=question,
-        verdict=verdict(question, answer.status, answer.text),
+        id=case.id,
+        family=case.family,
+        split=case.split,
+        kind=case.kind,
+        language=case.language,
+        place=case.place,
+        text=text,
+        expected=case.expected,
+        verdict=grade.verdict,
+        share=grade.share,
+        why=grade.why,
+        seen=wire.saw(case.evidence) if wire else None,
         status=answer.status,
         answer=answer.text,
-        seconds=round(time.monotonic() - began, 2),
+        seconds=seconds,
         ledger=ledger,
         details=answer.details,
     )
 
 
-def _progress(record: Record, results: Results, total: int) -> None:
+def _progress(record: Record, done: str) -> None:
     said = " ".join(record.answer.split())[:90]
+    seen = {True: ", seen", False: ", not seen", None: ""}[record.seen]
     _say(
-        f"[{len(results.records)}/{total}] {record.system} {record.question.id} {record.verdict} "
-        f"({record.status}) {record.seconds:.1f} s: {said}  [{record.question.expected}]"
+        f"[{done}] {record.system} {record.id} {record.verdict} ({record.status}{seen}) "
+        f"{record.seconds:.1f} s: {said}  [{record.expected}]"
     )
 
 

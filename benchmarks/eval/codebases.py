@@ -1,100 +1,120 @@
-"""The code bases that are asked about, laid out in folders of their own.
+"""The code bases that are asked about, as texts by path.
 
-Copies, not the places themselves: nothing changes while a run is under way, nothing but the code
-itself is there to be found, and each has the same path in every run.
+They are read once in a process and written into the work folder of a case, so that nothing changes
+while a run is under way, and nothing but sources is there to be found.
 """
 
 import importlib.util
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from benchmarks.eval import generated
-from benchmarks.eval.check import Question, Split
-from benchmarks.eval.questions import Asker
-from benchmarks.eval.source import read
+from benchmarks.eval.packages import Package
 
 REPOSITORY = Path(__file__).parents[2]
+PROJECTS = Path(__file__).with_name("projects")
+"""Small projects of ours."""
 PACKAGE = "anyio"
 """Installed wherever Planloom is; no one has to download it, and it is not small."""
 _COPIED = ("*.py", "*.yaml", "*.txt", "*.md", "pyproject.toml")
+_ABOUT = ("README*", "*.md", "package.json", "pyproject.toml")
+
+Files = dict[str, str]
+"""Text by path, POSIX style, relative to the project's folder."""
+
+FETCHED: dict[str, Package] = {
+    # One per language and split; a few thousand lines each.
+    "immer": Package("npm", "immer", "11.2.10", ("src/", "readme.md", "package.json")),
+    "query-core": Package("npm", "@tanstack/query-core", "5.108.0", ("src/", "package.json")),
+    "netinfo": Package(
+        "npm",
+        "@react-native-community/netinfo",
+        "12.0.1",
+        ("android/src/", "src/", "README.md", "package.json"),
+    ),
+    "webview": Package(
+        "npm",
+        "react-native-webview",
+        "16.0.0",
+        ("android/src/", "src/", "README.md", "package.json"),
+    ),
+    "jiter": Package(
+        "pypi", "jiter", "0.19.0", ("src/", "README.md", "Cargo.toml"), below="crates/jiter"
+    ),
+    "safetensors": Package(
+        "pypi", "safetensors", "0.8.0", ("src/", "README.md", "Cargo.toml"), below="safetensors"
+    ),
+    "hiredis": Package(
+        "pypi", "hiredis", "3.5.0", ("*.c", "*.h", "*.md", "Makefile"), below="vendor/hiredis"
+    ),
+    "ujson": Package("pypi", "ujson", "6.1.0", ("src/ujson/*.[ch]", "README.md", "*.toml")),
+    "tenacity": Package("pypi", "tenacity", "9.2.1", ("tenacity/", "tests/*.py", *_ABOUT)),
+    "httpcore": Package("pypi", "httpcore", "1.0.9", ("httpcore/", "docs/", *_ABOUT)),
+}
+SOURCES = frozenset(
+    ".c .h .ini .java .js .json .kt .md .py .rs .toml .ts .tsx .txt .xml .yaml".split()  # noqa: SIM905
+)
+"""What a code base may hold besides files without a suffix: no byte code, no binaries."""
 
 
-@dataclass(frozen=True)
-class CodeBase:
-    name: str
-    root: Path
-    questions: tuple[Question, ...]
+@cache
+def files(name: str) -> Files:
+    """The sources of the code base of this name. Raises `PlanloomError` if they cannot be
+    fetched."""
+    if package := FETCHED.get(name):
+        return {
+            path: text
+            for path, text in package.files(user_cache_path("planloom") / "eval").items()
+            if Path(path).suffix in SOURCES | {""}
+        }
+    return _READ[name]()
 
 
-def lay_out(folder: Path, splits: Sequence[Split]) -> list[CodeBase]:
-    """Write every code base below `folder` anew, and ask the questions of these splits."""
-    return [
-        *(_generated(folder, split) for split in splits),
-        _copied(folder, "repository", splits, _copy_repository, REPOSITORY_PLAN),
-        _copied(folder, "package", splits, copy_package, PACKAGE_PLAN),
-    ]
+def write(files: Files, root: Path) -> Path:
+    """Lay them out below `root`, and return it."""
+    for path, text in files.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8", newline="")
+    return root
 
 
-def _generated(folder: Path, split: Split) -> CodeBase:
-    project = generated.generate(generated.SEEDS[split])
-    root = _empty(folder / f"generated-{split}")
-    project.write(root)
-    asker = Asker(read(root), "generated", split, shared=False)
-    return CodeBase(f"generated-{split}", root, tuple(generated.ask(project, asker)))
+def _repository() -> Files:
+    return {
+        f"{part}/{path}": text
+        for part in ("planner", "server")
+        for path, text in _below(REPOSITORY / part, _COPIED).items()
+    }
 
 
-REPOSITORY_PLAN = {
-    "definition": 2, "value": 1, "default": 1, "caller": 1, "uses": 2,
-    "methods": 1, "file": 1, "absence": 1, "unanswerable": 1,
-}  # fmt: skip
-PACKAGE_PLAN = {
-    "definition": 1, "value": 1, "default": 1, "caller": 1, "base": 2,
-    "methods": 1, "file": 1, "absence": 1, "unanswerable": 1,
-}  # fmt: skip
-"""How many questions of which kind; fewer where a code base has not the symbols for them."""
-
-
-def _copied(
-    folder: Path,
-    name: str,
-    splits: Sequence[Split],
-    copy: Callable[[Path], None],
-    plan: dict[str, int],
-) -> CodeBase:
-    root = _empty(folder / name)
-    copy(root)
-    source = read(root)
-    questions: list[Question] = []
-    for split in splits:
-        asker = Asker(source, name, split, shared=True)
-        for kind, most in plan.items():
-            questions += asker.make(kind, most)
-    return CodeBase(name, root, tuple(questions))
-
-
-def _copy_repository(root: Path) -> None:
-    for part in ("planner", "server"):
-        _copy(REPOSITORY / part, root / part)
-
-
-def copy_package(root: Path) -> None:
+def _package() -> Files:
     spec = importlib.util.find_spec(PACKAGE)
     assert spec is not None
     assert spec.origin is not None
-    _copy(Path(spec.origin).parent, root / PACKAGE)
+    found = _below(Path(spec.origin).parent, _COPIED)
+    return {f"{PACKAGE}/{path}": text for path, text in found.items()}
 
 
-def _copy(source: Path, target: Path) -> None:
-    for pattern in _COPIED:
-        for path in source.rglob(pattern):
-            copied = target / path.relative_to(source)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copied)
+def _project(name: str) -> Files:
+    return _below(PROJECTS / name, ["*"])
 
 
-def _empty(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+def _below(folder: Path, patterns: Iterable[str]) -> Files:
+    paths = {path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()}
+    paths = {path for path in paths if path.suffix in SOURCES | {""}}
+    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(paths)}
+
+
+def _generated(seed: int) -> Files:
+    return generated.generate(seed).files
+
+
+_READ: dict[str, Callable[[], Files]] = {
+    "repository": _repository,
+    "package": _package,
+    "kiosk": partial(_project, "kiosk"),
+    **{f"generated-{split}": partial(_generated, seed) for split, seed in generated.SEEDS.items()},
+}

@@ -1,15 +1,14 @@
 """What a run found: one record per question and system, kept as JSON, shown as a table."""
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Self
 
 from pydantic import BaseModel
 
-from benchmarks.eval.check import KINDS, Question, Verdict
+from benchmarks.eval.case import Case, Family, Split, Verdict
 
 
 class Ledger(BaseModel):
@@ -29,11 +28,24 @@ class Ledger(BaseModel):
 
 
 class Record(BaseModel):
-    """One question asked of one system."""
+    """One wording of one case, asked of one system."""
 
     system: str
-    question: Question
+    id: str
+    family: Family
+    split: Split
+    kind: str
+    language: str
+    place: str | None
+    text: str
+    """The wording."""
+    expected: str
     verdict: Verdict
+    share: float
+    """Of the facts of a full answer."""
+    why: str
+    seen: bool | None
+    """Whether the evidence stood in some prompt; None: the case has none, or nobody looked."""
     status: str
     answer: str
     seconds: float
@@ -60,28 +72,26 @@ class Results(BaseModel):
     def load(cls, path: Path) -> Self:
         return cls.model_validate_json(path.read_text(encoding="utf-8"))
 
-    def has(self, system: str, question: Question) -> bool:
-        """Whether this very question, code base as it is now, was asked of the system."""
-        return any(each.system == system and each.question == question for each in self.records)
+    def has(self, system: str, case: Case, text: str) -> bool:
+        """Whether the system was asked this wording of the case as it is now."""
+        return any(
+            (each.system, each.id, each.text, each.expected)
+            == (system, case.id, text, case.expected)
+            for each in self.records
+        )
 
 
 def table(results: Results) -> str:
-    """The Markdown tables: outcome and cost per system, right answers per kind and code base."""
-    by_split: dict[str, list[Record]] = defaultdict(list)
-    for record in results.records:
-        by_split[record.question.split].append(record)
+    """The Markdown tables: outcome and cost by family, by language, by kind and by place."""
     parts = [_about(results.about)]
-    for split, records in by_split.items():
-        systems: dict[str, list[Record]] = defaultdict(list)
-        for record in records:
-            systems[record.system].append(record)
-        kinds = [kind for kind in KINDS if any(r.question.kind == kind for r in records)]
-        bases = list(dict.fromkeys(r.question.codebase for r in records))
+    for split in dict.fromkeys(each.split for each in results.records):
+        records = [each for each in results.records if each.split == split]
         parts += [
             f"### {split}",
-            markdown(COLUMNS, [_row(name, each) for name, each in systems.items()]),
-            _right_by("kind", kinds, systems, lambda record: record.question.kind),
-            _right_by("code base", bases, systems, lambda record: record.question.codebase),
+            _outcomes("family", records, lambda each: each.family),
+            _outcomes("language", records, lambda each: f"{each.family}, {each.language}"),
+            _right_by("kind", records, lambda each: f"{each.family}, {each.kind}"),
+            _right_by("place", records, lambda each: f"{each.family}, {each.place or 'its own'}"),
         ]
     return "\n\n".join(parts)
 
@@ -91,45 +101,65 @@ def _about(about: dict[str, Any]) -> str:
 
 
 COLUMNS = (
-    "system", "questions", "right", "wrong", "honest", "median s", "p90 s",
-    "model calls", "prompt", "computed", "generated",
+    "system", "asked", "right", "wrong", "honest", "facts", "seen", "in all wordings",
+    "median s", "p90 s", "model calls", "tool calls", "prompt", "computed", "generated",
 )  # fmt: skip
-"""Calls and tokens are means per question. `computed` is the prompt without its cached part."""
+"""`facts` is the mean share of a full answer's facts. `seen`: of the wordings with evidence, those
+whose evidence stood in a prompt. `in all wordings`: of the cases asked in more than one, those
+right in each. Calls and tokens are means; `computed` is the prompt without its cached part."""
+
+
+def _outcomes(what: str, records: Sequence[Record], group_of: Callable[[Record], str]) -> str:
+    rows = []
+    for group in dict.fromkeys(map(group_of, records)):
+        mine = [each for each in records if group_of(each) == group]
+        for system in dict.fromkeys(each.system for each in mine):
+            row = _row(system, [each for each in mine if each.system == system])
+            rows.append([group, *row])
+    return markdown((what, *COLUMNS), rows)
 
 
 def _row(system: str, records: Sequence[Record]) -> list[str]:
     seconds = sorted(record.seconds for record in records)
     ledgers = [record.ledger for record in records]
+    looked = [record.seen for record in records if record.seen is not None]
+    cases: dict[str, list[bool]] = {}
+    for record in records:
+        cases.setdefault(record.id, []).append(record.verdict == "right")
+    several = [all(each) for each in cases.values() if len(each) > 1]
     return [
         system,
         str(len(records)),
-        *(_share(records, verdict) for verdict in ("right", "wrong", "honest")),
+        *(
+            _of([record.verdict == verdict for record in records])
+            for verdict in ("right", "wrong", "honest")
+        ),
+        f"{fmean(record.share for record in records):.0%}",
+        _of(looked),
+        _of(several),
         f"{median(seconds):.1f}",
         f"{seconds[math.ceil(0.9 * len(seconds)) - 1]:.1f}",
         f"{fmean(each.model_calls for each in ledgers):.1f}",
+        f"{fmean(each.tool_calls for each in ledgers):.1f}",
         f"{fmean(each.prompt_tokens for each in ledgers):.0f}",
         f"{fmean(each.prompt_tokens - each.cached_tokens for each in ledgers):.0f}",
         f"{fmean(each.generated_tokens for each in ledgers):.0f}",
     ]
 
 
-def _share(records: Sequence[Record], verdict: str) -> str:
-    count = sum(record.verdict == verdict for record in records)
-    return f"{count} ({count / len(records):.0%})"
+def _of(outcomes: Sequence[bool]) -> str:
+    """How many, and their share; a dash where there was none to count."""
+    return f"{sum(outcomes)} ({fmean(outcomes):.0%})" if outcomes else "-"
 
 
-def _right_by(
-    what: str,
-    groups: Iterable[str],
-    systems: dict[str, list[Record]],
-    group_of: Callable[[Record], str],
-) -> str:
+def _right_by(what: str, records: Sequence[Record], group_of: Callable[[Record], str]) -> str:
+    systems = list(dict.fromkeys(each.system for each in records))
     rows = []
-    for group in groups:
+    for group in dict.fromkeys(map(group_of, records)):
         row = [group]
-        for records in systems.values():
-            mine = [record for record in records if group_of(record) == group]
-            row.append(f"{sum(record.verdict == 'right' for record in mine)}/{len(mine)}")
+        for system in systems:
+            mine = [r for r in records if r.system == system and group_of(r) == group]
+            row.append(f"{sum(r.verdict == 'right' for r in mine)}/{len(mine)}")
         rows.append(row)
     return markdown((f"right, by {what}", *systems), rows)
 

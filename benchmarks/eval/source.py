@@ -7,7 +7,6 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 Literal = int | float | str
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -77,11 +76,10 @@ class Source:
         return {each.name: each for each in self.constants if self.count[each.name] == 1}
 
 
-def read(root: Path) -> Source:
-    """Every text file below `root`, Python files parsed."""
-    paths = sorted(path for path in root.rglob("*") if path.is_file())
-    source = Source({str(p.relative_to(root).as_posix()): p.read_text("utf-8") for p in paths})
-    for path, text in source.files.items():
+def parse(files: dict[str, str]) -> Source:
+    """A code base by its texts, Python files parsed."""
+    source = Source(files)
+    for path, text in files.items():
         if path.endswith(".py"):
             tree = ast.parse(text)
             _constants(source, path, text, tree)

@@ -4,9 +4,9 @@
 `native`    the ordinary loop: the full model with native tool calling, ten rounds
 `retrieve`  the ordinary pipeline: keywords, one search, snippets, one answer with quotes
 
-The baselines get their tools from Serena through Planloom's own pool, so that they see the same
-line numbers (from 1); the loop with Serena's own descriptions. Where a plain choice could favour
-Planloom, the baselines get the better one: calls that the loop's model writes as text are run too.
+The baselines get their tools through Planloom's own pool, so that they see the same line numbers
+(from 1); the loop with the upstreams' own descriptions. Where a plain choice could favour Planloom,
+the baselines get the better one: calls that the loop's model writes as text are run too.
 """
 
 import json
@@ -23,30 +23,22 @@ import yaml
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from benchmarks.eval.codebases import CodeBase
+from benchmarks.eval.case import Answer, Called, Family, Setting
 from benchmarks.eval.results import Ledger
 from planner.errors import PlanloomError
 from planner.models import Message, Models, PromptBefore
 from planner.ollama import ChatReply, OllamaClient
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Outcome, Safety, ToolSpec
 from server.backends import open_models
-from server.config import ModelSettings, Settings, load_settings
+from server.config import ModelSettings, load_settings
 from server.upstreams import UpstreamPool
 
 START_SECONDS = 300.0
-"""For Serena to start; the first start on a machine downloads it."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: str
-    text: str
-    details: Any = None
-
+"""For the upstreams to start; Serena's first start on a machine downloads it."""
 
 Ask = Callable[[str, Ledger], Awaitable[Answer]]
 """Answers a question; the ledger is kept while it does, so that a question cut off has one too."""
-System = Callable[["Bench", CodeBase], AbstractAsyncContextManager[Ask]]
+System = Callable[["Bench", Setting], AbstractAsyncContextManager[Ask]]
 
 
 @dataclass(frozen=True)
@@ -58,55 +50,63 @@ class Bench:
     """The shipped upstreams.yaml, or another one under measurement."""
     environ: dict[str, str]
     work: Path
-    """For derived files and logs."""
+    """For settings, derived files and logs. A run has it to itself."""
     seconds: float
     """The time limit of a question."""
 
-    def derived(self, *, tools_as_they_are: bool = False) -> Path:
-        """The upstreams with Serena alone; `tools_as_they_are`: as Serena itself describes them."""
+    def derived(self, setting: Setting, *, tools_as_they_are: bool = False) -> Path:
+        """An upstreams.yaml with the setting's upstreams alone; `tools_as_they_are`: those that are
+        shipped as they describe themselves."""
         data = yaml.safe_load(self.upstreams.read_text(encoding="utf-8"))
-        serena = dict(data["upstreams"]["serena"])
-        if tools_as_they_are:
-            serena.pop("tools", None)
+        entries = {}
+        for name, own in setting.upstreams.items():
+            shipped = dict(data["upstreams"].get(name, {}))
+            if tools_as_they_are:
+                shipped.pop("tools", None)
+            entries[name] = shipped | own
         self.work.mkdir(parents=True, exist_ok=True)
-        path = self.work / f"upstreams-{'plain' if tools_as_they_are else 'serena'}.yaml"
-        text = yaml.safe_dump(data | {"upstreams": {"serena": serena}}, sort_keys=False)
+        path = self.work / f"upstreams-{'plain' if tools_as_they_are else 'shipped'}.yaml"
+        text = yaml.safe_dump(data | {"upstreams": entries}, sort_keys=False)
         path.write_text(text, encoding="utf-8")
         return path
 
-    def settings(self, codebase: CodeBase) -> Settings:
-        chosen = self.models.model_dump()
-        plain = self.derived(tools_as_they_are=True)
-        return load_settings(plain, codebase.root, self.environ, chosen)
+    def project(self, setting: Setting) -> Path:
+        """The folder that is served, an empty one where the setting has none."""
+        project = setting.project or self.work / "no-project"
+        project.mkdir(parents=True, exist_ok=True)
+        return project
 
 
 # Planloom.
 
 
 @asynccontextmanager
-async def planloom(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
-    """`planloom serve` on stdio, one server per code base. Its start is not part of any question's
-    time: a host starts it once."""
+async def planloom(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
+    """`planloom serve` on stdio, one server per setting. Its start is not part of any question's
+    time: a host starts it once. Its runs and pins stay in the work folder."""
     transport = StdioTransport(
         sys.executable,
         [
-            *("-m", "server.cli", "serve", "--project", str(codebase.root)),
-            *("--upstreams", str(bench.derived())),
+            *("-m", "server.cli", "serve", "--project", str(bench.project(setting))),
+            *("--upstreams", str(bench.derived(setting))),
         ],
         env=bench.environ
         | {
+            "OLLAMA_HOST": bench.models.host or "",
             "PLANLOOM_FAST_MODEL": bench.models.fast,
             "PLANLOOM_FULL_MODEL": bench.models.full,
             "PLANLOOM_BACKEND": bench.models.backend,
             "PLANLOOM_ARGUMENT_ROUTE": bench.models.argument_route,
+            "XDG_STATE_HOME": str(bench.work / "state"),
         },
         keep_alive=False,
         log_file=bench.work / "planloom-serve.log",
     )
     async with Client(transport, init_timeout=START_SECONDS) as client:
         with anyio.fail_after(START_SECONDS):
-            while (await _serena_state(client)) == "starting":  # noqa: ASYNC110  it is afar
+            while "starting" in (states := await _states(client)).values():  # noqa: ASYNC110
                 await anyio.sleep(0.5)
+        _check(states)
 
         async def ask(question: str, ledger: Ledger) -> Answer:
             arguments = {
@@ -114,6 +114,8 @@ async def planloom(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
                 "wait_s": bench.seconds * 2,
                 "max_seconds": bench.seconds,
             }
+            if setting.policy == "allow":
+                arguments["policy"] = "allow"
             result = await client.call_tool_mcp("plan_and_answer", arguments)
             report = result.structured_content
             if report is None:
@@ -122,27 +124,45 @@ async def planloom(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
             usage = report["usage"]
             for name in Ledger.model_fields:
                 setattr(ledger, name, usage[name])
-            return Answer(report["status"], report["answer"], report)
+            return Answer(report["status"], report["answer"], _called(report), report)
 
         yield ask
 
 
-async def _serena_state(client: Client[StdioTransport]) -> str:
+def _called(report: dict[str, Any]) -> tuple[Called, ...]:
+    return tuple(
+        Called(call["upstream"], call["name"], call["args"], call["outcome"] == Outcome.SUCCESS)
+        for action in report["actions"]
+        for call in action["tool_calls"]
+        if call["upstream"]
+    )
+
+
+async def _states(client: Client[StdioTransport]) -> dict[str, str]:
     result = await client.call_tool_mcp("list_tools", {})
-    state: str = (result.structured_content or {})["upstreams"][0]["state"]
-    return state
+    return {each["name"]: each["state"] for each in (result.structured_content or {})["upstreams"]}
+
+
+def _check(states: dict[str, str]) -> None:
+    """Raises `PlanloomError` unless every upstream is there: an answer without it says nothing."""
+    if missing := [name for name, state in states.items() if state != "ready"]:
+        raise PlanloomError(f"These upstreams did not start: {', '.join(missing)}")
 
 
 # The baselines' common ground.
 
 
 @asynccontextmanager
-async def _pool(bench: Bench, codebase: CodeBase) -> AsyncIterator[UpstreamPool]:
-    async with UpstreamPool(bench.settings(codebase)) as pool:
+async def _pool(bench: Bench, setting: Setting) -> AsyncIterator[UpstreamPool]:
+    settings = load_settings(
+        bench.derived(setting, tools_as_they_are=True),
+        bench.project(setting),
+        bench.environ,
+        bench.models.model_dump(),
+    )
+    async with UpstreamPool(settings) as pool:
         await pool.ready(START_SECONDS)
-        (serena,) = pool.upstreams()
-        if serena.state != "ready":
-            raise PlanloomError(f"Serena did not start: {serena.error}")
+        _check({each.name: each.state for each in pool.upstreams()})
         yield pool
 
 
@@ -160,37 +180,56 @@ LOOP_TOOLS = (
     "find_symbol",
     "find_referencing_symbols",
 )
+"""Serena's, of those that only read."""
 LOOP_PROMPT = (
     "You answer questions about a software project. Use the tools to look things up in it, then "
     "answer briefly. If you cannot find something out, say so."
 )
 
 
+ACTING_PROMPT = (
+    "You are a helpful assistant. Use the tools where the request needs them, then answer briefly. "
+    "If you cannot do something or find it out, say so."
+)
+"""Where the tools are not those of a project that is only read."""
+
+
 @asynccontextmanager
-async def native(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
+async def native(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
     """Chat, run the tool calls, append their results, chat again: until a reply calls no tool."""
-    async with _pool(bench, codebase) as pool, OllamaClient(bench.models.host) as client:
-        specs = {spec.name: spec for spec in pool.tools() if spec.name in LOOP_TOOLS}
+    async with _pool(bench, setting) as pool, OllamaClient(bench.models.host) as client:
+        specs = {spec.name: spec for spec in pool.tools() if _offered(spec, setting)}
+        reading = "serena" in setting.upstreams and setting.policy == "read_only"
         before = PromptBefore()
 
         async def ask(question: str, ledger: Ledger) -> Answer:
             messages: list[dict[str, Any]] = [
-                {"role": "system", "content": LOOP_PROMPT},
+                {"role": "system", "content": LOOP_PROMPT if reading else ACTING_PROMPT},
                 {"role": "user", "content": question},
             ]
+            called: list[Called] = []
             for _ in range(ROUNDS):
                 reply = await _native_chat(client, bench.models, messages, specs, ledger, before)
                 calls = reply["tool_calls"] or _written_calls(reply["content"])
                 messages.append({"role": "assistant"} | reply)
                 if not calls:
                     said = reply["content"].strip()
-                    return Answer("answered" if said else "failed", said, messages)
+                    status = "answered" if said else "failed"
+                    return Answer(status, said, tuple(called), messages)
                 for call in calls:
-                    result = await _run(pool, specs, call, ledger)
+                    result = await _run(pool, specs, call, ledger, called)
                     messages.append({"role": "tool", "content": result})
-            return Answer("failed", f"No answer in {ROUNDS} rounds.", messages)
+            return Answer("failed", f"No answer in {ROUNDS} rounds.", tuple(called), messages)
 
         yield ask
+
+
+def _offered(spec: ToolSpec, setting: Setting) -> bool:
+    """The loop asks nobody, so it has what it may call by itself; of Serena the tools that a host
+    would leave on for questions."""
+    if setting.policy == "allow":
+        return True
+    return spec.name in LOOP_TOOLS if spec.upstream == "serena" else spec.safety is Safety.READ_ONLY
 
 
 async def _native_chat(
@@ -245,13 +284,19 @@ def _written_calls(text: str) -> list[dict[str, Any]]:
 
 
 async def _run(
-    pool: UpstreamPool, specs: dict[str, ToolSpec], call: dict[str, Any], ledger: Ledger
+    pool: UpstreamPool,
+    specs: dict[str, ToolSpec],
+    call: dict[str, Any],
+    ledger: Ledger,
+    called: list[Called],
 ) -> str:
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     if name not in specs or not isinstance(arguments, dict):
         return f"Error: there is no tool {name}, or its arguments are no object."
     ledger.tool_calls += 1
     result = await pool.call(specs[name], arguments)
+    success = result.outcome is Outcome.SUCCESS
+    called.append(Called(specs[name].upstream, name, arguments, success))
     return result.text[:LONGEST_TOOL_RESULT]
 
 
@@ -284,11 +329,11 @@ _STOP = frozenset(
 
 
 @asynccontextmanager
-async def retrieve(bench: Bench, codebase: CodeBase) -> AsyncIterator[Ask]:
+async def retrieve(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
     """One search for the question's keywords, the best snippets, one answer."""
     models = await open_models(bench.models)
     try:
-        async with _pool(bench, codebase) as pool:
+        async with _pool(bench, setting) as pool:
             search = pool.find("search_for_pattern")
             assert search is not None
 
@@ -321,13 +366,15 @@ async def _retrieve(
     message: Message = {"role": "user", "content": prompt}
     reply = await models.full.chat([message], max_tokens=300)
     ledger.add(reply.prompt_tokens, reply.cached_tokens, reply.generated_tokens)
-    return Answer("answered" if reply.text.strip() else "failed", reply.text, prompt)
+    success = found.outcome is Outcome.SUCCESS
+    called = (Called(search.upstream, search.name, {"keywords": wanted}, success),)
+    return Answer("answered" if reply.text.strip() else "failed", reply.text, called, prompt)
 
 
 def keywords(question: str) -> list[str]:
     """The identifiers that a question names, else its longer words without the common ones."""
     named = [quoted or plain for quoted, plain in _IDENTIFIER.findall(question)]
-    plain = [word for word in re.findall(r"[A-Za-z]{4,}", question) if word.lower() not in _STOP]
+    plain = [word for word in re.findall(r"[^\W\d_]{4,}", question) if word.lower() not in _STOP]
     return list(dict.fromkeys(named or plain))[:MOST_KEYWORDS]
 
 
@@ -360,3 +407,5 @@ def snippets(found: str, wanted: list[str]) -> str:
 
 
 SYSTEMS: dict[str, System] = {"planloom": planloom, "native": native, "retrieve": retrieve}
+SEARCHED: tuple[Family, ...] = ("lookup", "polyglot", "broad")
+"""The families that `retrieve` is asked: their pools have a text search that finds the answer."""

@@ -14,7 +14,7 @@ from typing import Any
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from benchmarks.eval.codebases import PACKAGE, REPOSITORY, copy_package
+from benchmarks.eval.codebases import PACKAGE, REPOSITORY, files, write
 from planner.errors import PlanloomError
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.config import load_settings, shipped_file
@@ -150,7 +150,7 @@ async def record() -> None:
     """Make every run's calls anew, by a real Serena over the installed package, and keep what they
     return."""
     with tempfile.TemporaryDirectory() as folder:
-        copy_package(Path(folder))
+        write(files("package"), Path(folder))
         settings = load_settings(shipped_file(), Path(folder), dict(os.environ))
         serena = settings.model_copy(update={"upstreams": {"serena": settings.upstreams["serena"]}})
         async with UpstreamPool(serena) as pool:

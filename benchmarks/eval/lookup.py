@@ -11,18 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from benchmarks.eval.check import (
-    NEGATIONS,
-    SPLITS,
-    Check,
-    Kind,
-    Proof,
-    Question,
-    Split,
-    file,
-    number,
-    whole,
-)
+from benchmarks.eval.case import SPLITS, Split
+from benchmarks.eval.check import NEGATIONS, Check, file, number, whole
+from benchmarks.eval.question import Proof, Question
 from benchmarks.eval.source import Constant, Literal, Source, defaults, methods, names_in
 
 PHRASINGS: dict[str, tuple[str, ...]] = {
@@ -134,7 +125,7 @@ class Asker:
 
     def question(
         self,
-        kind: Kind,
+        kind: str,
         text: str,
         expected: str,
         required: Sequence[Sequence[str]],
@@ -145,18 +136,23 @@ class Asker:
     ) -> Question:
         self._numbers[kind] = self._numbers.get(kind, 0) + 1
         return Question(
-            id=f"{self.split}/{self.codebase}/{kind}-{self._numbers[kind]}",
+            id=f"{self.split}/lookup/{self.codebase.partition('-')[0]}/{kind}-{self._numbers[kind]}",
+            family="lookup",
             split=self.split,
             codebase=self.codebase,
             kind=kind,
-            text=text,
+            wordings=(text,),
             expected=expected,
             check=Check(
                 required=tuple(tuple(group) for group in required), forbidden=tuple(forbidden)
             ),
+            evidence=tuple((self._line(each),) for each in proofs),
             proofs=tuple(proofs),
             absent=tuple(absent),
         )
+
+    def _line(self, proof: Proof) -> str:
+        return self.source.files[proof.path].splitlines()[proof.line - 1].strip()
 
     def file(self, path: str) -> tuple[str, ...]:
         return file(path, self._paths)

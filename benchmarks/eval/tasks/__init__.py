@@ -1,0 +1,1 @@
+"""The families whose cases are to be done, not answered: tools, changes and talk."""
