@@ -223,9 +223,11 @@ def _by_place(asked: Iterable[tuple[Case, str]]) -> Iterator[list[tuple[Case, st
 
 @asynccontextmanager
 async def _opened(name: str, bench: Bench, case: Case) -> AsyncIterator[tuple[Setting, Ask]]:
+    """The setting in a fresh folder, and the system in it, without what another run left."""
     _say(f"{name}: starting on {case.place or case.id}")
     folder = bench.work / re.sub(r"[^\w-]", "-", case.place or case.id)
-    shutil.rmtree(folder, ignore_errors=True)
+    for left in (folder, bench.state):
+        shutil.rmtree(left, ignore_errors=True)
     folder.mkdir(parents=True)
     async with case.open(folder) as setting, SYSTEMS[name](bench, setting) as ask:
         yield setting, ask

@@ -54,6 +54,11 @@ class Bench:
     seconds: float
     """The time limit of a question."""
 
+    @property
+    def state(self) -> Path:
+        """Where Planloom keeps its runs and the pins of upstreams' tools."""
+        return self.work / "state"
+
     def derived(self, setting: Setting, *, tools_as_they_are: bool = False) -> Path:
         """An upstreams.yaml with the setting's upstreams alone; `tools_as_they_are`: those that are
         shipped as they describe themselves."""
@@ -97,7 +102,7 @@ async def planloom(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
             "PLANLOOM_FULL_MODEL": bench.models.full,
             "PLANLOOM_BACKEND": bench.models.backend,
             "PLANLOOM_ARGUMENT_ROUTE": bench.models.argument_route,
-            "XDG_STATE_HOME": str(bench.work / "state"),
+            "XDG_STATE_HOME": str(bench.state),
         },
         keep_alive=False,
         log_file=bench.work / "planloom-serve.log",
