@@ -263,7 +263,7 @@ def reading_speed(state: RunState) -> float:
     if not measured:
         return USUAL_SPEED
     tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
-    return tokens / seconds
+    return float(tokens / seconds)
 
 
 def reading_characters(state: RunState, context_tokens: int) -> int:
