@@ -129,7 +129,7 @@ def later_steps() -> Schema:
 
 def plan(tools: Sequence[str]) -> Schema:
     """Steps with the tool that each calls."""
-    step = record(objective=text(160), tool=one_of(tools))
+    step = record(objective=text(160), tool=or_none(tools))
     return record(
         main_objective=text(200),
         steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS},

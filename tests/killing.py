@@ -22,7 +22,7 @@ import anyio
 import psutil
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from scripted_ollama import Reply, Request, ScriptedOllama
+from scripted_ollama import Reply, Request, ScriptedOllama, usual_reply
 from serving import Place, Progress, conclusion, deep, found, nowhere, plan, stay
 
 CALLS = 8
@@ -54,15 +54,15 @@ def script(request: Request) -> Reply:
     properties = request.properties
     if "found_in" in properties:
         return found(answer(name)) if done >= CALLS else nowhere()
-    if "a_line" in properties:
-        return {"a_line": "", "final_answer": answer(name)}
+    if usual := usual_reply(properties, answer(name)):
+        return usual
     if properties == {"text"}:
         asked = re.findall(r"No (\d)", request.last)
         return {"text": f"{name}_{asked[-1] if asked else 0}"}
     if properties == {"tool"}:
         return {"tool": "find"}
     if "main_objective" in properties:
-        return plan("find", prompt="No 1")
+        return plan("find", objective="No 1")
     if done >= CALLS or properties == {"assessment", "decision", "final_answer", "success"}:
         return conclusion(answer(name))
     shape = deep if "critique" in json.dumps(request.schema) else dict

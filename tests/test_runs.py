@@ -50,7 +50,7 @@ pytestmark = pytest.mark.anyio
 
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
-MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1), argument_route="by_tool")
+MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
 @pytest.fixture

@@ -380,7 +380,10 @@ class _Run:
         """Plan, and carry the plan out call by call; None when a conclusion is still due."""
         if not self.asker.choices:
             return None
-        decision: MakePlan | Stay | MoveOn | Conclude | None = await self.plan()
+        plan = await self.plan()
+        while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
+            plan = plan.model_copy(update={"steps": plan.steps[1:]})
+        decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
         while decision is not None and not isinstance(decision, Conclude):
             calls = self.follow(decision)[: self.calls_left]
             step = self.state.step
