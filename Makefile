@@ -16,7 +16,7 @@ test: $(VENV)/dev ## Run the checks and the tests that need no model
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses logical --dist worksteal
 
 test-all: test $(VENV)/outside ## Run the tests that need node, a browser, Redis or llama.cpp, too
 	$(BIN)/pytest -m outside

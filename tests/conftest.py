@@ -5,11 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from scripted_ollama import ScriptedOllama
 from serving import Place, SharedUpstream
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A suite in a shell's background ignores SIGINT, and so would every child it interrupts."""
+
+settings.register_profile(
+    "no time is asserted", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("no time is asserted")
+"""For every module: what hypothesis does by itself depends on whether `CI` is set."""
 
 
 @pytest.fixture

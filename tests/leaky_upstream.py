@@ -54,6 +54,4 @@ def build_server() -> FastMCP:
 
 
 if __name__ == "__main__":
-    if "exits" in sys.argv:
-        sys.exit(f"cannot start with {EVERYTHING}")
     build_server().run("stdio", show_banner=False)

@@ -33,7 +33,7 @@ from upstream_server import build_server
 from server.app import build
 from server.config import Settings, load_settings
 
-SERVER = Path(__file__).with_name("upstream_server.py")
+SERVER = Path(__file__).with_name("upstream_process.py")
 LONG = 60.0
 """A bound for tests that hang, in seconds; nothing waits for it to pass."""
 

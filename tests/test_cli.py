@@ -385,7 +385,7 @@ def test_serve_on_stdio_ends_with_everything_it_started(
     place: Place, ollama: ScriptedOllama, how: signal.Signals | None
 ) -> None:
     kind = "stubborn" if how is signal.SIGTERM else "plain"  # waiting for it takes seconds
-    place.upstreams |= {"other": upstream(mode=kind), "forks": upstream(mode="forks")}
+    place.upstreams = {"other": upstream(mode=kind), "forks": upstream(mode="forks")}
     server = place.popen("serve")
     try:
         assert server.stdin
@@ -393,7 +393,7 @@ def test_serve_on_stdio_ends_with_everything_it_started(
         ollama.expect(Hang())
         ask(server, "plan_and_answer", prompt=QUESTION)  # answered by nobody
         wait_until(lambda: bool(ollama.requests))
-        wait_until(lambda: len(place.processes()) == 6)  # its reaper, and what `forks` started
+        wait_until(lambda: len(place.processes()) == 5)  # its reaper, and what `forks` started
         if how is None:
             server.stdin.close()
             server.stdin = None
@@ -410,9 +410,9 @@ def test_serve_on_stdio_ends_with_everything_it_started(
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_serve_over_http_ends_with_everything_it_started(place: Place, how: signal.Signals) -> None:
-    place.upstreams |= {"forks": upstream(mode="forks")}
+    place.upstreams = {"forks": upstream(mode="forks")}
     with place.http() as (server, _):
-        wait_until(lambda: len(place.processes()) == 5)  # as above
+        wait_until(lambda: len(place.processes()) == 4)  # as above
         server.send_signal(how)
         _, errors = server.communicate(timeout=LONG)
     assert server.returncode == (130 if how is signal.SIGINT else -how)

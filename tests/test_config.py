@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from planner.errors import ConfigError
@@ -13,8 +12,6 @@ from planner.models import Models
 from server.config import Expanded, expand, load_settings, shipped_file
 
 SECRET = "s3cret-value-of-the-environment"
-hypothesis_settings.register_profile("no time is asserted", deadline=None)
-hypothesis_settings.load_profile("no time is asserted")
 
 
 @pytest.fixture(autouse=True)

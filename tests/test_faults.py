@@ -40,8 +40,6 @@ from server.reaper import Reaper
 from server.upstreams import UpstreamPool
 
 pytestmark = pytest.mark.anyio
-hypothesis_settings.register_profile("no time is asserted", deadline=None)
-hypothesis_settings.load_profile("no time is asserted")
 
 
 @pytest.fixture

@@ -28,9 +28,6 @@ from server.init import upstreams_text
 from server.schema import schema_text, upstreams_schema
 from server.taking import LeftOut, Source, Taken, needed, take
 
-hypothesis_settings.register_profile("no time is asserted", deadline=None)
-hypothesis_settings.load_profile("no time is asserted")
-
 SECRET = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"
 
 CLAUDE = {

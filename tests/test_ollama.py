@@ -235,7 +235,7 @@ async def test_two_models_share_one_client(ollama: ScriptedOllama) -> None:
     await full.aclose()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @example([("user", "the client's own reader splits lines here: \x85, \u2028")])
 @given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), st.text()), min_size=1))
 def test_any_text_goes_there_and_back_unchanged(

@@ -170,7 +170,7 @@ def echo() -> Iterator[ScriptedOpenAI]:
         yield server
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(min_size=1))
 def test_any_text_goes_there_and_back_unchanged(echo: ScriptedOpenAI, said: str) -> None:
     async def ask() -> str:

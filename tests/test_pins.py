@@ -300,7 +300,7 @@ DEFINITIONS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(old=DEFINITIONS, new=DEFINITIONS)
 def test_every_change_is_told_and_only_changes(
     tmp_path_factory: pytest.TempPathFactory, old: Definition, new: Definition

@@ -9,8 +9,7 @@ from typing import Any, get_args
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, event, example, given
-from hypothesis import settings as hypothesis_settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
 from serving import LONG, SOURCE
@@ -27,11 +26,6 @@ from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.telling import shown
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
-
-hypothesis_settings.register_profile(
-    "no time is asserted", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-hypothesis_settings.load_profile("no time is asserted")
 
 PHRASES = [
     "",

@@ -38,7 +38,7 @@ def no_process_left(place: Place) -> Iterator[None]:
 
 def upstream_processes(place: Place) -> list[list[str]]:
     commands = [each.cmdline() for each in place.processes()]
-    return [command for command in commands if "upstream_server" in " ".join(command)]
+    return [command for command in commands if "upstream_process" in " ".join(command)]
 
 
 def rewrite(place: Place, **upstreams: Any) -> None:

@@ -5,8 +5,7 @@ import re
 from typing import Any, get_args
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from recorded import state_of
@@ -37,11 +36,6 @@ from planner.tools import Outcome, UpstreamStatus
 from server.progress import LONGEST, heartbeat, message
 from server.reports import LARGEST_REPORT, Report, markdown, report
 from server.toolresults import clean
-
-hypothesis_settings.register_profile(
-    "no time is asserted", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-hypothesis_settings.load_profile("no time is asserted")
 
 text = st.text(max_size=400) | st.sampled_from(
     [

@@ -368,7 +368,7 @@ def any_event(kind: type[Event]) -> st.SearchStrategy[Event]:
 KINDS = get_args(get_args(Event)[0])
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(events=st.lists(st.sampled_from(KINDS).flatmap(any_event), max_size=40))
 def test_what_is_recorded_is_what_comes_back(
     tmp_path_factory: pytest.TempPathFactory, events: list[Event]

@@ -27,6 +27,7 @@ from server.redaction import Redactor
 pytestmark = pytest.mark.anyio
 
 LEAKY = Path(__file__).with_name("leaky_upstream.py")
+ENDS = "import os, sys; sys.exit(f'cannot start with {os.environ}')"
 DATABASE_PASSWORD = "Pa55-of-the-database"
 PLANTED = {
     "PLANTED_TOKEN": "tok-7f3a9c1e5b2d8f60-planted",
@@ -60,7 +61,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         python = {"command": "${PLANLOOM_PYTHON}", "env": env}
         place.upstreams = {
             "leaky": python | {"args": [str(LEAKY), "--token=${PLANTED_TOKEN}"]},
-            "ends": python | {"args": [str(LEAKY), "exits"]},
+            "ends": python | {"args": ["-c", ENDS]},
             "remote": {
                 "url": "http://127.0.0.1:9/${PLANTED_TOKEN}",
                 "headers": {"Authorization": "Bearer ${PLANTED_TOKEN}"},

@@ -14,7 +14,6 @@ import psutil
 import pytest
 import uvicorn
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 from upstream_server import build_server
@@ -26,11 +25,9 @@ from server.launch import child_environment
 from server.upstreams import UpstreamPool
 
 pytestmark = pytest.mark.anyio
-hypothesis_settings.register_profile("no time is asserted", deadline=None)
-hypothesis_settings.load_profile("no time is asserted")
 
 DATA = Path(__file__).parent / "data" / "upstreams"
-SERVER = Path(__file__).with_name("upstream_server.py")
+SERVER = Path(__file__).with_name("upstream_process.py")
 SECRET = "s3cret-value-of-the-environment"
 LONG = 30.0
 """A bound for tests that hang, in seconds; nothing waits for it to pass."""

@@ -1,16 +1,12 @@
-"""A small real MCP server for tests: `python tests/upstream_server.py [--folder DIR] [--mode M]`.
+"""A small real MCP server for tests; `upstream_process.py` runs it over stdio.
 
-Tools over a folder (lines from 1), and tools and modes that do what upstreams do at their worst.
+Tools over a folder (lines from 1), and tools that do what upstreams do at their worst.
 """
 
-import argparse
 import asyncio
 import os
 import re
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 from fastmcp import Context, FastMCP
@@ -26,7 +22,6 @@ from mcp_types import (
 )
 
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False}
-MODES = ("plain", "never_starts", "exits", "stubborn", "rubbish", "forks", "crowded")
 THINGS = "boiler bridge carriage engine signal station ticket timetable tunnel wheel".split()  # noqa: SIM905
 ASPECTS = ("age", "colour", "length", "owner", "price", "weight")
 
@@ -175,30 +170,3 @@ def _inside(folder: Path, path: str) -> Path:
     if not found.is_relative_to(folder.resolve()):
         raise ValueError(f"{path} is outside of the folder")
     return found
-
-
-def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--folder", type=Path, default=Path.cwd())
-    options.add_argument("--mode", choices=MODES, default="plain")
-    chosen = options.parse_args()
-    if chosen.mode in {"stubborn", "never_starts"}:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if chosen.mode == "never_starts":
-        time.sleep(3600)
-    if chosen.mode == "exits":
-        sys.exit(f"cannot start with {os.environ.get('TOKEN')}")
-    if chosen.mode == "rubbish":
-        os.write(1, b"Welcome!\n\x1b[31m{not json}\n[1, 2]\n")
-    if chosen.mode == "forks":
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-    server = build_server(chosen.folder)
-    if chosen.mode == "crowded":
-        crowd(server)
-    server.run("stdio", show_banner=False)
-    if chosen.mode == "stubborn":
-        time.sleep(3600)
-
-
-if __name__ == "__main__":
-    main()
