@@ -127,12 +127,12 @@ def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(tools: Sequence[str]) -> Schema:
-    """Steps with the tool that each calls."""
+def plan(tools: Sequence[str], longest: int = MAX_STEPS) -> Schema:
+    """At most so many steps, with the tool that each calls."""
     step = record(objective=text(160), tool=or_none(tools))
     return record(
         main_objective=text(200),
-        steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS},
+        steps={"type": "array", "items": step, "minItems": 1, "maxItems": longest},
     )
 
 

@@ -86,7 +86,8 @@ class Script:
     async def reply(self, model: str, messages: Sequence[Message], schema: Any) -> Reply:
         await anyio.lowlevel.checkpoint()  # a time limit that has passed shows
         asked = Asked(model, list(messages), schema)
-        properties = frozenset((schema or {}).get("properties", {}))
+        branches = (schema or {}).get("anyOf", [schema or {}])
+        properties = frozenset(name for each in branches for name in each.get("properties", {}))
         own = bool(self.turns) and _kind(self.turns[0]) == properties
         usual = usual_reply(properties, self.last_answer)
         if "answer_again" in properties and not own:

@@ -63,6 +63,9 @@ QUICK = 200.0
 """Tokens read a second from which on the parts of a long answer are looked up one by one."""
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
+LIKELY_TOOLS = 5
+"""Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
+of a long list otherwise."""
 READINGS = 2
 """So often an answer is looked for in gathered passages before a plan is made."""
 
@@ -386,7 +389,7 @@ class _Run:
         if self.asker.choices:
             await self.follow_plan(looking=True)
             self.conclude_single_step(success=True, notes="")
-        self.asker.may_change = True
+        self.asker.may_change = self.asker.must_change = True
         return await self.follow_plan()
 
     async def follow_plan(self, looking: bool = False) -> Conclude | None:
@@ -396,6 +399,7 @@ class _Run:
         if not self.asker.choices:
             return None
         plan = await self.plan(looking)
+        self.asker.must_change = False
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
         decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
@@ -453,7 +457,10 @@ class _Run:
 
     async def plan(self, looking: bool = False) -> MakePlan:
         self.take_steering()
-        return await self.asker.plan(looking)
+        query = " ".join([self.request.prompt, *self.search])
+        choices = {tool.name for tool in self.asker.choices}
+        ranked = [tool.name for tool in self.ranking.ranked(query) if tool.name in choices]
+        return await self.asker.plan(ranked[:LIKELY_TOOLS], looking)
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a

@@ -43,6 +43,8 @@ DELTA_CHARACTERS = 24
 """Of an answer, told at once: some words."""
 REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
+MAX_LOOKING_STEPS = 3
+"""Of the plan of what has to be looked up before a change."""
 PARTS_TOKENS = 160
 NOTE_TOKENS = 220
 LONGEST_FACT = 400
@@ -108,6 +110,8 @@ class Asker:
         self.emit = emit
         self.may_change = False
         """Whether tools that are not read-only may be chosen now."""
+        self.must_change = False
+        """Whether only they may."""
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def brief(self) -> Brief:
@@ -217,16 +221,23 @@ class Asker:
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
         fruitless = guards.left_out(self.state)
-        allowed = [tool for tool in tools if self.may_change or tool.read_only]
+        allowed = [
+            tool
+            for tool in tools
+            if (self.may_change or tool.read_only) and not (self.must_change and tool.read_only)
+        ]
         return [tool for tool in allowed if tool.name not in fruitless]
 
-    async def plan(self, looking: bool = False) -> MakePlan:
-        """The plan; `looking`: of what has to be looked up before anything is changed."""
+    async def plan(self, likely: Sequence[str], looking: bool = False) -> MakePlan:
+        """The plan, with the tools that are `likely` to be needed named first. `looking`: of what
+        has to be looked up before anything is changed; the plan after that begins with a change."""
+        names = [tool.name for tool in self.choices]
+        chosen = [self.tools[name] for name in likely if name in names]
         return await self.ask(
             "plan",
             self.models.full,
-            self.prompts.plan(self.state, looking),
-            schemas.plan([tool.name for tool in self.choices]),
+            self.prompts.plan(self.state, chosen, looking),
+            schemas.plan(names, MAX_LOOKING_STEPS if looking else schemas.MAX_STEPS),
             protocol.PLAN,
         )
 

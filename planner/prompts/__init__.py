@@ -307,12 +307,12 @@ class Prompts:
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
-    def plan(self, state: RunState, looking: bool = False) -> str:
+    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), looking: bool = False) -> str:
         """The plan; `looking`: only of what has to be looked up before anything is changed."""
         listing = state.started.listing if state.started else None
         known = f"The project's top folder: {fenced(listing)}" if listing else ""
         name = "ask_plan_reading" if looking else "ask_plan"
-        return fill(name, prompt=_question(state), known=known)
+        return fill(name, prompt=_question(state), known=known, tools=catalogue(likely) or "-")
 
     def decide(
         self,
