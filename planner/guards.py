@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from rapidfuzz import fuzz, process
@@ -225,6 +226,8 @@ def _as_regex(text: str) -> str:
 
 MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
+MAX_OPERANDS = 40
+"""Of the newest numbers: so many may a number follow from."""
 _TOKEN_VALUE = re.compile(r"[^\s]*[\d@/][^\s]*")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
@@ -247,11 +250,11 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
         case bool():
             return False
         case int() | float():
+            newest = numbers[-MAX_OPERANDS:]
             derived = (
                 result
-                for a in numbers[-40:]
-                for b in numbers[-40:]
-                for result in (a + b, a - b, a * b)
+                for first, second in product(newest, newest)
+                for result in (first + second, first - second, first * second)
             )
             return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
         case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):

@@ -127,9 +127,9 @@ def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(tools: Sequence[str], longest: int = MAX_STEPS) -> Schema:
-    """At most so many steps, with the tool that each calls."""
-    step = record(objective=text(160), tool=or_none(tools))
+def plan(tools: Sequence[str], longest: int = MAX_STEPS, calls: bool = False) -> Schema:
+    """At most so many steps, with the tool that each calls; `calls`: each has to call one."""
+    step = record(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
     return record(
         main_objective=text(200),
         steps={"type": "array", "items": step, "minItems": 1, "maxItems": longest},
@@ -139,8 +139,8 @@ def plan(tools: Sequence[str], longest: int = MAX_STEPS) -> Schema:
 def iteration_decision(
     choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
 ) -> Schema:
-    """`choice` is that of the next tool. `noted`: with notes also where the step goes on. `planned`: the next
-    step is the first of the later ones, and need not be said again. In deep mode with three fields
+    """`choice` is that of the next tool. `noted`: with notes also where the step goes on.
+    `planned`: the next step is the first of the later ones, and need not be said again. In deep mode with three fields
     more, in every branch: they are written before the decision, and a branch without them would be
     decided against by writing them."""
     assessed: Schema = {}

@@ -164,7 +164,7 @@ def _size(passage: Passage) -> int:
 
 
 def _within(passages: Sequence[Passage], room: int) -> list[Passage]:
-    """The first of the passages that fit; a long one is passed over for a shorter one a few times."""
+    """The first of the passages that fit; a few long ones are passed over for shorter ones."""
     shown: list[Passage] = []
     over = 0
     for passage in passages:

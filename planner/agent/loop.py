@@ -16,6 +16,7 @@ needs is a fold of them (`RunState`). The protocol of plans and decisions is tha
 001 (docs/design.md).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -363,7 +364,7 @@ class _Run:
 
     def concluded(self, said: Answer) -> Conclude:
         self.quotes = [said.a_quote] if said.a_quote else []
-        return Conclude(final_answer=said.final_answer)
+        return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
 
     # Working: a plan of tool calls.
 

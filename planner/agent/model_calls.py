@@ -237,7 +237,11 @@ class Asker:
             "plan",
             self.models.full,
             self.prompts.plan(self.state, chosen, looking),
-            schemas.plan(names, MAX_LOOKING_STEPS if looking else schemas.MAX_STEPS),
+            schemas.plan(
+                names,
+                longest=MAX_LOOKING_STEPS if looking else schemas.MAX_STEPS,
+                calls=self.must_change,
+            ),
             protocol.PLAN,
         )
 

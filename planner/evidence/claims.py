@@ -28,7 +28,7 @@ MIN_QUOTE = 4
 SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
 NEARLY = 92
-"""Of 100: how much of a quotation has to stand in a line, since models drop a bracket or a comma."""
+"""Of 100: how much of a quotation has to stand in a line; models drop a bracket or a comma."""
 
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"']+"  # a URL
@@ -184,7 +184,7 @@ def _is_number(claim: str) -> bool:
 
 
 def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
-    """Whether a number is a count of the names in the answer, or follows from two of its numbers."""
+    """Whether a number counts the names in the answer, or follows from two of its numbers."""
     value = float(claim)
     names = {each for each in held if not _is_number(each)}
     items = re.findall(r"(?m)^\s*(?:[-*]|\d+[.)])\s", answer)
