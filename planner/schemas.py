@@ -140,9 +140,9 @@ def iteration_decision(
     choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
 ) -> Schema:
     """`choice` is that of the next tool. `noted`: with notes also where the step goes on.
-    `planned`: the next step is the first of the later ones, and need not be said again. In deep mode with three fields
-    more, in every branch: they are written before the decision, and a branch without them would be
-    decided against by writing them."""
+    `planned`: the next step is the first of the later ones, and need not be said again. In deep
+    mode with three fields more, in every branch: they are written before the decision, and a branch
+    without them would be decided against by writing them."""
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}

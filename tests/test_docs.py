@@ -27,6 +27,7 @@ from markdown_it.token import Token
 from scripted_ollama import ScriptedOllama
 from serving import (
     CLASS,
+    LONG,
     Place,
     SharedUpstream,
     end,
@@ -453,7 +454,8 @@ def test_commands_serve(words: tuple[str, ...], place: Place) -> None:
     serving = place.popen(*given, PLANLOOM_TOKEN=TOKEN)
     try:
         wait_until_it_listens(serving, port)
-        assert httpx.get(f"http://127.0.0.1:{port}/health").json() == {"status": "ok"}
+        health = httpx.get(f"http://127.0.0.1:{port}/health", timeout=LONG)
+        assert health.json() == {"status": "ok"}
     finally:
         end(serving)
 

@@ -94,7 +94,7 @@ async def test_only_health_and_an_empty_page_are_there_without_the_token(place: 
 async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
     with place.http() as (process, port):
         url = f"http://127.0.0.1:{port}/mcp"
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LONG) as client:
 
             async def status(said: str = "", query: str = "") -> int:
                 headers = [(b"Authorization", said.encode("latin-1"))] if said else []
@@ -242,7 +242,7 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
                 time.sleep(0.02)
             (page,) = re.findall(r"See what it does at (\S+)", shown)
             runs, _, token = page.replace("/view#", "/view/runs#").partition("#token=")
-            assert httpx.get(runs, headers=bearer(token)).json() == {"runs": []}
+            assert httpx.get(runs, headers=bearer(token), timeout=LONG).json() == {"runs": []}
         finally:
             end(process)
     assert token != place.token
@@ -360,7 +360,7 @@ def test_beyond_loopback_it_needs_a_token_or_a_provider_of_the_operators(
 async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Place) -> None:
     environ = {"PLANLOOM_TOKEN": MINE, "PLANLOOM_ALLOWED_HOSTS": "planloom.example"}
     with place.http(**environ) as (process, port):
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LONG) as client:
             response = await client.post(
                 f"http://127.0.0.1:{port}/mcp",
                 json=LIST,
@@ -439,7 +439,7 @@ async def test_a_provider_of_fastmcp_tells_users_apart(
     assert source.shown_as is None
     with served(build(place.settings, auth=auth)) as url:
         await shares(ollama, url, user("me"), user("they"))
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LONG) as client:
             for stranger in (user("me", "another"), MINE):
                 response = await client.post(url, json=LIST, headers=bearer(stranger))
                 assert response.status_code == 401

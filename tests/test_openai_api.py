@@ -195,7 +195,9 @@ async def test_the_stream_on_the_wire(place: Place, ollama: ScriptedOllama) -> N
     """Nothing in an answer ends an event."""
     ollama.expect(found(f"{ANSWER}\n\ndata: done\n\n\u0085the end"))
     with door(place) as (url, parts):
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}) as client:
+        async with httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {KEY}"}, timeout=LONG
+        ) as client:
             body = asked(QUESTION, stream=True)
             reply = await client.post(f"{url}/chat/completions", json=body, timeout=LONG)
         (run,) = parts.engine._runs.values()
@@ -324,7 +326,9 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
     ]
     refused = []
     with door(place) as (url, parts):
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}) as client:
+        async with httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {KEY}"}, timeout=LONG
+        ) as client:
             for body in bodies:
                 content = body if isinstance(body, str) else json.dumps(body)
                 reply = await client.post(f"{url}/chat/completions", content=content)

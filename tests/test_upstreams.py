@@ -16,6 +16,7 @@ import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
+from serving import LONG, until
 from upstream_server import build_server
 
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.anyio
 DATA = Path(__file__).parent / "data" / "upstreams"
 SERVER = Path(__file__).with_name("upstream_process.py")
 SECRET = "s3cret-value-of-the-environment"
-LONG = 30.0
 """A bound for tests that hang, in seconds; nothing waits for it to pass."""
 
 MakePool = Callable[..., UpstreamPool]
@@ -88,12 +88,6 @@ async def call(pool: UpstreamPool, tool_name: str, **arguments: Any) -> ToolResu
     assert tool, tool_name
     with anyio.fail_after(LONG):
         return await pool.call(tool, arguments)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(LONG):
-        while not condition():  # noqa: ASYNC110  other processes set no events
-            await anyio.sleep(0.02)
 
 
 def states(pool: UpstreamPool) -> dict[str, str]:

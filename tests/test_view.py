@@ -187,12 +187,12 @@ async def test_a_caller_sees_his_own_runs_and_the_user_those_of_his_other_server
     local_id = (local.structured_content or {})["run_id"]
 
     async def seen(url: str, token: str) -> list[str]:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LONG) as client:
             listed = await client.get(f"{base(url)}/view/runs", headers=bearer(token))
             return [run["id"] for run in listed.json()["runs"]]
 
     async def status(url: str, token: str, run_id: str) -> tuple[int, str]:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=LONG) as client:
             path = f"{base(url)}/view/runs/{run_id}"
             response = await client.get(path, headers=bearer(token))
             return response.status_code, response.text.replace(run_id, "RUN")
@@ -227,7 +227,7 @@ async def test_what_cannot_be_said_to_a_run_is_told(place: Place, ollama: Script
 
         async def refused(what: str, token: str = MINE) -> str:
             path = f"{base(url)}/view/runs/{run_id}/steer"
-            async with httpx.AsyncClient() as client:
+            async with httpx.AsyncClient(timeout=LONG) as client:
                 response = await client.post(path, content=what, headers=bearer(token))
             assert response.status_code == 400
             return str(response.json()["error"]["message"]).replace(run_id, "RUN")
