@@ -12,7 +12,6 @@ from planner.tools import DecidedBy, Outcome, Safety, UpstreamStatus
 
 Role = Literal[
     "brief",
-    "reply",
     "words",
     "select",
     "arguments",
@@ -27,7 +26,7 @@ Role = Literal[
     "format",
 ]
 """What a model was asked for."""
-ASIDE: Sequence[Role] = ("reply", "words", "select", "arguments", "again")
+ASIDE: Sequence[Role] = ("words", "select", "arguments", "again")
 """Asked beside the conversation: neither the question nor the reply stands in later prompts."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]

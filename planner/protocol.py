@@ -94,13 +94,9 @@ class Brief(Wire):
 
     search: list[str]
     """Words that a text about it holds, in English; empty when there is nothing to look for."""
-    wants: Literal["fact", "overview", "deed"]
-
-
-class Reply(Wire):
-    """The reply to a greeting and the like."""
-
-    reply: str
+    wants: Literal["fact", "overview", "deed"] = "fact"
+    reply: str = ""
+    """To a greeting and the like; only where there is nothing to look for."""
 
 
 class Words(Wire):
@@ -227,7 +223,6 @@ class MoveOn(Assessed):
 IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
 
 BRIEF: TypeAdapter[Brief] = TypeAdapter(Brief)
-REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
 WORDS: TypeAdapter[Words] = TypeAdapter(Words)
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)

@@ -15,7 +15,7 @@ from planner.evidence.words import words
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 
-MOST_SHOWN = 12
+MOST_SHOWN = 30
 """Tools of a pool that is shown whole, to every request."""
 REQUEST_TOOLS = 8
 """Tools of a larger pool offered for a request, besides those it names."""

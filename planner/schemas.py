@@ -82,13 +82,13 @@ def words() -> Schema:
 
 
 def brief() -> Schema:
-    """`search` before `wants`: what a request is about is said before what it is for."""
-    search = {"type": "array", "items": text(30), "maxItems": 6}
-    return record(search=search, wants=one_of(["fact", "overview", "deed"]))
-
-
-def reply() -> Schema:
-    return record(reply=text(300))
+    """What a request is about is said before what it is for. Where it is about nothing, a reply
+    follows instead: a model that may reply at once does so to any question."""
+    search = {"type": "array", "items": text(30), "minItems": 1, "maxItems": 6}
+    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]))
+    talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
+    talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
+    return {"anyOf": [sorted_, talk]}
 
 
 def answer(longest: int) -> Schema:

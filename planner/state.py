@@ -60,6 +60,8 @@ class Iteration:
     beside: bool = False
     """Decided on together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
+    by_model: bool = False
+    """Whether a model wrote the arguments."""
     asked: ApprovalAsked | None = None
     """Set for a tool that is not read-only, when its call was about to go out."""
     approval: ApprovalDecided | None = None
@@ -392,6 +394,7 @@ class RunState:
                 self.iterations[event.iteration].gathered = event
             case ArgumentsWritten():
                 self.iterations[event.iteration].arguments = event.arguments
+                self.iterations[event.iteration].by_model = event.model is not None
             case ApprovalAsked():
                 self.iterations[event.iteration].asked = event
             case ApprovalDecided():

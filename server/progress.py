@@ -50,7 +50,6 @@ LONGEST_DRAFT = 160
 
 DOING = {
     "brief": "read the request",
-    "reply": "replied",
     "words": "said what else to search for",
     "again": "read the results again",
     "select": "chose a tool",

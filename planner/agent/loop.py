@@ -1,12 +1,14 @@
 """The agent's loop: from a request to an answer.
 
     brief      the full model reads the request: what it wants, and what to search for
-    talk       what needs no tool is replied to
+    talk       what needs no tool is replied to at once
     read       passages are gathered for the request; the full model answers from them with a
                quotation, code checks what it says, and a second reading has to agree
     overview   a long answer: its parts are looked up one by one and noted, then it is composed
-    work       everything else: a plan of tool calls, each argued, checked, approved where it may
-               change something, and made; then the answer, or a decision on how to go on
+    plan       what gathering does not answer: a plan of calls of tools that read, each argued,
+               checked and made; then the answer, or a decision on how to go on
+    do         a change or another action: what it needs is looked up, then the calls are planned,
+               approved and made; nothing else may change anything
 
 An uncertain answer goes on to the next of these while calls and seconds are left. A run never ends
 without an answer that says what it is. Everything that happens is an event; what the next prompt
@@ -236,6 +238,7 @@ class _Run:
             case "step":
                 return await self.single_step()
             case "plan":
+                self.asker.may_change = True
                 await self.gatherer.gather(self.request.prompt)
                 self.make(await self.plan())
                 return Conclude(final_answer=self.state.conclusion_from_assistant_data)
@@ -246,20 +249,16 @@ class _Run:
             )
             self.hold_limits()
             return await self.answer() or await self.follow_plan()
-        wants = await self.read_request()
-        if wants == "talk":
-            return Conclude(final_answer=await self.asker.reply())
-        if wants != "deed" and not self.elsewhere() and (found := await self.read(wants)):
-            return found
-        return await self.follow_plan()
-
-    async def read_request(self) -> Wants:
-        """What the request wants. There is nothing to talk about but the tools where a request has
-        nothing to look for."""
         brief = await self.asker.brief()
         wants: Wants = brief.wants if brief.search else "talk"
         self.emit(BriefMade(search=brief.search, wants=wants))
-        return wants
+        if wants == "talk":
+            return Conclude(final_answer=brief.reply)
+        if wants == "deed":
+            return await self.do()
+        if not self.elsewhere() and (found := await self.read(wants)):
+            return found
+        return await self.follow_plan()
 
     def elsewhere(self) -> bool:
         """Whether the request names an upstream or a tool that gathering does not use."""
@@ -276,7 +275,7 @@ class _Run:
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain."""
-        search: list[str] = self.state.brief.search if self.state.brief else []
+        search = self.search
         for number in range(READINGS):
             shown = {each.place for each in self.state.passages}
             passages = await self.gatherer.gather(self.request.prompt, search)
@@ -368,6 +367,7 @@ class _Run:
     async def single_step(self) -> Conclude | None:
         """The one tool call of a `step` request, and what it means."""
         self.begin_single_step()
+        self.asker.may_change = True
         tool = self.request.tool or await self.asker.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
@@ -376,11 +376,26 @@ class _Run:
         await self.caller.call(call, given=self.request.arguments)
         return None
 
-    async def follow_plan(self) -> Conclude | None:
-        """Plan, and carry the plan out call by call; None when a conclusion is still due."""
+    async def do(self) -> Conclude | None:
+        """A change or another action: what it needs is looked up first, and then it is planned with
+        that in view."""
+        changing = any(not tool.read_only for tool in self.ranking.tools)
+        if not changing:
+            return Conclude(final_answer="It was not done.", success=False)
+        await self.gatherer.gather(self.request.prompt, self.search)
+        if self.asker.choices:
+            await self.follow_plan(looking=True)
+            self.conclude_single_step(success=True, notes="")
+        self.asker.may_change = True
+        return await self.follow_plan()
+
+    async def follow_plan(self, looking: bool = False) -> Conclude | None:
+        """Plan, and carry the plan out call by call; None when a conclusion is still due.
+        `looking`: only what has to be looked up before anything is changed, call by call as it was
+        planned."""
         if not self.asker.choices:
             return None
-        plan = await self.plan()
+        plan = await self.plan(looking)
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
         decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
@@ -397,9 +412,12 @@ class _Run:
             if not spoken_to and (planned := self.planned_next()):
                 decision = planned
                 continue
+            if looking:
+                return None
             last_step = not self.state.later_steps
             # What the user has just said is decided on: an answer would pass it over.
-            if last_step and not spoken_to and (conclusion := await self.answer()):
+            ready = last_step and not spoken_to and not (self.deeds and self.undone())
+            if ready and (conclusion := await self.answer()):
                 return conclusion
             decision = await self.decide()
             if isinstance(decision, Conclude) and decision.success and not last_step:
@@ -433,9 +451,9 @@ class _Run:
             )
         return bool(said)
 
-    async def plan(self) -> MakePlan:
+    async def plan(self, looking: bool = False) -> MakePlan:
         self.take_steering()
-        return await self.asker.plan()
+        return await self.asker.plan(looking)
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a
@@ -527,6 +545,11 @@ class _Run:
         revised = steered(later_steps, self.state.said)
         if revised != self.state.later_steps:
             self.emit(PlanRevised(later_steps=revised))
+
+    @property
+    def search(self) -> list[str]:
+        """Words to search for, besides the request's own."""
+        return self.state.brief.search if self.state.brief else []
 
     @property
     def wants(self) -> Wants:

@@ -106,6 +106,8 @@ class Asker:
         self.prompts = prompts
         self.state = state
         self.emit = emit
+        self.may_change = False
+        """Whether tools that are not read-only may be chosen now."""
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def brief(self) -> Brief:
@@ -114,14 +116,6 @@ class Asker:
         return await self.ask(
             "brief", self.models.full, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
         )
-
-    async def reply(self) -> str:
-        """The reply to what needs no tool, by the fast model."""
-        question = self.prompts.reply()
-        said = await self.ask(
-            "reply", self.models.fast, question, schemas.reply(), protocol.REPLY, BRIEF_TOKENS
-        )
-        return said.reply
 
     async def words(self) -> list[str]:
         """The full model's other words to search for."""
@@ -223,13 +217,15 @@ class Asker:
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
         fruitless = guards.left_out(self.state)
-        return [tool for tool in tools if tool.name not in fruitless]
+        allowed = [tool for tool in tools if self.may_change or tool.read_only]
+        return [tool for tool in allowed if tool.name not in fruitless]
 
-    async def plan(self) -> MakePlan:
+    async def plan(self, looking: bool = False) -> MakePlan:
+        """The plan; `looking`: of what has to be looked up before anything is changed."""
         return await self.ask(
             "plan",
             self.models.full,
-            self.prompts.plan(self.state),
+            self.prompts.plan(self.state, looking),
             schemas.plan([tool.name for tool in self.choices]),
             protocol.PLAN,
         )

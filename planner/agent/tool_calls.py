@@ -18,6 +18,7 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
+from planner.evidence.claims import seen
 from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -188,6 +189,12 @@ class Caller:
         if message := guards.not_again(self.state, tool, arguments):
             self.tripped("not_again", [message])
             return message
+        guessed = guards.unseen(arguments, seen(self.state)) if iteration.by_model else []
+        if guessed:
+            message = f"no result and no word of the request says {', '.join(guessed)}"
+            self.tripped("unseen", [f"{tool.name}: {message}"])
+            if self.policy is Policy.ALLOW:  # nobody is asked, who could tell
+                return f"It was not made: {message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
         self.emit(
             ApprovalAsked(

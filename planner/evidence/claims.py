@@ -143,7 +143,7 @@ def _flat(text: str) -> str:
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
     request. Numbers may follow from others in the answer."""
-    text = _seen(state)
+    text = seen(state)
     wanted = claims(answer)
     held = [claim for claim in wanted if holds(text, claim) or _file_in(claim, text)]
     return [
@@ -153,7 +153,8 @@ def unsupported(state: RunState, answer: str) -> list[str]:
     ]
 
 
-def _seen(state: RunState) -> str:
+def seen(state: RunState) -> str:
+    """All that the models were shown and the user said."""
     texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
     texts += [
         f"{each.arguments}\n{readable(each.result)}"

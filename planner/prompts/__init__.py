@@ -234,9 +234,6 @@ class Prompts:
             return fill("ask_brief")
         return _joined(fill("next_request", prompt=_question(state)), fill("ask_brief"))
 
-    def reply(self) -> str:
-        return fill("ask_reply")
-
     def words(self, state: RunState) -> str:
         return fill("ask_other_words", prompt=_question(state))
 
@@ -310,10 +307,12 @@ class Prompts:
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
-    def plan(self, state: RunState) -> str:
+    def plan(self, state: RunState, looking: bool = False) -> str:
+        """The plan; `looking`: only of what has to be looked up before anything is changed."""
         listing = state.started.listing if state.started else None
         known = f"The project's top folder: {fenced(listing)}" if listing else ""
-        return fill("ask_plan", prompt=_question(state), known=known)
+        name = "ask_plan_reading" if looking else "ask_plan"
+        return fill(name, prompt=_question(state), known=known)
 
     def decide(
         self,
