@@ -584,7 +584,8 @@ def _check_made(recorded: Recorded, now: Made) -> None:
 
 
 def _models(made: Made) -> str:
-    return f"{made.fast} and {made.full} (num_ctx {made.context_tokens[1]})"
+    names = dict.fromkeys((made.fast, made.full))
+    return f"{' and '.join(names)} (num_ctx {made.context_tokens[1]})"
 
 
 def _parted(before: str, what: str) -> str:

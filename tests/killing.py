@@ -33,7 +33,7 @@ ORPHAN_SECONDS = 3.0
 
 
 def question(name: str) -> str:
-    return f"Collect the notes of {name}, please."
+    return f"Collect the notes of {name}, and note {name}_3 and {name}_5, please."
 
 
 def answer(name: str) -> str:
@@ -52,6 +52,8 @@ def script(request: Request) -> Reply:
     name = re.findall(r"notes of (\w+)", request.prompt)[0]
     done = len(set(re.findall(r'\(\{"text":"(\w+)"\}\)', request.prompt)))
     properties = request.properties
+    if "wants" in request.keys:
+        return {"search": ["notes"], "wants": "deed"}
     if "found_in" in properties:
         return found(answer(name)) if done >= CALLS else nowhere()
     if usual := usual_reply(properties, answer(name)):
@@ -59,10 +61,8 @@ def script(request: Request) -> Reply:
     if properties == {"text"}:
         asked = re.findall(r"No (\d)", request.last)
         return {"text": f"{name}_{asked[-1] if asked else 0}"}
-    if properties == {"tool"}:
-        return {"tool": "find"}
     if "main_objective" in properties:
-        return plan("find", objective="No 1")
+        return plan("find", objective=f"No {done}")
     if done >= CALLS or properties == {"assessment", "decision", "final_answer", "success"}:
         return conclusion(answer(name))
     shape = deep if "critique" in json.dumps(request.schema) else dict

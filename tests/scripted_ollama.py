@@ -170,6 +170,13 @@ class Request:
         return frozenset((self.schema or {}).get("properties", ()))
 
     @property
+    def keys(self) -> frozenset[str]:
+        """The keys that a reply may have, in any branch of the schema."""
+        schema = self.schema or {}
+        branches = schema.get("anyOf", [schema])
+        return frozenset(name for each in branches for name in each.get("properties", ()))
+
+    @property
     def options(self) -> dict[str, Any]:
         return dict(self.body.get("options") or {})
 
@@ -222,8 +229,8 @@ def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] 
 
 
 def _says(reply: Reply, properties: frozenset[str]) -> bool:
-    """Whether a scripted reply is one to a question with these keys."""
-    return isinstance(reply, dict) and reply.keys() == properties
+    """Whether a scripted reply is one to a question with these keys, all or those of a branch."""
+    return isinstance(reply, dict) and bool(reply) and reply.keys() <= properties
 
 
 class ScriptedOllama:
@@ -361,8 +368,8 @@ class ScriptedOllama:
 
     def _take(self, request: Request) -> Reply:
         with self._lock:
-            usual = usual_reply(request.properties, self._last_answer)
-            own = any(_says(each.reply, request.properties) for each in self._expected)
+            usual = usual_reply(request.keys, self._last_answer)
+            own = any(_says(each.reply, request.keys) for each in self._expected)
             if usual is not None and not own:
                 return usual
             for i, expectation in enumerate(self._expected):
@@ -381,7 +388,7 @@ class ScriptedOllama:
         with self._lock:
             if not request.messages:
                 self.loaded.append(request.model)
-            elif usual_reply(request.properties, "") is None:
+            elif usual_reply(request.keys, "") is None:
                 self.requests.append(request)
             self._lock.notify_all()
         if request.model not in self.models:

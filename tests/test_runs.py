@@ -211,10 +211,8 @@ async def test_what_was_said_to_a_run_is_taken_at_the_same_place_again() -> None
 
 async def test_a_run_of_single_steps_goes_on_from_every_entry_of_its_record() -> None:
     async def concludes(model: str, messages: Sequence[Message], schema: Any) -> Reply:
-        said = {"a_line": "", "final_answer": "done find a_1."}
-        if "decision" in schema["properties"]:
-            said = conclusion("done find a_1.")
-        return Reply(text=json.dumps(said), prompt_tokens=9, generated_tokens=9)
+        said = json.dumps(conclusion("done find a_1."))
+        return Reply(text=said, prompt_tokens=9, generated_tokens=9)
 
     def asked(goal: Any, **options: Any) -> RunRequest:
         return RunRequest(prompt=f"To {goal}", goal=goal, policy=Policy.ALLOW, **options)
@@ -263,7 +261,7 @@ async def test_a_time_limit_that_was_reached_is_reached_again_at_the_same_place(
 
 async def test_an_error_of_a_model_comes_again() -> None:
     async def fails(model: str, messages: Sequence[Message], schema: Any) -> Reply:
-        if "a_line" in str(schema):
+        if "answer_again" in str(schema):
             raise ModelUnavailable("it is gone")
         return await said(model, messages, schema)
 
