@@ -34,17 +34,9 @@ from server.app import build
 from server.config import Settings, load_settings
 
 SERVER = Path(__file__).with_name("upstream_process.py")
-<<<<<<< HEAD
-LONG = 60.0
-"""A bound for tests that hang, in seconds; nothing waits for it to pass."""
-=======
 LONG = 240.0
 """A bound for tests that hang, in seconds, also on a machine that has much else to do; nothing
 waits for it to pass."""
-ROUTE: ArgumentRoute = "by_tool"
-"""Of most scripts: a reply for each choice says more than one for all. The tests of the default one
-are in `test_arguments`."""
->>>>>>> issue14
 
 CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
 FUNCTION = "standalone_unique_function_MNBVCX_777"
