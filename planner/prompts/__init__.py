@@ -131,10 +131,13 @@ class Prompts:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet. A result is read `again` as if nothing had been said of it."""
         messages = [self.system]
-        opening = self._request(state)
-        for asked, reply in state.parts[0].opening if state.parts else []:
-            messages += [user(_joined(opening, asked)), assistant(reply)]
-            opening = ""
+        opening = state.parts[0].opening if state.parts else []
+        request = self._request(state)
+        if not opening:
+            messages.append(user(request))
+        for asked, reply in opening:
+            messages += [user(_joined(request, asked)), assistant(reply)]
+            request = ""
         shown = state.shown_iterations
         beginnings = [
             (step.begun, self._step_tools(step))
@@ -148,12 +151,8 @@ class Prompts:
             due = [beginnings.pop(0)[1] for at, _ in list(beginnings) if at <= (iteration, asked)]
             return [message for each in due for message in each]
 
-        first = begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
-        if first and opening:
-            messages.append(user(opening))
-            opening = ""
-        messages += first
-        pending, said = opening, ""
+        messages += begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
+        pending = said = ""
         part = 0
         for iteration in shown:
             if iteration.part > part:
@@ -199,6 +198,7 @@ class Prompts:
         cut = {
             number: None
             for each in state.shown_iterations
+            if each.by == "choice"
             for number in context.left_out(self.shown_result(state, each))
             if number < len(state.iterations)
         }
