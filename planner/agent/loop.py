@@ -249,7 +249,8 @@ class _Run:
         wants = await self.read_request()
         if wants == "talk":
             return Conclude(final_answer=await self.asker.reply())
-        if wants != "deed" and not self.elsewhere() and (found := await self.read(wants)):
+        reads = self.gatherer.search and wants != "deed" and not self.elsewhere()
+        if reads and (found := await self.read(wants)):
             return found
         return await self.follow_plan()
 
