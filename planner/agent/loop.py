@@ -260,7 +260,8 @@ class _Run:
             return Conclude(final_answer=brief.reply)
         if wants == "deed":
             return await self.do()
-        if not self.elsewhere() and (found := await self.read(wants)):
+        reads = self.gatherer.search and not self.elsewhere()
+        if reads and (found := await self.read(wants)):
             return found
         return await self.follow_plan()
 
