@@ -119,6 +119,10 @@ class Counting:
         return ToolResult(outcome=Outcome.SUCCESS, text=f"done {words}", seconds=len(words) / 8)
 
 
+def replied(content: dict[str, Any]) -> Reply:
+    return Reply(text=json.dumps(content), prompt_tokens=9, generated_tokens=9)
+
+
 async def said(model: str, messages: Sequence[Message], schema: Any) -> Reply:
     reply = json.dumps(script(Request({"messages": list(messages), "format": schema})))
     return Reply(text=reply, prompt_tokens=len(str(messages)) // 4, generated_tokens=9)
@@ -211,8 +215,7 @@ async def test_what_was_said_to_a_run_is_taken_at_the_same_place_again() -> None
 
 async def test_a_run_of_single_steps_goes_on_from_every_entry_of_its_record() -> None:
     async def concludes(model: str, messages: Sequence[Message], schema: Any) -> Reply:
-        said = json.dumps(conclusion("done find a_1."))
-        return Reply(text=said, prompt_tokens=9, generated_tokens=9)
+        return replied(conclusion("done find a_1."))
 
     def asked(goal: Any, **options: Any) -> RunRequest:
         return RunRequest(prompt=f"To {goal}", goal=goal, policy=Policy.ALLOW, **options)
@@ -241,14 +244,10 @@ async def test_a_run_of_single_steps_goes_on_from_every_entry_of_its_record() ->
 async def test_a_time_limit_that_was_reached_is_reached_again_at_the_same_place() -> None:
     async def hangs(model: str, messages: Sequence[Message], schema: Any) -> Reply:
         if "conclude" in str(schema) and "stay" not in str(schema):
-            text = {"assessment": "", "decision": "conclude", "final_answer": "done find a_0."}
-            return await said_of(text | {"success": True})
+            return replied(conclusion("done find a_0."))
         if "found_in" in str(schema):
             await anyio.sleep_forever()
         return await said(model, messages, schema)
-
-    async def said_of(content: dict[str, Any]) -> Reply:
-        return Reply(text=json.dumps(content), prompt_tokens=9, generated_tokens=9)
 
     limits = Limits(seconds=0.5)
     entries = await ran(Counting(), answers=hangs, limits=limits)
@@ -263,11 +262,18 @@ async def test_an_error_of_a_model_comes_again() -> None:
     async def fails(model: str, messages: Sequence[Message], schema: Any) -> Reply:
         if "answer_again" in str(schema):
             raise ModelUnavailable("it is gone")
+        if "wants" in str(schema):
+            return replied({"search": ["notes"], "wants": "fact"})
+        if "found_in" in str(schema):
+            return replied(found("done find a_0."))
         return await said(model, messages, schema)
 
-    entries = await ran(Counting(), answers=fails)
-    assert "could not be read again: it is gone" in entries[-1].data["reason"]
-    again = await ran(Counting(), entries[:-2])  # the model would answer now
+    request = RunRequest(prompt=question("a"))
+    entries = await ran(Counting(), answers=fails, request=request)
+    finished = entries[-1].data
+    assert (finished["status"], finished["answer"]) == ("partial", "done find a_0.")
+    assert "not read a second time; it is gone" in finished["reason"]
+    again = await ran(Counting(), entries[:-2], request=request)  # the model would answer now
     assert untimed(again) == untimed(entries)
 
 
