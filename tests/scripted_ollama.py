@@ -379,7 +379,9 @@ class ScriptedOllama:
                     return reply
             waiting = "\n".join(map(str, self._expected)) or "nothing"
         if self._handler is not None:
-            return self._handler(request)
+            reply = self._handler(request)
+            self._last_answer = _final_answer(reply) or self._last_answer
+            return reply
         self._problem(f"An unexpected request came; expected was {waiting}.", request)
         return HttpError(500, "the script of the test expected another request")
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from planner import context, guards, schemas
 from planner.agent.formatting import Shaped, shaped
-from planner.agent.gathering import Gatherer
+from planner.agent.gathering import Gatherer, last_gathered
 from planner.agent.model_calls import Asker
 from planner.agent.tool_calls import Caller, find, permitted
 from planner.clock import Clock
@@ -46,7 +46,7 @@ from planner.evidence.claims import agree, line_of, unsupported, unsupported_dat
 from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models import Models
-from planner.prompts import Prompts
+from planner.prompts import Prompts, passage
 from planner.protocol import Answer, Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
 from planner.ranking import Ranking
 from planner.state import RunState, steered
@@ -106,6 +106,9 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
         for each in state.open_iterations
         if each.outcome is Outcome.SUCCESS and each.by == "choice"
     ]
+    if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
+        shown = "\n".join(map(passage, gathered.gathered.passages))
+        found.append(f"- passages on the request:\n{shown[:600]}")
     answer = f"Could not find out: {reason.rstrip('.')}."
     if found:
         answer += "\n\nFound so far:\n" + "\n".join(found)
@@ -206,7 +209,9 @@ class _Run:
         except LimitReached as reached:
             reason = str(reached)
         except ModelError as error:
-            return self.finish_without_model(str(error))
+            if self.best is None:
+                return self.finish_without_model(str(error))
+            self.unsure = f"{self.unsure}; {error}"
         if conclusion is None and self.best:
             conclusion = self.concluded(self.best)
             reason = reason or self.unsure
@@ -281,6 +286,8 @@ class _Run:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain."""
         search = self.search
+        if self.gatherer.search is None:  # no other words would find anything
+            return None
         for number in range(READINGS):
             shown = {each.place for each in self.state.passages}
             passages = await self.gatherer.gather(self.request.prompt, search)
