@@ -193,7 +193,7 @@ Reply: {"search":[],"wants":"fact"}\
             },
             {
                 "role": "user",
-                "content": 'Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?',
+                "content": "Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?",
             },
             {
                 "role": "user",
@@ -207,14 +207,18 @@ Which tool gives the facts for this request? Reply {"tool":"name"}, or {"tool":n
 
 
 def test_arguments() -> None:
-    assert PROMPTS.arguments(state_of(TRIED), READ, "Read jobs/pool.py", "'path' is missing") == snapshot("""\
+    assert PROMPTS.arguments(
+        state_of(TRIED), READ, "Read jobs/pool.py", "'path' is missing"
+    ) == snapshot("""\
 Call read_file for: Read jobs/pool.py
 The request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 - path (string): ?
 Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, paths, amounts and dates exactly from the request and the results.
 The arguments before did not fit: 'path' is missing\
 """)
-    assert conversation(TRIED, PROMPTS.arguments(state_of(TRIED), LIST, "List jobs"))[2:] == snapshot(
+    assert conversation(TRIED, PROMPTS.arguments(state_of(TRIED), LIST, "List jobs"))[
+        2:
+    ] == snapshot(
         [
             {
                 "role": "user",
@@ -248,15 +252,32 @@ Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, pat
 
 def test_brief() -> None:
     state = state_of(STARTED)
-    assert PROMPTS.conversation(state, PROMPTS.brief(state), "brief")[1:] == snapshot([{'role': 'user', 'content': 'Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?'}, {'role': 'user', 'content': 'Reply:'}])
+    assert PROMPTS.conversation(state, PROMPTS.brief(state), "brief")[1:] == snapshot(
+        [
+            {
+                "role": "user",
+                "content": "Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?",
+            },
+            {"role": "user", "content": "Reply:"},
+        ]
+    )
 
 
 def test_what_was_said_before_the_first_call_stays() -> None:
     briefed = [*STARTED, asked("brief", "BRIEF?", "A BRIEF"), *LOOKED_UP[1:]]
-    assert conversation(briefed, "QUESTION?")[1:] == snapshot([{'role': 'user', 'content': """\
+    assert conversation(briefed, "QUESTION?")[1:] == snapshot(
+        [
+            {
+                "role": "user",
+                "content": """\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 BRIEF?\
-"""}, {'role': 'assistant', 'content': 'A BRIEF'}, {'role': 'user', 'content': """\
+""",
+            },
+            {"role": "assistant", "content": "A BRIEF"},
+            {
+                "role": "user",
+                "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
 jobs/pool.py
@@ -268,7 +289,10 @@ jobs/pool.py
 9:         return LIMIT_OF_WORKERS
 </result>
 QUESTION?\
-"""}])
+""",
+            },
+        ]
+    )
 
 
 def test_words() -> None:
@@ -321,7 +345,7 @@ Answer it in the language of the request, with what the results above say and no
 
 def test_repair() -> None:
     assert PROMPTS.repair(state_of(TRIED), "no result says jobs/x.py, 7") == snapshot(
-        'That answer is not supported: no result says jobs/x.py, 7. Answer again with what the results say, or say that they do not: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?'
+        "That answer is not supported: no result says jobs/x.py, 7. Answer again with what the results say, or say that they do not: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
     )
 
 
