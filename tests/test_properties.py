@@ -16,7 +16,8 @@ from serving import LONG, SOURCE
 
 from planner import agent, context, grammar, schemas
 from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
-from planner.agent.gathering import MAX_TERMS, searches
+from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
+from planner.agent.loop import READINGS
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import (
     ASIDE,
@@ -36,6 +37,8 @@ from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
+MOST_SEARCHES = 3
+"""Of one look-up, each with fewer words than the one before."""
 PHRASES = [
     "",
     " ",
@@ -112,9 +115,8 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
             return scalars
 
 
-MOST_LOOKED_UP = 40
-"""Calls of the planner's own for one request: three searches, the files that it names and the best
-files, for each of two readings or of a few parts."""
+MOST_LOOKED_UP = READINGS * (MOST_SEARCHES + MAX_FILES)
+"""Calls of the planner's own for one request."""
 
 
 class AnyPool(DictionaryPool):
@@ -479,7 +481,9 @@ def test_any_result_of_a_search_is_read(result: str) -> None:
 
 @given(st.text() | st.lists(phrases, max_size=6).map(" ".join) | st.text("aA_.`'\" ?", max_size=80))
 def test_any_request_is_searched_for(request: str) -> None:
-    for each in searches(request, [request]):
+    tries = searches(request, [request])
+    assert len(tries) <= MOST_SEARCHES
+    for each in tries:
         assert 0 < len(each) <= MAX_TERMS
         re.compile("|".join(map(re.escape, each)))
 

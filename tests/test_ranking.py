@@ -17,8 +17,9 @@ from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upst
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
+from planner.evidence.words import words
 from planner.protocol import RunRequest
-from planner.ranking import BM25, MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking, words
+from planner.ranking import BM25, MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.tools import ToolSpec
 
 THINGS = ("boiler", "bridge", "engine", "signal", "ticket", "tunnel", "wheel")
@@ -40,11 +41,11 @@ def best(query: str, *tools: ToolSpec) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("getHTTPResponse", ["get", "http", "respons"]),
-        ("list_all-files2", ["list", "all", "fil", "2"]),
-        ("Listing FILES, listed", ["list", "fil", "list"]),
+        ("getHTTPResponse", ["gethttpresponse", "get", "http", "respons"]),
+        ("list_all-files2", ["list_all", "list", "all", "files2", "file", "2"]),
+        ("Listing FILES, listed", ["list", "file", "list"]),
         ("sing as bees", ["sing", "as", "bee"]),
-        ("搜索 Wörter_ß", ["搜", "索", "w", "ö", "rter", "ß"]),
+        ("搜索", ["搜", "索"]),
         ("_- \n", []),
     ],
 )
@@ -237,7 +238,8 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
     assert result.structured_content["status"] == "answered"
     started, *_ = caller.progress.events
     assert len(started["tools"]) > 60
-    assert caller.progress.messages[0].endswith(f" read-only tools, {REQUEST_TOOLS} of them shown")
+    shown = f" read-only tools, {REQUEST_TOOLS} of them shown"
+    assert any(message.endswith(shown) for message in caller.progress.messages)
 
     first, select, _, _, decide, select_again, _, answer, _ = ollama.requests
     system, request, *_ = first.messages
