@@ -72,7 +72,12 @@ async def test_the_answer_comes_as_data_besides_the_text(
     report, markdown = await asked(place, PLACE)
     assert (report["status"], report["answer"], report["data"]) == ("answered", ANSWER, FOUND)
     assert report["unsupported"] == []
-    assert [call["role"] for call in report["usage"]["calls"]] == ["answer", "again", "format"]
+    assert [call["role"] for call in report["usage"]["calls"]] == [
+        "brief",
+        "answer",
+        "again",
+        "format",
+    ]
     assert normalised(markdown) == snapshot("""\
 `VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.
 
@@ -223,8 +228,8 @@ async def test_a_run_whose_model_dies_has_no_data(place: Place, ollama: Scripted
 
 async def test_an_answer_without_a_tool_call_is_put_into_data_too() -> None:
     ran = await planned(
-        Fast({"tool": None}),
-        conclusion("Hello."),
+        {"search": [], "wants": "fact"},
+        Fast({"reply": "Hello."}),
         {"data": "Hello"},
         pool=DictionaryPool({}, specs=[READ]),
         prompt="Please greet me",
@@ -241,7 +246,7 @@ async def test_an_answer_without_a_tool_call_is_put_into_data_too() -> None:
     ("data", "missing"),
     [
         ({"file": "jobs/secret.py", "line": 6}, []),
-        ({"file": "jobs/secret.py", "line": 7}, ["line 7 of jobs/secret.py"]),
+        ({"file": "jobs/secret.py", "line": 7}, ["7"]),
         ({"file": "jobs/other.py", "line": 6}, ["jobs/other.py"]),
         ({"file": "jobs/secret.py", "line": 6, "value": VALUE}, []),
         ({"file": "jobs/secret.py", "line": 6, "value": float(VALUE)}, []),
