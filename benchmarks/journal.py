@@ -20,7 +20,7 @@ from server.config import RunSettings
 from server.runs import Entry, Made, Record, journal_for
 
 ROUNDS = 2_000
-MADE = Made(planloom="", fast="", full="", context_tokens=(1, 1), argument_route="")
+MADE = Made(planloom="", fast="", full="", context_tokens=(1, 1))
 ASKED = ModelCalled(
     role="answer",
     model="qwen2.5-coder:1.5b",

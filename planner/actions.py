@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from planner import guards
 from planner.context import readable
-from planner.grounding import claims, holds
+from planner.evidence.claims import claims, holds
+from planner.evidence.words import words
 from planner.protocol import Mode
-from planner.reading import Reading
 from planner.state import Iteration, RunState
 from planner.tools import DecidedBy, Outcome, Safety
 
@@ -31,6 +31,8 @@ LONGEST_ARGUMENTS = 80
 """Characters of a call's arguments in an attempt."""
 LONGEST_GLIMPSE = 120
 """Characters of a result in an attempt whose notes hold none of it."""
+SHORTEST_TELLING = 3
+"""Characters up to which a word of the request makes no result relevant."""
 PLACES = ("relative_path", "path", "directory", "folder", "file")
 """Arguments that say where."""
 
@@ -232,10 +234,8 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     said_of_it = claims(f"{said}\n{answer}")
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"
-    low = f"{text}\n{said}".lower()
-    reading = Reading(request)
-    asked = [*reading.names, *reading.stems]
-    return "medium" if any(word.lower() in low for word in asked) else "low"
+    asked = {word for word in words(request) if len(word) > SHORTEST_TELLING}
+    return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
 
 
 def _cut(text: str, longest: int) -> str:

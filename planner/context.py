@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.models import Message, Reply
+from planner.state import RunState
 
 LINES_AFTER = 6
 """Lines after a telling line that tell something too."""
@@ -238,3 +239,35 @@ def within(rows: Sequence[str], longest: int) -> list[str]:
     else:
         return list(rows)
     return [row if len(row) < share else row[: max(share - 2, 0)] + "…" for row in rows]
+
+
+READ_SECONDS = 16.0
+"""What one question's passages may take to be read."""
+USUAL_SPEED = 60.0
+"""Tokens a second that a model is taken to read before that was measured."""
+MIN_MEASURED = 100
+"""Computed tokens from which on a call's speed is told by its time."""
+READ_SHARE = 0.3
+"""Of the context that one question's passages may take."""
+CHARACTERS_READ = 3.0
+"""Per token, of numbered lines of code."""
+
+
+def reading_speed(state: RunState) -> float:
+    """Tokens that the models read a second, by the calls so far; before any, a usual speed."""
+    measured = [
+        (call.prompt_tokens - call.cached_tokens, call.prefill_seconds)
+        for call in state.ledger
+        if call.prompt_tokens - call.cached_tokens >= MIN_MEASURED and call.prefill_seconds > 0
+    ]
+    if not measured:
+        return USUAL_SPEED
+    tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
+    return float(tokens / seconds)
+
+
+def reading_characters(state: RunState, context_tokens: int) -> int:
+    """How much of passages a prompt shows: what this machine reads in `READ_SECONDS`, by the calls
+    so far, within a share of the context."""
+    tokens = min(reading_speed(state) * READ_SECONDS, READ_SHARE * context_tokens)
+    return round(CHARACTERS_READ * tokens)

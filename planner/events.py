@@ -6,16 +6,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from planner.protocol import RunRequest, Steering
+from planner.evidence.passages import Passage
+from planner.protocol import RunRequest, Steering, Wants
 from planner.tools import DecidedBy, Outcome, Safety, UpstreamStatus
 
 Role = Literal[
+    "brief",
     "words",
     "select",
     "arguments",
     "answer",
     "again",
     "repair",
+    "parts",
+    "note",
     "plan",
     "decide",
     "conclude",
@@ -25,10 +29,11 @@ Role = Literal[
 ASIDE: Sequence[Role] = ("words", "select", "arguments", "again")
 """Asked beside the conversation: neither the question nor the reply stands in later prompts."""
 
-FinalStatus = Literal["answered", "partial", "not_found", "failed", "cancelled"]
+FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
 or something in it is in no result, or it does not fit the caller's schema. `not_found`: the run
-looked and says honestly that it could not find out."""
+looked and says honestly that it could not find out. `refused`: what was to be done was not
+permitted, and was not done."""
 
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -98,11 +103,23 @@ class ToolSelected(BaseEvent):
     """Whether the decision on the tool before named this one too."""
 
 
-class WordsSuggested(BaseEvent):
-    """A model's words for what the request describes, to search for."""
+class BriefMade(BaseEvent):
+    """How the request was read."""
 
-    type: Literal["words_suggested"] = "words_suggested"
-    words: list[str]
+    type: Literal["brief_made"] = "brief_made"
+    search: list[str]
+    """Words to search for, besides the request's own."""
+    wants: Wants
+
+
+class PassagesGathered(BaseEvent):
+    """What a question was looked up with: the passages that the models are shown."""
+
+    type: Literal["passages_gathered"] = "passages_gathered"
+    iteration: int
+    """The last call of the look-up; the passages stand in its place."""
+    query: str
+    passages: list[Passage]
 
 
 class ArgumentsWritten(BaseEvent):
@@ -211,6 +228,8 @@ class PlanMade(BaseEvent):
     main_objective: str
     conclusion_from_assistant_data: str
     later_steps: list[str]
+    tools: dict[str, str] = {}
+    """The tool that each step is to call, by its objective; none where that is decided later."""
 
 
 class ResultAssessed(BaseEvent):
@@ -323,6 +342,8 @@ class RunFinished(BaseEvent):
     answer: str
     reason: str | None = None
     """Why it ended other than by a conclusion: the limit, the fault, the cancel."""
+    quotes: list[str] = []
+    """The lines that the answer rests on, as the model quoted them."""
     unsupported: list[str] = []
     """What the answer or its data says and no result does."""
     data: Any = None
@@ -333,7 +354,8 @@ Event = Annotated[
     RunStarted
     | ModelCalled
     | ToolSelected
-    | WordsSuggested
+    | BriefMade
+    | PassagesGathered
     | ArgumentsWritten
     | ApprovalAsked
     | ApprovalDecided

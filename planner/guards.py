@@ -7,13 +7,13 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from rapidfuzz import fuzz, process
 
 from planner.context import RESULTS_KEPT, readable
 from planner.protocol import Conclude, MoveOn, Stay
-from planner.reading import PLAIN_WORDS
 from planner.state import Iteration, RunState, plain, skipped, wanted_first
 from planner.tools import Outcome, Policy, ToolSpec
 
@@ -222,6 +222,46 @@ def _as_regex(text: str) -> str:
     return ".*".join(parts) or "."
 
 
+# What a change may be made with.
+
+MAX_PLAIN_NUMBER = 1
+"""A number up to this one needs no source: it is a flag or a count."""
+MAX_OPERANDS = 40
+"""Of the newest numbers: so many may a number follow from."""
+_TOKEN_VALUE = re.compile(r"[^\s]*[\d@/][^\s]*")
+_DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
+
+
+def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
+    """The arguments of a change that stand nowhere in what was seen: ids, accounts, addresses,
+    paths and amounts, `name: value` each. Free text is the model's own; dates are spelled in many
+    ways; a number may follow from two others."""
+    numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
+    return [
+        f"{name}: {value}"
+        for name, each in arguments.items()
+        for value in (each if isinstance(each, list) else [each])
+        if _has_no_source(value, seen, numbers)
+    ]
+
+
+def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
+    match value:
+        case bool():
+            return False
+        case int() | float():
+            newest = numbers[-MAX_OPERANDS:]
+            derived = (
+                result
+                for first, second in product(newest, newest)
+                for result in (first + second, first - second, first * second)
+            )
+            return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
+        case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
+            return value.strip("./").casefold() not in seen.casefold()
+    return False
+
+
 # What a result is in truth.
 
 _EMPTY = re.compile(r"[\s\[\]{}()\"':,.]*|.*\bno (?:results|matches|files)\b.{0,80}", re.I | re.S)
@@ -363,9 +403,7 @@ def _loosened(pattern: str) -> list[str]:
     loose = []
     if 0 < len(words) <= MOST_WORDS and "|" not in plain:
         loose.append("(?i)" + "[ _.-]?".join(words))
-    telling = [
-        word for word in words if len(word) >= SHORTEST_WORD and word.lower() not in PLAIN_WORDS
-    ]
+    telling = [word for word in words if len(word) >= SHORTEST_WORD]
     if telling:
         loose.append("(?i)" + max(telling, key=len))
     return loose

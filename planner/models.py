@@ -11,13 +11,6 @@ from typing import Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.tools import ToolSpec
-
-ArgumentRoute = Literal["fast", "full", "by_tool", "fused"]
-"""Who writes the arguments of a tool call. `fast` and `full`: that model, in a call of its own;
-`by_tool`: one of the two, as the tool's `fast_arguments` says; `fused`: whoever chooses the tool,
-in the same call. What does not fit is written again by the full model (docs/arguments.md)."""
-
 
 class Message(TypedDict):
     role: Literal["system", "user", "assistant"]
@@ -153,18 +146,6 @@ class Models:
 
     fast: ChatModel
     full: ChatModel
-    argument_route: ArgumentRoute = "fused"
-
-    def writer(self, tool: ToolSpec) -> ChatModel:
-        """The model that writes a tool's arguments where they are not decided with the tool."""
-        if self.argument_route in ("fast", "full"):
-            return self.fast if self.argument_route == "fast" else self.full
-        return self.fast if tool.fast_arguments else self.full
-
-    @property
-    def fused(self) -> bool:
-        """Whether whoever decides on a tool says its arguments as well."""
-        return self.argument_route == "fused"
 
     @property
     def distinct(self) -> list[ChatModel]:

@@ -2,8 +2,8 @@
 
 `ChatModel` over `/chat/completions` with plain httpx. Every call streams, so that a cancelled call
 closes its connection and the server stops computing. Replies are constrained by `response_format`;
-a server that refuses it is asked without, and `planner.asking` reads what then comes leniently,
-checks it and has it mended once.
+a server that refuses it is asked without, and `planner.agent.model_calls` reads what then comes
+leniently, checks it and has it corrected once.
 """
 
 import contextlib

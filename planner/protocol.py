@@ -1,26 +1,14 @@
 """What is asked of the planner, and what the models say (source: seeds/000 and 001).
 
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
-them: `assessment` (thinking) comes before `decision` (choice), and `decision` before what it
-entails. A tool is its name, or a list that its name begins where its arguments are decided on at
-once: a list cannot be sorted, so the tool is chosen before its arguments are written. The models
-write all this under the JSON Schemas of `planner.schemas`.
+them: `assessment` (thinking) comes before `decision` (choice), and `a_quote` before `final_answer`.
+The models write all this under the JSON Schemas of `planner.schemas`.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    TypeAdapter,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from planner.tools import Policy
 
@@ -58,7 +46,7 @@ class RunRequest(BaseModel):
     """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes;
     `conclude`: the answer from the steps before."""
     tool: str | None = None
-    """The tool to begin with; None lets the fast model choose."""
+    """The tool to begin with; None lets the planner choose."""
     arguments: dict[str, Any] | None = None
     """The arguments of `tool`; None lets a model write them."""
     limits: Limits = Limits()
@@ -96,60 +84,61 @@ class Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-@dataclass(frozen=True)
-class ToolChoice:
-    """A tool to call: `"name"`, or `["name", argument, …]`, on the wire."""
-
-    name: str
-    values: Sequence[Any] = ()
-    """Its arguments in order (`schemas.in_order`); empty: they are still to be written."""
+Wants = Literal["fact", "overview", "deed", "talk"]
+"""What a request is for: a short answer, a long one, a change or another action, or conversation
+with nothing to look up."""
 
 
-def _tool_choice(said: Any) -> ToolChoice:
-    match said:
-        case ToolChoice():
-            return said
-        case str():
-            return ToolChoice(said)
-        case [str(name), *values]:
-            return ToolChoice(name, values)
-    raise ValueError("should be a tool's name, or its name with its arguments")
+class Brief(Wire):
+    """How a model reads the request, in any language."""
 
-
-Tool = Annotated[ToolChoice, PlainValidator(_tool_choice)]
-
-
-class Call(Wire):
-    """A tool call to be made: `{"prompt": …, "tool": name}` on the wire, or the tool's list."""
-
-    prompt: str = ""
-    """What the tool shall find; empty where the arguments say it."""
-    tool: Tool
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fused(cls, said: Any) -> Any:
-        return {"tool": said} if isinstance(said, list) else said
-
-
-class Selection(Wire):
-    """The fast model's choice of a first tool; None when no tool is needed."""
-
-    tool: Tool | None
+    search: list[str]
+    """Words that a text about it holds, in English; empty when there is nothing to look for."""
+    wants: Literal["fact", "overview", "deed"] = "fact"
+    reply: str = ""
+    """To a greeting and the like; only where there is nothing to look for."""
 
 
 class Words(Wire):
-    """What to search for when the request names nothing of the code."""
+    """Other words to search for."""
 
     words: list[str]
 
 
-class Answer(Wire):
-    """A try at the answer, made on every result before anything else is decided."""
+class Call(Wire):
+    """A tool call to be made; its arguments are written in a call of their own."""
 
+    prompt: str = ""
+    """What the tool shall find or do."""
+    tool: str
+
+
+class Selection(Wire):
+    """The choice of a tool; None when no tool is needed."""
+
+    tool: str | None
+
+
+class Answer(Wire):
+    """A try at the answer from what was gathered."""
+
+    a_quote: str = ""
+    """The line that says it, copied."""
     final_answer: str
     found_in: Literal["results", "nowhere"]
     """`nowhere` when no result says it."""
+
+
+class Parts(Wire):
+    """What has to be found out for a long answer."""
+
+    parts: list[str] = Field(min_length=1)
+
+
+class Note(Wire):
+    """What the passages of one part say."""
+
+    note: str
 
 
 class Formatted(Wire):
@@ -165,10 +154,9 @@ class Formatted(Wire):
 
 
 class SecondReading(Wire):
-    """The answer once more, from the line that says it."""
+    """The answer once more, by another way of asking."""
 
-    a_line: str
-    final_answer: str
+    answer_again: str
 
 
 class Assessed(Wire):
@@ -191,18 +179,21 @@ class Conclude(Assessed):
     """False when the answer says that it could not be found out."""
 
 
+class PlannedStep(Wire):
+    """A step of a plan."""
+
+    objective: str
+    tool: str | None = None
+    """The tool that it calls; None: that is decided when the step begins."""
+
+
 class MakePlan(Wire):
-    """More has to be found out: the plan, made once, from the first tool result."""
+    """The plan, made once; decisions may change what comes later."""
 
     assessment: str = ""
-    """`conclusion_from_assistant_data` of seeds/000: what the first result showed. Written only
-    when no try at the answer has said it."""
-    later_steps: list[str] = Field(default_factory=list)
+    """`conclusion_from_assistant_data` of seeds/000: what is known so far."""
     main_objective: str
-    objective: str
-    """Of the first step."""
-    tool_calls: list[Call] = Field(min_length=1)
-    """They need nothing of each other."""
+    steps: list[PlannedStep] = Field(min_length=1)
 
 
 class Stay(Assessed):
@@ -231,10 +222,13 @@ class MoveOn(Assessed):
 
 IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
 
-SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
+BRIEF: TypeAdapter[Brief] = TypeAdapter(Brief)
 WORDS: TypeAdapter[Words] = TypeAdapter(Words)
+SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+PARTS: TypeAdapter[Parts] = TypeAdapter(Parts)
+NOTE: TypeAdapter[Note] = TypeAdapter(Note)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)
 FORMATTED: TypeAdapter[Formatted] = TypeAdapter(Formatted)

@@ -6,15 +6,16 @@ Zaragoza, The Probabilistic Relevance Framework, 2009), and a handful is offered
 and misses is measured in docs/tools.md.
 """
 
-import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
+from planner.evidence.ranking import BM25
+from planner.evidence.words import words
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 
-MOST_SHOWN = 12
+MOST_SHOWN = 30
 """Tools of a pool that is shown whole, to every request."""
 REQUEST_TOOLS = 8
 """Tools of a larger pool offered for a request, besides those it names."""
@@ -26,48 +27,6 @@ MOST_LIFT = 0.5
 """Of the best match's score, added for a very high priority."""
 HALF_LIFT = 10
 """The priority that is lifted half as much."""
-
-_WORD = re.compile(
-    r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"  # the words of camelCase and snake_case
-    r"|[\u3040-\u9fff]"  # scripts that put no space between words
-    r"|[^\W\dA-Za-z_\u3040-\u9fff]+"
-)
-_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
-
-
-def words(text: str) -> Iterator[str]:
-    """The words of a text or a name, in lower case, without the endings of English grammar."""
-    for word in _WORD.findall(text):
-        yield _ENDING.sub("", word.lower())
-
-
-class BM25:
-    """Documents, scored by the words they share with a query: rare words more, long documents
-    less."""
-
-    SATURATION = 1.2
-    LENGTH = 0.75
-
-    def __init__(self, documents: Sequence[Counter[str]]) -> None:
-        self.size = len(documents)
-        lengths = [document.total() for document in documents]
-        average = sum(lengths) / max(1, self.size) or 1.0
-        self._shares: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for number, document in enumerate(documents):
-            norm = self.SATURATION * (1 - self.LENGTH + self.LENGTH * lengths[number] / average)
-            for word, count in document.items():
-                share = count * (self.SATURATION + 1) / (count + norm)
-                self._shares[word].append((number, share))
-
-    def scores(self, query: Iterable[str]) -> list[float]:
-        """One score for each document; 0 where it shares no word. A word counts once."""
-        scores = [0.0] * self.size
-        for word in sorted(set(query)):  # sorted: sums of floats depend on their order
-            shares = self._shares.get(word, [])
-            rarity = math.log(1 + (self.size - len(shares) + 0.5) / (len(shares) + 0.5))
-            for number, share in shares:
-                scores[number] += rarity * share
-        return scores
 
 
 class Ranking:

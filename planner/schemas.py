@@ -27,15 +27,11 @@ from planner.grammar import (
 )
 from planner.grammar import UNUSABLE as NO_SCHEMA
 from planner.protocol import Mode
-from planner.tools import ToolSpec
 
-MOST_IN_ORDER = 5
-"""Parameters whose values are told apart by their place."""
+MAX_STEPS = 6
+"""Of one plan; more can follow when these are done."""
 MOST_CALLS = 3
 """Tool calls that one decision may name."""
-LARGEST_CALLS = 8000
-"""Characters of the schemas of all arguments that one choice may carry, as compact JSON; a decision
-has two choices in it, and each string in them is hundreds of grammar rules."""
 LONGEST_DATA_SCHEMA = 4000
 """Characters of a caller's schema as compact JSON; it stands in a prompt."""
 MOST_CHECKS = 20_000
@@ -72,59 +68,9 @@ def one_of(names: Sequence[str]) -> Schema:
     return {"type": "string", "enum": list(names)}
 
 
-def calls(tools: Sequence[ToolSpec]) -> Schema:
-    """One of the tools with its arguments, as `[name, argument, …]`.
-
-    The name stands alone where a tool takes no arguments, where its schema is no plain list of
-    properties, and where the schemas before it take all of `LARGEST_CALLS`: what it takes is then
-    written in a call of its own.
-    """
-    branches, room = [], LARGEST_CALLS
-    for tool in tools:
-        values = in_order(tool.grammar)
-        size = sum(len(json.dumps(each, separators=(",", ":"))) for each in values)
-        if size > room:
-            values, size = [], 0
-        room -= size
-        items = [{"const": tool.name}, *values]
-        length = len(items)
-        branches.append(
-            {"type": "array", "prefixItems": items, "minItems": length, "maxItems": length}
-        )
-    return {"anyOf": branches}
-
-
-def in_order(grammar: Schema) -> list[Schema]:
-    """A tool's arguments, a schema each: the values of a few parameters in their order, where null
-    stands for an optional one that is left out; or all of many by name, in one object. Empty where
-    the schema is no plain list of properties."""
-    properties = grammar.get("properties", {})
-    if len(properties) > MOST_IN_ORDER:
-        return [grammar]
-    return [
-        value if name in grammar["required"] else {"anyOf": [value, {"type": "null"}]}
-        for name, value in properties.items()
-    ]
-
-
-def by_name(values: Sequence[Any], grammar: Schema) -> dict[str, Any] | None:
-    """The arguments that stand in order, or in one object; None when there are none, or too many:
-    they are to be written in a call of their own."""
-    names = list(grammar.get("properties", {}))
-    match values:
-        case [dict() as named] if len(names) > MOST_IN_ORDER or named.keys() <= set(names):
-            return named
-        case [_, *_] if len(values) <= len(names):
-            pairs = zip(names, values, strict=False)
-            return {name: value for name, value in pairs if value is not None}
-    return None
-
-
-def or_none(choice: Schema) -> Schema:
-    """A choice among names or among calls that may also be null."""
-    if "enum" in choice:
-        return {"enum": [*choice["enum"], None]}
-    return {"anyOf": [*choice["anyOf"], {"type": "null"}]}
+def or_none(names: Sequence[str]) -> Schema:
+    """One of the names, or null."""
+    return {"enum": [*names, None]}
 
 
 def selection(choice: Schema) -> Schema:
@@ -132,29 +78,48 @@ def selection(choice: Schema) -> Schema:
 
 
 def words() -> Schema:
-    return record(words={"type": "array", "items": text(24), "minItems": 2, "maxItems": 8})
+    return record(words={"type": "array", "items": text(24), "minItems": 2, "maxItems": 6})
 
 
-def answer() -> Schema:
-    return record(final_answer=text(800), found_in=one_of(["results", "nowhere"]))
+def brief() -> Schema:
+    """What a request is about is said before what it is for. Where it is about nothing, a reply
+    follows instead: a model that may reply at once does so to any question."""
+    search = {"type": "array", "items": text(30), "minItems": 1, "maxItems": 6}
+    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]))
+    talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
+    talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
+    return {"anyOf": [sorted_, talk]}
+
+
+def answer(longest: int) -> Schema:
+    return record(
+        a_quote=text(200), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
+    )
 
 
 def second_reading() -> Schema:
-    return record(a_line=text(240), final_answer=text(240))
+    return record(answer_again=text(240))
 
 
-def conclude() -> Schema:
+def parts() -> Schema:
+    return record(parts={"type": "array", "items": text(100), "minItems": 1, "maxItems": 3})
+
+
+def note() -> Schema:
+    return record(note=text(LONGEST_STRING))
+
+
+def conclude(longest: int = 1200) -> Schema:
     return record(
         decision={"const": "conclude"},
-        final_answer=text(1200),
+        final_answer=text(longest),
         success={"type": "boolean"},
     )
 
 
 def tool_calls(choice: Schema) -> Schema:
-    """The calls of one decision. Where a choice carries no arguments, a prompt says what the tool
-    shall find, for whoever writes them."""
-    call = record(prompt=text(240), tool=choice) if "enum" in choice else choice
+    """The calls of one decision."""
+    call = record(prompt=text(240), tool=choice)
     return {"type": "array", "items": call, "minItems": 1, "maxItems": MOST_CALLS}
 
 
@@ -162,25 +127,22 @@ def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(choice: Schema, assessed: bool) -> Schema:
-    """`choice` is that of the next tool: among names (`one_of`) or among `calls`. `assessed`: with
-    what the first result shows."""
+def plan(tools: Sequence[str], longest: int = MAX_STEPS, calls: bool = False) -> Schema:
+    """At most so many steps, with the tool that each calls; `calls`: each has to call one."""
+    step = record(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
     return record(
-        **({"assessment": text(240)} if assessed else {}),
-        later_steps=later_steps(),
         main_objective=text(200),
-        objective=text(160),
-        tool_calls=tool_calls(choice),
+        steps={"type": "array", "items": step, "minItems": 1, "maxItems": longest},
     )
 
 
 def iteration_decision(
     choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
 ) -> Schema:
-    """`choice` as for `plan`. `noted`: with notes also where the step goes on. `planned`: the next
-    step is the first of the later ones, and need not be said again. In deep mode with three fields
-    more, in every branch: they are written before the decision, and a branch without them would be
-    decided against by writing them."""
+    """`choice` is that of the next tool. `noted`: with notes also where the step goes on.
+    `planned`: the next step is the first of the later ones, and need not be said again. In deep
+    mode with three fields more, in every branch: they are written before the decision, and a branch
+    without them would be decided against by writing them."""
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}

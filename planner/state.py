@@ -10,11 +10,13 @@ from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
     ArgumentsWritten,
+    BriefMade,
     ContextCompressed,
     Event,
     FinalStatus,
     GuardTripped,
     ModelCalled,
+    PassagesGathered,
     PlanMade,
     PlanRevised,
     QuestionAnswered,
@@ -34,8 +36,8 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
     UpstreamLogged,
-    WordsSuggested,
 )
+from planner.evidence.passages import Passage
 from planner.protocol import Mode, RunRequest, Steering
 from planner.tools import Outcome
 
@@ -58,6 +60,8 @@ class Iteration:
     beside: bool = False
     """Decided on together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
+    by_model: bool = False
+    """Whether a model wrote the arguments."""
     asked: ApprovalAsked | None = None
     """Set for a tool that is not read-only, when its call was about to go out."""
     approval: ApprovalDecided | None = None
@@ -71,6 +75,8 @@ class Iteration:
     answered: bool = True
     """False when the call went out and nothing came back: nobody knows what it did."""
     seconds: float = 0.0
+    gathered: PassagesGathered | None = None
+    """Set on the last call of a look-up: the passages that came of all its calls."""
     exchange: list[tuple[str, str]] = field(default_factory=list)
     """What a model was asked about the result and what it replied, word for word."""
     mode: Mode = "fast"
@@ -153,8 +159,10 @@ class Part:
     """The iteration that it begins with, if it has any."""
     spent: float = 0.0
     """Seconds that the run had taken before."""
-    suggested: list[str] = field(default_factory=list)
-    """A model's words to search for."""
+    brief: BriefMade | None = None
+    """How a model read it."""
+    opening: list[tuple[str, str]] = field(default_factory=list)
+    """What a model was asked before the first tool call, and what it replied, word for word."""
 
 
 NOT_THERE = "The first results do not hold the answer."
@@ -180,6 +188,8 @@ class RunState:
     conclusion_from_assistant_data: str = ""
     steps: list[Step] = field(default_factory=list)
     later_steps: list[str] = field(default_factory=list)
+    planned_tools: dict[str, str] = field(default_factory=dict)
+    """The tool that each step is to call, by its objective."""
     iterations: list[Iteration] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     ledger: list[ModelCalled] = field(default_factory=list)
@@ -189,6 +199,7 @@ class RunState:
     the run has ended."""
     answer: str = ""
     reason: str | None = None
+    quotes: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
     data: Any = None
     finished_at: float | None = None
@@ -295,12 +306,20 @@ class RunState:
         ]
 
     @property
-    def lookups(self) -> list[Iteration]:
-        """The searches by code that the newest request began with."""
-        return self.lookups_of(len(self.parts) - 1)
+    def brief(self) -> BriefMade | None:
+        """How the newest request was read."""
+        return self.parts[-1].brief if self.parts else None
 
-    def lookups_of(self, part: int) -> list[Iteration]:
-        return [each for each in self.iterations if each.by == "lookup" and each.part == part]
+    @property
+    def passages(self) -> list[Passage]:
+        """All passages that the models were shown, each once."""
+        shown = {
+            (each.source, each.first, each.last): each
+            for iteration in self.iterations
+            if iteration.gathered
+            for each in iteration.gathered.passages
+        }
+        return list(shown.values())
 
     @property
     def newest(self) -> list[Iteration]:
@@ -345,15 +364,16 @@ class RunState:
             case RunContinued():
                 self.parts.append(Part(event.request, len(self.iterations), event.spent))
                 self.status, self.answer, self.reason = "running", "", None
-                self.unsupported, self.data, self.finished_at = [], None, None
+                self.quotes, self.unsupported, self.data, self.finished_at = [], [], None, None
                 self.paused += event.paused
             case ModelCalled():
                 self.ledger.append(event)
                 if event.role not in ASIDE:
                     for each in self.untold:
                         each.told = True
-                    if self.iterations:
-                        self.iterations[-1].exchange.append((event.question, event.reply))
+                    here = self.iterations[-1].exchange if self.part_iterations else None
+                    opening = self.parts[-1].opening
+                    (opening if here is None else here).append((event.question, event.reply))
             case ToolSelected(tool=str(tool)):
                 self.draft = ""  # the try at an answer was not taken
                 self.iterations.append(
@@ -368,10 +388,13 @@ class RunState:
                         started=event.at,
                     )
                 )
-            case WordsSuggested():
-                self.parts[-1].suggested = list(event.words)
+            case BriefMade():
+                self.parts[-1].brief = event
+            case PassagesGathered():
+                self.iterations[event.iteration].gathered = event
             case ArgumentsWritten():
                 self.iterations[event.iteration].arguments = event.arguments
+                self.iterations[event.iteration].by_model = event.model is not None
             case ApprovalAsked():
                 self.iterations[event.iteration].asked = event
             case ApprovalDecided():
@@ -392,6 +415,7 @@ class RunState:
                     event.conclusion_from_assistant_data or NOT_THERE
                 )
                 self.later_steps = list(event.later_steps)
+                self.planned_tools = dict(event.tools)
                 if self.iterations:
                     self.iterations[-1].assessment = event.conclusion_from_assistant_data
             case StepStarted():
@@ -458,6 +482,7 @@ class RunState:
             case RunFinished():
                 self.draft = ""
                 self.status, self.answer, self.reason = event.status, event.answer, event.reason
+                self.quotes = list(event.quotes)
                 self.unsupported = list(event.unsupported)
                 self.data = event.data
                 self.finished_at = event.at

@@ -74,9 +74,6 @@ class ToolSpec(BaseModel):
     """The operator's, sent with each call whatever the model wrote."""
     priority: int = 0
     """Higher is offered earlier and breaks ties between equal names (source: seeds/002)."""
-    fast_arguments: bool = False
-    """Who writes this tool's arguments in the argument route `by_tool`: the fast model if true, the
-    full model if false."""
     text_argument: str | None = None
     """The argument that takes a regular expression, if this tool searches the project's text. The
     planner looks the request's names up with it, and widens empty results."""

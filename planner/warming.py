@@ -22,4 +22,4 @@ async def read_instructions(models: Models, pool: ToolPool) -> None:
     """
     tools = Ranking(read_only(pool.tools())).tools
     for model in models.distinct:
-        await model.chat([system(tools, models.fused), READY], max_tokens=1)
+        await model.chat([system(tools), READY], max_tokens=1)

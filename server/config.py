@@ -35,7 +35,6 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
-from planner.models import ArgumentRoute, Models
 from planner.tools import Policy, Safety
 
 HIDDEN = "***"
@@ -209,8 +208,6 @@ class ToolSettings(_Frozen):
     """What is permitted if it is not read-only. Left out: the upstream's policy."""
     priority: int | None = None
     """Higher is offered earlier. Left out: the upstream's priority."""
-    fast_arguments: bool = False
-    """The fast model writes this tool's arguments, in the argument route `by_tool`."""
     description: str | None = None
     """Replaces the upstream's text in prompts."""
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -337,10 +334,10 @@ class UpstreamSettings(_Frozen):
 class ModelSettings(_Frozen):
     """Which models play the two roles and where they run."""
 
-    fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:0.5b"
-    """Selects tools and writes simple arguments."""
+    fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
+    """Replies to what needs no tool. By default the full model, so that one model is loaded."""
     full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
-    """Decides and answers."""
+    """Reads requests, plans, writes arguments and answers."""
     backend: Literal["auto", "ollama", "openai", "embedded"] = "auto"
     """`auto`: the server at `url` where there is one, else Ollama if it answers, else the embedded
     models."""
@@ -355,9 +352,6 @@ class ModelSettings(_Frozen):
     """The context window in tokens."""
     keep_alive: int | str = "30m"
     """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: for good."""
-    argument_route: ArgumentRoute = Models.argument_route
-    """Who writes the arguments of tool calls: the `fast` model, the `full` one, whom the tool's
-    `fast_arguments` says (`by_tool`), or whoever chooses the tool, in the same call (`fused`)."""
     warm_up: bool = True
     """Whether a server that starts has the models loaded, and reads them what every run begins
     with; never by a download."""
@@ -462,7 +456,6 @@ MODEL_VARIABLES = {
     "host": "OLLAMA_HOST",
     "url": "PLANLOOM_MODEL_URL",
     "key": "PLANLOOM_MODEL_KEY",
-    "argument_route": "PLANLOOM_ARGUMENT_ROUTE",
     "warm_up": "PLANLOOM_WARM_UP",
 }
 """Fields of `ModelSettings` that the environment sets."""

@@ -570,7 +570,6 @@ def _made(models: Models) -> Made:
         fast=models.fast.name,
         full=models.full.name,
         context_tokens=(models.fast.context_tokens, models.full.context_tokens),
-        argument_route=models.argument_route,
     )
 
 
@@ -585,10 +584,8 @@ def _check_made(recorded: Recorded, now: Made) -> None:
 
 
 def _models(made: Made) -> str:
-    return (
-        f"{made.fast} and {made.full} (num_ctx {made.context_tokens[1]}, argument route "
-        f"{made.argument_route})"
-    )
+    names = dict.fromkeys((made.fast, made.full))
+    return f"{' and '.join(names)} (num_ctx {made.context_tokens[1]})"
 
 
 def _parted(before: str, what: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mcp_types import ResourceLink
 
 from planner.actions import LONGEST_RESULT, in_words
-from planner.grounding import Evidence
+from planner.evidence.claims import Evidence
 from planner.state import Iteration, RunState
 from server.toolresults import clean
 

@@ -9,10 +9,12 @@ from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
     ArgumentsWritten,
+    BriefMade,
     ContextCompressed,
     Event,
     GuardTripped,
     ModelCalled,
+    PassagesGathered,
     PlanMade,
     PlanRevised,
     QuestionAnswered,
@@ -32,7 +34,6 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
     UpstreamLogged,
-    WordsSuggested,
 )
 from planner.guards import empty
 from planner.state import RunState
@@ -48,12 +49,15 @@ LONGEST_DRAFT = 160
 """Characters of an answer that is being written: the newest."""
 
 DOING = {
-    "words": "said what to search for",
+    "brief": "read the request",
+    "words": "said what else to search for",
     "again": "read the results again",
     "select": "chose a tool",
     "arguments": "wrote the arguments",
     "answer": "tried the answer",
-    "repair": "mended the answer",
+    "repair": "tried the answer again",
+    "parts": "named the parts of the answer",
+    "note": "noted what was found",
     "plan": "made a plan",
     "decide": "weighed the result",
     "conclude": "concluded",
@@ -118,8 +122,15 @@ def _message(event: Event, state: RunState) -> str:
             return (
                 f"{at}next is {event.tool}: {event.prompt}" if event.tool else "No tool is needed"
             )
-        case WordsSuggested():
-            return f"{at}searching for {', '.join(event.words)} too"
+        case BriefMade(wants="talk"):
+            return "Nothing to look up"
+        case BriefMade():
+            return f"{at}looking for {', '.join(event.search)}"
+        case PassagesGathered(passages=[]):
+            return f"{at}no passage was found"
+        case PassagesGathered():
+            places = [each.place for each in event.passages]
+            return f"{at}found {counted(len(places), 'passage')}: {', '.join(places)}"
         case ArgumentsWritten():
             return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
         case ApprovalAsked():

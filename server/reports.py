@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
-from planner.grounding import Evidence, evidence
+from planner.evidence.claims import Evidence, evidence
 from planner.protocol import Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus

@@ -62,7 +62,6 @@ class Made(BaseModel):
     fast: str
     full: str
     context_tokens: tuple[int, int]
-    argument_route: str
 
 
 @dataclass(frozen=True)

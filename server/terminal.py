@@ -234,7 +234,7 @@ async def prepare_models(settings: Settings) -> None:
     with Downloads() as downloads:
         models: Models = await open_models(settings.models, downloads.progress)
     await models.aclose()
-    console.print(f"Ready: fast {models.fast.name}, full {models.full.name}")
+    console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
 
 
 class Downloads:

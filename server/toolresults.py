@@ -172,7 +172,6 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
         policy=chosen.policy or settings.policy,
         fixed_arguments=chosen.arguments,
         priority=settings.priority if chosen.priority is None else chosen.priority,
-        fast_arguments=chosen.fast_arguments,
         text_argument=chosen.text_argument if chosen.text_argument in properties else None,
         name_argument=chosen.name_argument if chosen.name_argument in properties else None,
         file_argument=chosen.file_argument if chosen.file_argument in properties else None,

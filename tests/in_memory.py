@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from jsonschema import Draft202012Validator
-from serving import LONG, ROUTE
+from serving import LONG, usual_reply
 
 from planner import agent
 from planner.events import Event, Role
 from planner.inbox import Inbox
-from planner.models import ArgumentRoute, Message, Models, Reply
+from planner.models import Message, Models, Reply
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import (
@@ -47,6 +47,9 @@ class Hangs:
     """No reply until the call is cancelled."""
 
 
+USUAL: tuple[Role, ...] = ("brief", "again", "words")
+"""What is asked of nearly every run, and has a usual reply."""
+
 Said = dict[str, Any] | Unconstrained | Fast | Hangs | Exception
 
 
@@ -75,18 +78,26 @@ class Script:
     asked: list[Asked] = field(default_factory=list)
     reply_fields: Mapping[str, Any] = field(default_factory=dict)
     cancelled: int = 0
-    second_readings: list[Asked] = field(default_factory=list)
-    """Of answers; they agree with the first unless the script has one of its own."""
+    asides: list[Asked] = field(default_factory=list)
+    """Questions that have a usual reply (`usual_reply`), given unless the script's next turn is one
+    of their own."""
     last_answer: str = ""
 
     async def reply(self, model: str, messages: Sequence[Message], schema: Any) -> Reply:
         await anyio.lowlevel.checkpoint()  # a time limit that has passed shows
         asked = Asked(model, list(messages), schema)
-        again = "a_line" in (schema or {}).get("properties", {})
-        own = self.turns and not isinstance(self.turns[0], Fast) and _is_second(self.turns[0])
-        (self.second_readings if again else self.asked).append(asked)
-        if again and not own:
-            said: Said = {"a_line": "", "final_answer": self.last_answer}
+        branches = (schema or {}).get("anyOf", [schema or {}])
+        properties = frozenset(name for each in branches for name in each.get("properties", {}))
+        own = bool(self.turns) and _kind(self.turns[0]) == properties
+        usual = usual_reply(properties, self.last_answer)
+        if "answer_again" in properties and not own:
+            own = isinstance(self.turns[0] if self.turns else None, Hangs | Unconstrained)
+        if usual is not None:
+            self.asides.append(asked)
+        else:
+            self.asked.append(asked)
+        if usual is not None and not own:
+            said: Said = usual
         else:
             assert self.turns, f"{model} was asked once more: {asked.last}"
             said = self.turns.pop(0)
@@ -111,9 +122,10 @@ class Script:
         return Reply(text=text, **(counts | dict(self.reply_fields)))
 
 
-def _is_second(said: Said) -> bool:
-    """Whether it is what a second reading says, or how it fails."""
-    return (isinstance(said, dict) and "a_line" in said) or isinstance(said, Hangs | Unconstrained)
+def _kind(said: Said) -> frozenset[str]:
+    """The keys of a reply, which say what it replies to."""
+    content = said.content if isinstance(said, Fast) else said
+    return frozenset(content) if isinstance(content, dict) else frozenset()
 
 
 @dataclass
@@ -144,10 +156,9 @@ class ScriptedModel:
 def models(
     answer: Callable[[str, Sequence[Message], Any], Any],
     context_tokens: int,
-    route: ArgumentRoute = ROUTE,
 ) -> Models:
     fast, full = (ScriptedModel(name, answer, context_tokens) for name in ("fast", "full"))
-    return Models(fast, full, route)
+    return Models(fast, full)
 
 
 def spec(name: str, *parameters: str, **options: Any) -> ToolSpec:
@@ -170,7 +181,7 @@ def spec(name: str, *parameters: str, **options: Any) -> ToolSpec:
 
 SEARCH = spec("search", "pattern", "path?", text_argument="pattern", priority=2)
 READ = spec("read_file", "path", priority=1)
-LIST = spec("list_dir", "path?", fast_arguments=True)
+LIST = spec("list_dir", "path?")
 WRITE = spec("write_file", "path", "text", safety=Safety.WRITE)
 
 
@@ -238,8 +249,8 @@ class Ran:
 
     @property
     def roles(self) -> list[tuple[Role, str]]:
-        """Who was asked for what, second readings aside."""
-        return [(call.role, call.model) for call in self.state.ledger if call.role != "again"]
+        """Who was asked for what, the questions with a usual reply aside."""
+        return [(call.role, call.model) for call in self.state.ledger if call.role not in USUAL]
 
     @property
     def guards(self) -> list[str]:
@@ -259,7 +270,6 @@ async def planned(
     pool: DictionaryPool,
     context_tokens: int = 8192,
     reply_fields: Mapping[str, Any] | None = None,
-    route: ArgumentRoute = ROUTE,
     approver: Approver = refuse,
     inbox: Inbox | None = None,
     **request: Any,
@@ -270,7 +280,7 @@ async def planned(
     with anyio.fail_after(LONG):
         state = await agent.run(
             RunRequest(**request),
-            models(script.reply, context_tokens, route),
+            models(script.reply, context_tokens),
             pool,
             events.append,
             approver,

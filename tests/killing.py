@@ -22,7 +22,7 @@ import anyio
 import psutil
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from scripted_ollama import Reply, Request, ScriptedOllama
+from scripted_ollama import Reply, Request, ScriptedOllama, usual_reply
 from serving import Place, Progress, conclusion, deep, found, nowhere, plan, stay
 
 CALLS = 8
@@ -33,7 +33,7 @@ ORPHAN_SECONDS = 3.0
 
 
 def question(name: str) -> str:
-    return f"Collect the notes of {name}, please."
+    return f"Collect the notes of {name}, and note {name}_3 and {name}_5, please."
 
 
 def answer(name: str) -> str:
@@ -52,17 +52,17 @@ def script(request: Request) -> Reply:
     name = re.findall(r"notes of (\w+)", request.prompt)[0]
     done = len(set(re.findall(r'\(\{"text":"(\w+)"\}\)', request.prompt)))
     properties = request.properties
+    if "wants" in request.keys:
+        return {"search": ["notes"], "wants": "deed"}
     if "found_in" in properties:
         return found(answer(name)) if done >= CALLS else nowhere()
-    if "a_line" in properties:
-        return {"a_line": "", "final_answer": answer(name)}
+    if usual := usual_reply(properties, answer(name)):
+        return usual
     if properties == {"text"}:
         asked = re.findall(r"No (\d)", request.last)
         return {"text": f"{name}_{asked[-1] if asked else 0}"}
-    if properties == {"tool"}:
-        return {"tool": "find"}
     if "main_objective" in properties:
-        return plan("find", prompt="No 1")
+        return plan("find", objective=f"No {done}")
     if done >= CALLS or properties == {"assessment", "decision", "final_answer", "success"}:
         return conclusion(answer(name))
     shape = deep if "critique" in json.dumps(request.schema) else dict

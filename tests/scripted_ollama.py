@@ -170,6 +170,13 @@ class Request:
         return frozenset((self.schema or {}).get("properties", ()))
 
     @property
+    def keys(self) -> frozenset[str]:
+        """The keys that a reply may have, in any branch of the schema."""
+        schema = self.schema or {}
+        branches = schema.get("anyOf", [schema])
+        return frozenset(name for each in branches for name in each.get("properties", ()))
+
+    @property
     def options(self) -> dict[str, Any]:
         return dict(self.body.get("options") or {})
 
@@ -205,8 +212,25 @@ def _final_answer(reply: Reply) -> str | None:
     return content.get("final_answer") if isinstance(content, dict) else None
 
 
-def _is_second(reply: Reply) -> bool:
-    return isinstance(reply, dict) and "a_line" in reply
+USUAL = ("wants", "answer_again", "words")
+"""Keys of what is asked of nearly every run: the brief, a second reading, other words."""
+
+
+def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] | None:
+    """The reply where a script says nothing of its own: the request wants a fact, a second reading
+    agrees with the first, other words find nothing; None where there is no usual one."""
+    if "wants" in properties:
+        return {"search": ["value"], "wants": "fact"}
+    if "answer_again" in properties:
+        return {"answer_again": last_answer}
+    if properties == {"words"}:
+        return {"words": ["qqqq", "zzzz"]}
+    return None
+
+
+def _says(reply: Reply, properties: frozenset[str]) -> bool:
+    """Whether a scripted reply is one to a question with these keys, all or those of a branch."""
+    return isinstance(reply, dict) and bool(reply) and reply.keys() <= properties
 
 
 class ScriptedOllama:
@@ -236,7 +260,7 @@ class ScriptedOllama:
         self.models = tuple(models)
         self.version = version
         self.requests: list[Request] = []
-        """Every chat request so far, in the order of arrival, second readings aside."""
+        """Every chat request so far, in the order of arrival, those with a usual reply aside."""
         self.loaded: list[str] = []
         """The models that were to be loaded, by a request without messages."""
         self._handler = handler
@@ -277,7 +301,7 @@ class ScriptedOllama:
     ) -> None:
         """Answer one request with `reply`.
 
-        A second reading of an answer (`a_line`) agrees with the first unless the script has one of
+        What has a usual reply (`usual_reply`) is given it unless the script has one of
         its own. Any other request takes the first expectation, in the order given, whose `model` is
         its model, whose `contains` are all somewhere in its messages, and for which `when` is true.
         """
@@ -343,10 +367,11 @@ class ScriptedOllama:
             self._problems.append(f"{what}\nThe request was {request}")
 
     def _take(self, request: Request) -> Reply:
-        again = "a_line" in request.properties
         with self._lock:
-            if again and not any(_is_second(each.reply) for each in self._expected):
-                return {"a_line": "", "final_answer": self._last_answer}  # it agrees
+            usual = usual_reply(request.keys, self._last_answer)
+            own = any(_says(each.reply, request.keys) for each in self._expected)
+            if usual is not None and not own:
+                return usual
             for i, expectation in enumerate(self._expected):
                 if expectation.matches(request):
                     reply = self._expected.pop(i).reply
@@ -354,7 +379,9 @@ class ScriptedOllama:
                     return reply
             waiting = "\n".join(map(str, self._expected)) or "nothing"
         if self._handler is not None:
-            return self._handler(request)
+            reply = self._handler(request)
+            self._last_answer = _final_answer(reply) or self._last_answer
+            return reply
         self._problem(f"An unexpected request came; expected was {waiting}.", request)
         return HttpError(500, "the script of the test expected another request")
 
@@ -363,7 +390,7 @@ class ScriptedOllama:
         with self._lock:
             if not request.messages:
                 self.loaded.append(request.model)
-            elif "a_line" not in request.properties:
+            elif usual_reply(request.keys, "") is None:
                 self.requests.append(request)
             self._lock.notify_all()
         if request.model not in self.models:

@@ -62,7 +62,7 @@ class ScriptedOpenAI(ScriptedOllama):
 
     @property
     def sent(self) -> list[dict[str, Any]]:
-        """Every body that came, second readings aside."""
+        """Every body that came, those with a usual reply aside."""
         return [each.sent for each in self.requests if isinstance(each, ApiRequest)]
 
     def _take(self, request: Request) -> Reply:

@@ -27,10 +27,9 @@ from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from mcp_types import ProgressNotification, TextContent
-from scripted_ollama import FULL, ScriptedOllama
+from scripted_ollama import FULL, ScriptedOllama, usual_reply
 from upstream_server import build_server
 
-from planner.models import ArgumentRoute
 from server.app import build
 from server.config import Settings, load_settings
 
@@ -38,9 +37,6 @@ SERVER = Path(__file__).with_name("upstream_process.py")
 LONG = 240.0
 """A bound for tests that hang, in seconds, also on a machine that has much else to do; nothing
 waits for it to pass."""
-ROUTE: ArgumentRoute = "by_tool"
-"""Of most scripts: a reply for each choice says more than one for all. The tests of the default one
-are in `test_arguments`."""
 
 CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
 FUNCTION = "standalone_unique_function_MNBVCX_777"
@@ -128,7 +124,6 @@ class Place:
     approval: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, Any] = field(default_factory=dict)
     """Other keys of `upstreams.yaml`."""
-    route: ArgumentRoute = ROUTE
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
 
@@ -159,7 +154,6 @@ class Place:
             "OLLAMA_HOST": self.ollama.host,
             "PLANLOOM_BACKEND": "ollama",
             "PLANLOOM_WARM_UP": "false",
-            "PLANLOOM_ARGUMENT_ROUTE": self.route,
             "XDG_CACHE_HOME": cache,
             "PLANLOOM_RUNS": str(self.root / "runs"),
             "XDG_CONFIG_HOME": str(self.root / "config"),
@@ -306,7 +300,7 @@ def text(result: CallToolResult) -> str:
 
 def found(answer: str) -> dict[str, Any]:
     """A try at the answer that says it stands in the results."""
-    return {"final_answer": answer, "found_in": "results"}
+    return {"a_quote": "", "final_answer": answer, "found_in": "results"}
 
 
 def words(*each: str) -> dict[str, Any]:
@@ -316,54 +310,41 @@ def words(*each: str) -> dict[str, Any]:
 
 def second(answer: str) -> dict[str, Any]:
     """A second reading of the results."""
-    return {"a_line": "", "final_answer": answer}
+    return {"answer_again": answer}
 
 
 def nowhere() -> dict[str, Any]:
     """A try at the answer that says that no result holds it."""
-    return {"final_answer": "No line says it.", "found_in": "nowhere"}
+    return {"a_quote": "", "final_answer": "No line says it.", "found_in": "nowhere"}
 
 
 def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
     return {"decision": "conclude", "final_answer": answer, "success": success}
 
 
-Wanted = str | list[Any]
-"""A tool by its name, or with its arguments as `[name, argument, …]`."""
-
-
-def tool_call(tool: Wanted, prompt: str) -> Any:
-    return {"prompt": prompt, "tool": tool} if isinstance(tool, str) else tool
-
-
-def plan(tool: Wanted, *later: str, prompt: str = "") -> dict[str, Any]:
+def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, Any]:
+    """A plan whose first step calls a tool; what the later ones call is decided later."""
     return {
-        "later_steps": list(later),
         "main_objective": "Find out the value",
-        "objective": "Read the file",
-        "tool_calls": [tool_call(tool, prompt or "Read it")],
+        "steps": [
+            {"objective": objective, "tool": tool},
+            *({"objective": each, "tool": None} for each in later),
+        ],
     }
 
 
-def full_plan(tool: Wanted, *later: str, prompt: str = "") -> dict[str, Any]:
-    """The plan where no try at the answer came before."""
-    return {"assessment": "The first result shows where to look."} | plan(
-        tool, *later, prompt=prompt
-    )
-
-
-def move_on(tool: Wanted, objective: str, *later: str) -> dict[str, Any]:
+def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
     return {
         "decision": "move_on",
         "later_steps": list(later),
         "notes": "The file was read.",
         "objective": objective,
-        "tool_calls": [tool_call(tool, objective)],
+        "tool_calls": [{"prompt": objective, "tool": tool}],
     }
 
 
-def stay(tool: Wanted, prompt: str) -> dict[str, Any]:
-    return {"decision": "stay", "tool_calls": [tool_call(tool, prompt)]}
+def stay(tool: str, prompt: str) -> dict[str, Any]:
+    return {"decision": "stay", "tool_calls": [{"prompt": prompt, "tool": tool}]}
 
 
 def deep(decision: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import ConfigError
-from planner.models import Models
 from server.config import Expanded, expand, load_settings, shipped_file
 
 SECRET = "s3cret-value-of-the-environment"
@@ -62,10 +61,8 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_defaults(tmp_path: Path) -> None:
     settings = load_settings(written(tmp_path, ""), tmp_path, {})
-    assert settings.models.fast == "qwen2.5-coder:0.5b"
-    assert settings.models.full == "qwen2.5-coder:1.5b"
+    assert settings.models.fast == settings.models.full == "qwen2.5-coder:1.5b"
     assert (settings.models.backend, settings.models.num_ctx) == ("auto", 8192)
-    assert settings.models.argument_route == Models.argument_route
     assert settings.project == tmp_path
     assert settings.upstreams == {}
 
@@ -76,7 +73,6 @@ def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -
         "PLANLOOM_FAST_MODEL": "env",
         "PLANLOOM_FULL_MODEL": "env",
         "PLANLOOM_BACKEND": "",
-        "PLANLOOM_ARGUMENT_ROUTE": "fused",
         "OLLAMA_HOST": "127.0.0.1:1",
         "PLANLOOM_PROJECT": str(tmp_path),
     }
@@ -84,7 +80,6 @@ def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -
     models = settings.models
     assert (models.full, models.fast, models.backend) == ("argument", "env", "embedded")
     assert (models.num_ctx, models.host) == (4096, "127.0.0.1:1")
-    assert models.argument_route == "fused"
     assert settings.project == tmp_path
     other = tmp_path / "other"
     other.mkdir()

@@ -193,7 +193,7 @@ async def journals(redis: str, count: int, **options: Any) -> AsyncIterator[list
         yield opened
 
 
-MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1), argument_route="by_tool")
+MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
 async def begun(journal: Journal, run_id: str, **options: Any) -> Record:

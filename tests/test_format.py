@@ -72,7 +72,12 @@ async def test_the_answer_comes_as_data_besides_the_text(
     report, markdown = await asked(place, PLACE)
     assert (report["status"], report["answer"], report["data"]) == ("answered", ANSWER, FOUND)
     assert report["unsupported"] == []
-    assert [call["role"] for call in report["usage"]["calls"]] == ["answer", "again", "format"]
+    assert [call["role"] for call in report["usage"]["calls"]] == [
+        "brief",
+        "answer",
+        "again",
+        "format",
+    ]
     assert normalised(markdown) == snapshot("""\
 `VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.
 
@@ -223,8 +228,8 @@ async def test_a_run_whose_model_dies_has_no_data(place: Place, ollama: Scripted
 
 async def test_an_answer_without_a_tool_call_is_put_into_data_too() -> None:
     ran = await planned(
-        Fast({"tool": None}),
-        conclusion("Hello."),
+        {"search": [], "wants": "fact"},
+        Fast({"reply": "Hello."}),
         {"data": "Hello"},
         pool=DictionaryPool({}, specs=[READ]),
         prompt="Please greet me",
@@ -241,7 +246,7 @@ async def test_an_answer_without_a_tool_call_is_put_into_data_too() -> None:
     ("data", "missing"),
     [
         ({"file": "jobs/secret.py", "line": 6}, []),
-        ({"file": "jobs/secret.py", "line": 7}, ["line 7 of jobs/secret.py"]),
+        ({"file": "jobs/secret.py", "line": 7}, ["7"]),
         ({"file": "jobs/other.py", "line": 6}, ["jobs/other.py"]),
         ({"file": "jobs/secret.py", "line": 6, "value": VALUE}, []),
         ({"file": "jobs/secret.py", "line": 6, "value": float(VALUE)}, []),
@@ -283,15 +288,15 @@ async def test_what_nothing_says_of_the_data_is_unsupported(
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ({"type": "text"}, snapshot("data_schema: it is no JSON Schema: type: 'text' is not valid under any of the given schemas. Mend it, or leave it out.")),
-        ({"type": "object", "properties": {"line": {"type": "int"}}}, snapshot("data_schema: it is no JSON Schema: properties.line.type: 'int' is not valid under any of the given schemas. Mend it, or leave it out.")),
-        ({"type": "string", "pattern": "("}, snapshot("data_schema: it is no JSON Schema: pattern: '(' is not a 'regex'. Mend it, or leave it out.")),
-        ({"$ref": "http://127.0.0.1:1/schema.json"}, snapshot("data_schema: the reference 'http://127.0.0.1:1/schema.json' leads to nothing in it, and none is fetched. Mend it, or leave it out.")),
-        ({"type": "array", "items": {"$ref": "#/$defs/missing"}}, snapshot("data_schema: the reference '#/$defs/missing' leads to nothing in it, and none is fetched. Mend it, or leave it out.")),
-        ({"enum": ["x" * 5000]}, snapshot('data_schema: it has 5013 characters, and at most 4000 are taken. Mend it, or leave it out.')),
+        ({"type": "text"}, snapshot("data_schema: it is no JSON Schema: type: 'text' is not valid under any of the given schemas. Correct it, or leave it out.")),
+        ({"type": "object", "properties": {"line": {"type": "int"}}}, snapshot("data_schema: it is no JSON Schema: properties.line.type: 'int' is not valid under any of the given schemas. Correct it, or leave it out.")),
+        ({"type": "string", "pattern": "("}, snapshot("data_schema: it is no JSON Schema: pattern: '(' is not a 'regex'. Correct it, or leave it out.")),
+        ({"$ref": "http://127.0.0.1:1/schema.json"}, snapshot("data_schema: the reference 'http://127.0.0.1:1/schema.json' leads to nothing in it, and none is fetched. Correct it, or leave it out.")),
+        ({"type": "array", "items": {"$ref": "#/$defs/missing"}}, snapshot("data_schema: the reference '#/$defs/missing' leads to nothing in it, and none is fetched. Correct it, or leave it out.")),
+        ({"enum": ["x" * 5000]}, snapshot('data_schema: it has 5013 characters, and at most 4000 are taken. Correct it, or leave it out.')),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {str(number): {"$ref": "#/$defs/a"} for number in range(50)}}}},
-            snapshot('data_schema: it is too deep or too large (more than 1000 parts). Mend it, or leave it out.'),
+            snapshot('data_schema: it is too deep or too large (more than 1000 parts). Correct it, or leave it out.'),
         ),
         ("text", snapshot("plan_and_answer: data_schema: should be a valid dictionary, not 'text'.")),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.grounding import agree
+from planner.evidence.claims import agree
 
 
 @pytest.mark.parametrize(

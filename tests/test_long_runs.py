@@ -58,12 +58,14 @@ class Reader:
             notes = f"value_{self.part * LINES} is made by compute; nothing greater was seen. " * 5
             notes, self.planted = notes if self.planted else f"{PLANTED}. {notes}", True
             return decision | {"notes": notes[:400]}
-        if "tool" in request.properties:
-            return {"tool": "list_dir"}
+        if "wants" in request.properties:
+            return {"search": ["number"], "wants": "fact"}
+        if "words" in request.properties:
+            return {"words": ["greatest", "maximum"]}
         if "found_in" in request.properties:
             return nowhere()
         if "main_objective" in request.properties:
-            return plan("read_file", prompt="Read the first part")
+            return plan("read_file", objective="Read the first part")
         if "final_answer" in request.properties:
             return conclusion("It was not found.", success=False)
         if "start_line" not in request.properties:
@@ -113,14 +115,15 @@ async def test_fifty_iterations_stay_within_the_context(
             max_model_tokens=1_000_000,
         )
         events = [each["type"] for each in caller.progress.events]
-        whole = await caller.call(
-            "get_run", run_id=caller.progress.run_id, iteration=ITERATIONS - 1
-        )
-        none = await caller.error("get_run", run_id=caller.progress.run_id, iteration=ITERATIONS)
+        calls = [each for each in caller.progress.events if each["type"] == "tool_selected"]
+        run_id, made = caller.progress.run_id, len(calls)
+        whole = await caller.call("get_run", run_id=run_id, iteration=made - 1)
+        none = await caller.error("get_run", run_id=run_id, iteration=made)
     report = result.structured_content
     assert report
     assert report["reason"] == f"the limit of {ITERATIONS} iterations was reached"
-    assert [each["iteration"] for each in report["actions"]] == list(range(ITERATIONS))
+    assert sum(each["by"] == "choice" for each in calls) == ITERATIONS
+    assert [each["iteration"] for each in report["actions"]] == list(range(made))
     assert not [each for each in report["guards"] if each.startswith("context")]
     for request in ollama.requests:
         assert request.options["num_ctx"] == CONTEXT_TOKENS
@@ -143,7 +146,7 @@ async def test_fifty_iterations_stay_within_the_context(
     assert whole.structured_content
     (action,) = whole.structured_content["actions"]
     assert rest in action["tool_calls"][0]["result"]
-    assert none.endswith(f"has {ITERATIONS} iterations, counted from 0.")
+    assert none.endswith(f"has {made} iterations, counted from 0.")
 
 
 # What was cut is seen
@@ -197,8 +200,8 @@ async def test_see_more_is_no_tool_while_nothing_was_cut() -> None:
     )
     schema = ran.asked[2].schema
     assert schema
-    calls = schema["properties"]["tool_calls"]
-    assert calls["items"]["properties"]["tool"] == {"type": "string", "enum": ["read"]}
+    steps = schema["properties"]["steps"]
+    assert steps["items"]["properties"]["tool"] == {"enum": ["read", None]}
 
 
 async def test_a_call_made_again_after_its_step_gets_its_result_from_the_record() -> None:

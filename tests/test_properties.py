@@ -16,17 +16,29 @@ from serving import LONG, SOURCE
 
 from planner import agent, context, grammar, schemas
 from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
+from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
+from planner.agent.loop import READINGS
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
-from planner.events import EVENT, Event, ModelCalled, RunContinued, RunFinished, StepConcluded
+from planner.events import (
+    ASIDE,
+    EVENT,
+    Event,
+    ModelCalled,
+    RunContinued,
+    RunFinished,
+    StepConcluded,
+)
+from planner.evidence import hits
+from planner.evidence.claims import agree
 from planner.inbox import Inbox
-from planner.lookup import MOST_SEARCHES, Lookup
-from planner.models import ArgumentRoute, Message, Reply
+from planner.models import Message, Reply
 from planner.prompts import fenced
 from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
-from planner.telling import shown
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
+MOST_SEARCHES = 3
+"""Of one look-up, each with fewer words than the one before."""
 PHRASES = [
     "",
     " ",
@@ -52,6 +64,7 @@ values = st.recursive(
 )
 phrases = st.sampled_from(PHRASES)
 """Short to draw: a run takes many, and a run that is cut off holds little."""
+READ_WHOLE = spec("read_file", "path", priority=1, file_argument="path")
 CROWD = [
     *(spec(f"filler_{number}") for number in range(9)),
     *(spec(f"about_{number}", description=each) for number, each in enumerate(PHRASES)),
@@ -90,8 +103,6 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
                 {name: field for name, field in fields.items() if name in required},
                 optional={name: field for name, field in fields.items() if name not in required},
             )
-        case "array" if "prefixItems" in schema:
-            return st.tuples(*map(said, schema["prefixItems"])).map(list)
         case "array":
             return st.lists(said(schema["items"]), min_size=schema.get("minItems", 0), max_size=3)
         case "boolean":
@@ -102,6 +113,10 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
             return phrases
         case _:
             return scalars
+
+
+MOST_LOOKED_UP = READINGS * (MOST_SEARCHES + MAX_FILES)
+"""Calls of the planner's own for one request."""
 
 
 class AnyPool(DictionaryPool):
@@ -153,13 +168,15 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
         if kind == "long":
             raise ContextExceeded("too long")
         text = "No JSON" if kind == "no JSON" else json.dumps(data.draw(said(schema), label=kind))
-        if "a_line" not in (schema or {}).get("properties", {}):  # it is asked as if it were first
+        if "answer_again" not in (schema or {}).get(
+            "properties", {}
+        ):  # it is asked as if it were first
             asked.append((len(events), list(messages)))
         return Reply(text=text, prompt_tokens=300, generated_tokens=9)
 
     specs = data.draw(
         st.sampled_from(
-            [*[[SEARCH, READ, LIST, WRITE]] * 5, CROWD, CROWD, [READ, LIST], [WRITE], []]
+            [*[[SEARCH, READ_WHOLE, LIST, WRITE]] * 5, CROWD, CROWD, [READ, LIST], [WRITE], []]
         )
     )
     request = RunRequest(
@@ -172,13 +189,10 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
     if request.goal == "plan" and not any(tool.safety is Safety.READ_ONLY for tool in specs):
         request = request.model_copy(update={"goal": "answer"})
 
-    route = data.draw(st.sampled_from(get_args(ArgumentRoute)))
-
     async def main() -> RunState:
         pool = AnyPool(data, specs)
         inbox = AnyInbox(data, events, request.goal)
-        all_models = models(answer, 4000, route)
-        return await agent.run(request, all_models, pool, events.append, inbox=inbox)
+        return await agent.run(request, models(answer, 4000), pool, events.append, inbox=inbox)
 
     state = anyio.run(main)
     event(f"{len(asked)} prompts, {len(state.steps)} steps")
@@ -197,8 +211,9 @@ def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
     most = request.limits.iterations if request.goal == "answer" else request.limits.iterations + 1
     for number in range(len(state.parts)):
         own = [each for each in state.iterations if each.part == number]
-        assert len(own) - len(state.lookups_of(number)) <= most
-        assert len(state.lookups_of(number)) <= MOST_SEARCHES
+        looked_up = [each for each in own if each.by == "lookup"]
+        assert len(own) - len(looked_up) <= most
+        assert len(looked_up) <= MOST_LOOKED_UP
     for taken in state.steered:
         assert not {plain(step) for step in state.later_steps} & skipped([taken.said])
     before = state.iterations[: len(state.iterations) - len(state.newest)]
@@ -257,10 +272,7 @@ def test_prompts_only_grow(data: st.DataObject) -> None:
         (call,) = [each for each in called if each.role != "again"]
         pending = first[-1]["content"].removesuffix(call.question).rstrip("\n")
         assert second[len(first) - 1]["content"].startswith(pending)
-        if (
-            call.role not in ("words", "select", "arguments", "again")
-            and RunState.of(events[:before]).iterations
-        ):
+        if call.role not in ASIDE and RunState.of(events[:before]).iterations:
             assert second[len(first) - 1] == first[-1]
             assert second[len(first)] == {"role": "assistant", "content": call.reply}
 
@@ -367,9 +379,15 @@ def test_what_is_no_schema_at_all_raises_nothing(schema: Any, properties: Any) -
 def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
     schema: dict[str, Any], data: st.DataObject | None
 ) -> None:
+    said_of_it = "In jobs/secret.py."
+
     async def answer(name: str, messages: Sequence[Message], wire: Any) -> Reply:
-        value: Any = {"final_answer": "In jobs/secret.py.", "found_in": "results"}
-        if "data" in wire["properties"]:
+        value: Any = {"a_quote": "", "final_answer": said_of_it, "found_in": "results"}
+        if "wants" in wire["properties"]:
+            value = {"search": ["run"], "wants": "fact"}
+        elif "answer_again" in wire["properties"]:
+            value = {"answer_again": said_of_it}
+        elif "data" in wire["properties"]:
             value = data.draw(said(wire) | values) if data else {"data": {"a": [[1]]}}
         return Reply(text=json.dumps(value), prompt_tokens=300, generated_tokens=9)
 
@@ -389,7 +407,7 @@ def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
         assert schemas.problem(state.data, schema) is None
     else:
         assert (state.status, bool(state.reason)) == ("partial", True)
-    assert state.answer == "In jobs/secret.py."
+    assert state.answer == said_of_it
 
 
 # Results
@@ -450,41 +468,30 @@ searched = st.lists(
 ).map("\n".join)
 
 
-@given(
-    st.sampled_from(
-        [
-            "Where is `run`?",
-            "What does UNIQUE_CONSTANT_VERIFICATION_ZX9 do?",
-            "Greet",
-            "Who calls run?",
-            "How many methods does Phoenix have?",
-            "What does Phoenix inherit from?",
-            "Which default does `run` have for times?",
-            "How many items does the README list?",
-            "Who reviewed `run` last month?",
-        ]
-    ),
-    st.lists(searched | lines | values.map(json.dumps), max_size=3),
-    st.integers(200, 2000),
-)
-def test_what_is_shown_of_a_look_up_is_within_its_bound(
-    request: str, found: list[str], longest: int
-) -> None:
-    lookup = Lookup(request, listing="jobs/ README.md")
-    for result in found:
-        if search := lookup.next():
-            lookup.add(search, result)
-    assert len(shown(lookup, longest)) <= longest + 100
+@given(searched | lines | values.map(json.dumps) | st.text())
+def test_any_result_of_a_search_is_read(result: str) -> None:
+    found = hits.of_search(result)
+    assert len(found) == len(set(found))
+    passages = hits.as_passages(found)
+    places = [(each.source, each.first, each.last) for each in passages]
+    assert places == sorted(set(places))
+    held = {(path, n) for path, first, last in places for n in range(first, last + 1)}
+    assert held == {(hit.path, hit.line) for hit in found}
 
 
 @given(st.text() | st.lists(phrases, max_size=6).map(" ".join) | st.text("aA_.`'\" ?", max_size=80))
-def test_any_request_is_read(request: str) -> None:
-    lookup = Lookup(request, listing="jobs/ README.md")
-    while search := lookup.next():
-        re.compile(search.what)
-        lookup.add(search, "")
-    assert shown(lookup, 1000) == ""
-    assert not lookup.vague or lookup.reading.stems
+def test_any_request_is_searched_for(request: str) -> None:
+    tries = searches(request, [request])
+    assert len(tries) <= MOST_SEARCHES
+    for each in tries:
+        assert 0 < len(each) <= MAX_TERMS
+        re.compile("|".join(map(re.escape, each)))
+
+
+@given(st.text() | lines, st.text() | lines)
+def test_an_answer_agrees_with_itself_and_both_ways(first: str, second: str) -> None:
+    assert agree(first, first, "What is it?")
+    assert agree(first, second, "What?") == agree(second, first, "What?")
 
 
 @given(values.map(json.dumps) | lines | st.text())

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from in_memory import DictionaryPool, Fast, planned, spec
-from scripted_ollama import FAST, FULL, Request, ScriptedOllama
+from in_memory import DictionaryPool, planned, spec
+from scripted_ollama import FULL, Request, ScriptedOllama
 from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upstream
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
+from planner.evidence.words import words
 from planner.protocol import RunRequest
-from planner.ranking import BM25, MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking, words
+from planner.ranking import BM25, MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.tools import ToolSpec
 
 THINGS = ("boiler", "bridge", "engine", "signal", "ticket", "tunnel", "wheel")
@@ -40,11 +41,11 @@ def best(query: str, *tools: ToolSpec) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("getHTTPResponse", ["get", "http", "respons"]),
-        ("list_all-files2", ["list", "all", "fil", "2"]),
-        ("Listing FILES, listed", ["list", "fil", "list"]),
+        ("getHTTPResponse", ["gethttpresponse", "get", "http", "respons"]),
+        ("list_all-files2", ["list_all", "list", "all", "files2", "file", "2"]),
+        ("Listing FILES, listed", ["list", "file", "list"]),
         ("sing as bees", ["sing", "as", "bee"]),
-        ("搜索 Wörter_ß", ["搜", "索", "w", "ö", "rter", "ß"]),
+        ("搜索", ["搜", "索"]),
         ("_- \n", []),
     ],
 )
@@ -163,14 +164,9 @@ def test_what_is_offered_is_in_the_pool_and_once(pool: list[ToolSpec], query: st
 
 @pytest.mark.anyio
 async def test_the_models_choose_among_what_was_shown() -> None:
-    pool = DictionaryPool(
-        {}, POOL, {"engine_weight": ["7 t"], "ticket_price": ["about 4 euros", "about 48 euros"]}
-    )
+    pool = DictionaryPool({}, POOL, {"ticket_price": ["about 4 euros", "about 48 euros"]})
     ran = await planned(
-        Fast({"tool": "engine_weight"}),
-        {"name": "Bertha"},
-        nowhere(),
-        plan("engine_weight") | {"objective": "Find the price of the ticket"},
+        plan("engine_weight", objective="Find the price of the ticket"),
         {"tool": "ticket_price"},
         {"name": "day"},
         nowhere(),
@@ -180,7 +176,7 @@ async def test_the_models_choose_among_what_was_shown() -> None:
         pool=pool,
         prompt="What is the weight of the engine?",
     )
-    assert [tool for tool, _ in pool.calls] == ["engine_weight", "ticket_price", "ticket_price"]
+    assert [tool for tool, _ in pool.calls] == ["ticket_price", "ticket_price"]
     at_first = ran.state.started.offered if ran.state.started else []
     brought = ran.state.steps[0].offered
     assert "ticket_price" in brought
@@ -188,7 +184,6 @@ async def test_the_models_choose_among_what_was_shown() -> None:
     enums = [enum for asked in ran.asked for enum in tool_enums(asked.schema)]
     assert enums == [
         [*at_first, None],
-        at_first,
         ["engine_weight", *brought],
         *[[*at_first, *brought]] * 2,
     ]
@@ -226,10 +221,7 @@ def listed(request: Request) -> list[list[str]]:
 async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect({"tool": "engine_weight"}, model=FAST)
-    ollama.expect({"name": "Bertha"})
-    ollama.expect(nowhere())
-    ollama.expect(plan("engine_weight") | {"objective": "Find the price of the ticket"})
+    ollama.expect(plan("engine_weight", objective="Find the price of the ticket"))
     ollama.expect({"tool": "ticket_price"}, model=FULL, contains=["for step 1: Find the price"])
     ollama.expect({"name": "Monthly"})
     ollama.expect(nowhere())
@@ -246,9 +238,10 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
     assert result.structured_content["status"] == "answered"
     started, *_ = caller.progress.events
     assert len(started["tools"]) > 60
-    assert caller.progress.messages[0].endswith(f" read-only tools, {REQUEST_TOOLS} of them shown")
+    shown = f" read-only tools, {REQUEST_TOOLS} of them shown"
+    assert any(message.endswith(shown) for message in caller.progress.messages)
 
-    first, *_, select, _, _, decide, select_again, _, answer, _ = ollama.requests
+    first, select, _, _, decide, select_again, _, answer, _ = ollama.requests
     system, request, *_ = first.messages
     assert "engine_weight" not in system["content"]
     handful = listed(first)[1]
@@ -277,7 +270,7 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
 async def test_tools_beyond_the_handful_are_a_name_away(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect({"tool": "bridge_colour"}, model=FAST)
+    ollama.expect({"tool": "bridge_colour"}, model=FULL)
     ollama.expect({"name": "Bertha"})
     ollama.expect(conclusion("It is told."), contains=["The colour of the bridge Bertha is"])
     ollama.expect(conclusion("It is told."), contains=["The price of the ticket Monthly is"])

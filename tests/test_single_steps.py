@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from fastmcp.client.elicitation import ElicitResult
-from in_memory import LIST, READ, SEARCH, DictionaryPool, Fast, planned, spec
+from in_memory import LIST, READ, DictionaryPool, planned, spec
 from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
 from scripted_ollama import Hang, ScriptedOllama
@@ -19,9 +19,8 @@ from serving import (
     VALUE,
     Place,
     conclusion,
-    full_plan,
     normalised,
-    second,
+    plan,
     text,
 )
 
@@ -69,7 +68,6 @@ async def test_steps_share_a_prompt_that_only_grows(pool: DictionaryPool) -> Non
         {"path": "notes/b.md"},
         conclusion("It says Beta."),
         conclusion("They say Alpha and Beta."),
-        second("They say Alpha and Beta."),
         pool=pool,
         inbox=Requests(step("Read the other note.", tool="read_file"), ending("What do they say?")),
         prompt="Read a note.",
@@ -80,7 +78,8 @@ async def test_steps_share_a_prompt_that_only_grows(pool: DictionaryPool) -> Non
     assert pool.calls == [("read_file", {"path": f"notes/{name}.md"}) for name in "ab"]
     for before, now in zip(ran.asked, ran.asked[1:], strict=False):
         assert now.messages[: len(before.messages) - 1] == before.messages[:-1]
-    assert "\n".join(each["content"] for each in ran.asked[-1].messages[2:]) == snapshot("""\
+    assert "\n".join(each["content"] for each in ran.asked[-1].messages[1:]) == snapshot("""\
+Request: Read a note.
 read_file({"path":"notes/a.md"}) returned this:
 <result>
 Alpha
@@ -107,30 +106,11 @@ Reply {"decision":"conclude","final_answer":...,"success":true, or false if it c
     assert ran.state.unsupported == []
 
 
-async def test_each_step_looks_up_its_own_names(pool: DictionaryPool) -> None:
-    pool.specs = [SEARCH, READ]
-    ran = await planned(
-        conclusion(f"{CLASS} is in jobs/secret.py, line 6."),
-        conclusion(f"{CONSTANT} is {VALUE}."),
-        pool=pool,
-        inbox=Requests(step(f"What is {CONSTANT}?")),
-        prompt=f"Where is {CLASS}?",
-        goal="step",
-    )
-    first, last = (asked.text for asked in ran.asked)
-    assert f"{CLASS} is defined in jobs/secret.py on line 6" in first
-    assert CONSTANT not in ran.asked[0].last.partition("<result>")[0]
-    assert last.startswith(first[:200])
-    assert f"jobs/secret.py:3:{CONSTANT} = {VALUE}" in ran.asked[1].last
-    assert [step.success for step in ran.state.steps] == [True, True]
-    assert ran.guards == []
-
-
-async def test_a_step_without_a_tool_is_given_one_by_the_fast_model(pool: DictionaryPool) -> None:
+async def test_a_step_without_a_tool_is_given_one_by_the_full_model(pool: DictionaryPool) -> None:
     ran = await planned(
         conclusion("It says Alpha."),
-        Fast({"tool": "list_dir"}),
-        Fast({}),
+        {"tool": "list_dir"},
+        {},
         conclusion("There is jobs/secret.py."),
         pool=pool,
         inbox=Requests(step("Which files are there?")),
@@ -145,7 +125,7 @@ async def test_a_step_without_a_tool_is_given_one_by_the_fast_model(pool: Dictio
 
 async def test_a_step_that_needs_no_tool_is_known_by_its_notes(pool: DictionaryPool) -> None:
     ran = await planned(
-        Fast({"tool": None}),
+        {"tool": None},
         conclusion("Hello."),
         conclusion("It says Alpha."),
         pool=pool,
@@ -178,7 +158,6 @@ async def test_a_note_alone_bears_nothing_out(pool: DictionaryPool) -> None:
     ran = await planned(
         conclusion("It says `Gamma`."),
         conclusion("The note says `Gamma`."),
-        second("The note says `Gamma`."),
         pool=pool,
         inbox=Requests(ending("What does it say?")),
         prompt="Read a note.",
@@ -199,7 +178,6 @@ async def test_many_steps_stay_within_the_context(pool: DictionaryPool) -> None:
         conclusion("It says Alpha."),
         *(conclusion(f"It says Line {number}.") for number in range(12)),
         conclusion("It was read."),
-        second("It was read."),
         pool=pool,
         inbox=Requests(*requests, ending("What was read?")),
         context_tokens=3000,
@@ -219,11 +197,10 @@ async def test_tools_that_a_step_brings_in_stay(pool: DictionaryPool) -> None:
     pool.results = {"tide_table": ["High water at noon"]}
     ran = await planned(
         conclusion("It says Alpha."),
-        Fast({"tool": "tide_table"}),
+        {"tool": "tide_table"},
         {"text": "today"},
         conclusion("High water at noon."),
         conclusion("It says Alpha; high water at noon."),
-        second("It says Alpha; high water at noon."),
         pool=pool,
         inbox=Requests(step("Ask the tide_table."), ending("And?")),
         prompt="Read a note.",
@@ -240,9 +217,7 @@ async def test_tools_that_a_step_brings_in_stay(pool: DictionaryPool) -> None:
 
 async def test_steps_follow_a_plan(pool: DictionaryPool) -> None:
     ran = await planned(
-        Fast({"tool": "list_dir"}),
-        Fast({}),
-        full_plan("read_file", "Read a", "Read b"),
+        plan("read_file", "Read a", "Read b"),
         conclusion(f"It has {CLASS}."),
         conclusion("It says Beta."),
         pool=pool,
@@ -329,7 +304,7 @@ VeryUniqueClassName_Phoenix_2025_QW3RTY is in jobs/secret.py, and UNIQUE_CONSTAN
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
 
-_Run RUN: 2 tool calls (0.0 s), 4 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 2 tool calls (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
     assert isinstance(transcript, TextResourceContents)
     assert transcript.text.count("## Next request") == 2
@@ -369,7 +344,7 @@ async def test_the_next_step_of_a_plan_needs_no_prompt(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     async with place.client() as caller:
-        ollama.expect(full_plan("read_file", "Read the notes"))
+        ollama.expect(plan("read_file", "Read the notes"))
         planned_ = await caller.call("make_plan", prompt=f"What is {CLASS}?")
         run_id = (planned_.structured_content or {})["run_id"]
         too_soon = await caller.error("plan_and_answer", run_id=run_id)

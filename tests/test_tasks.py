@@ -13,7 +13,7 @@ from fastmcp.exceptions import ToolError
 from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import Request, RequestParams, Result
-from scripted_ollama import FAST, Hang, ScriptedOllama
+from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     CLASS,
     CONSTANT,
@@ -207,7 +207,7 @@ async def test_what_is_not_an_answer_to_the_open_question_changes_nothing(
 
 
 async def test_a_client_without_forms_is_not_asked(noting: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect({"tool": "count_notes"}, model=FAST)
+    ollama.expect(plan("count_notes"))
     ollama.expect(found("There are 0 notes."))
     async with taking_tasks(build(noting.settings)) as client:
         result = await client.call_tool("plan_and_answer", {"prompt": "How many notes are there?"})

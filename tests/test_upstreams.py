@@ -150,7 +150,7 @@ async def test_fixed_arguments_are_sent_and_neither_they_nor_hidden_ones_are_see
 ) -> None:
     tools = {
         "read_file": {"arguments": {"path": "notes.txt"}, "hide": ["end_line"]},
-        "search": {"hide": ["pattern"], "description": "Find.", "fast_arguments": True},
+        "search": {"hide": ["pattern"], "description": "Find.", "priority": 3},
     }
     async with make(up={"tools": tools}) as pool:
         await pool.ready(LONG)
@@ -160,7 +160,7 @@ async def test_fixed_arguments_are_sent_and_neither_they_nor_hidden_ones_are_see
         assert read_file.input_schema["required"] == []
         assert (await call(pool, "read_file", path="ignored")).text == "notes"
         assert search
-        assert (search.description, search.fast_arguments) == ("Find.", True)
+        assert (search.description, search.priority) == ("Find.", 3)
         assert "pattern" in search.input_schema["properties"]  # required: hiding it would break it
 
 

@@ -28,7 +28,7 @@ from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import SEARCHED, SYSTEMS, Ask, Bench
 from benchmarks.eval.wire import Wire, recording
 from planner.errors import PlanloomError
-from planner.models import ArgumentRoute, Message, Models
+from planner.models import Message
 from planner.ollama import probe
 from server.backends import open_models
 from server.config import ModelSettings, shipped_file
@@ -49,9 +49,6 @@ def evaluate(
     systems: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(SYSTEMS),
     fast: Annotated[str, typer.Option(help="The fast model.")] = ModelSettings().fast,
     full: Annotated[str, typer.Option(help="The full model.")] = ModelSettings().full,
-    argument_route: Annotated[
-        ArgumentRoute, typer.Option(help="Who writes arguments for planloom.")
-    ] = Models.argument_route,
     upstreams: Annotated[
         Path | None, typer.Option(help="An upstreams.yaml with a serena; default: the shipped one.")
     ] = None,
@@ -78,7 +75,6 @@ def evaluate(
             fast=fast,
             full=full,
             host=os.environ.get("OLLAMA_HOST"),
-            argument_route=argument_route,
         ),
         upstreams=upstreams or shipped_file(),
         environ=dict(os.environ),
@@ -241,7 +237,6 @@ def _about(bench: Bench, ollama: str | None) -> dict[str, Any]:
         "commit": described or "unknown",
         "fast": bench.models.fast,
         "full": bench.models.full,
-        "arguments": bench.models.argument_route,
         "on": f"Ollama {ollama}" if ollama else "embedded",
         "num_ctx": bench.models.num_ctx,
         "cores": os.cpu_count(),
@@ -256,7 +251,7 @@ async def warm_up(settings: ModelSettings) -> None:
     models = await open_models(settings)
     try:
         hello: Message = {"role": "user", "content": "Say OK."}
-        for model in models.distinct:
+        for model in {id(each): each for each in (models.fast, models.full)}.values():
             await model.chat([hello], max_tokens=2)
     finally:
         await models.aclose()

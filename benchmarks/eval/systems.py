@@ -101,7 +101,6 @@ async def planloom(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
             "PLANLOOM_FAST_MODEL": bench.models.fast,
             "PLANLOOM_FULL_MODEL": bench.models.full,
             "PLANLOOM_BACKEND": bench.models.backend,
-            "PLANLOOM_ARGUMENT_ROUTE": bench.models.argument_route,
             "XDG_STATE_HOME": str(bench.state),
         },
         keep_alive=False,

@@ -173,7 +173,7 @@ async def deaf(place: Place) -> str:
         if "text" in asked.properties:
             return {"text": f"{number} {filler}"}
         if "main_objective" in asked.properties:
-            return plan("say", prompt="Say it")
+            return plan("say", objective="Say it")
         if "found_in" not in asked.properties:
             return move_on("say", f"Say {number}")
         if number <= 90:

@@ -92,7 +92,7 @@ class _Model:
             gap = arrived - self._replied[name]
             if "found_in" in content:  # a result was read: a step begins
                 self.gaps[name].append(gap)
-            elif self.gaps[name] and "tool_calls" in content:  # else the run ends
+            elif self.gaps[name] and content.keys() & {"tool_calls", "text"}:  # else the run ends
                 self.gaps[name][-1] += gap
         await asyncio.sleep(self.seconds * self._random.uniform(0.5, 1.5))
         self._replied[name] = time.perf_counter()
@@ -107,23 +107,26 @@ class _Model:
         }
 
     def _reply(self, schema: dict[str, Any], name: str) -> dict[str, Any]:
-        from serving import conclusion, found, move_on, nowhere, plan, second
+        from serving import conclusion, found, move_on, nowhere, plan, second, words
 
-        fields = schema.get("properties", {})
-        done = len(self.gaps[name]) > self.steps
-        if "a_line" in fields:
-            return second("It is over.")
-        if "words" in fields:
-            return {"words": ["errand"]}
-        say = ["say", f"Errand {name}: {len(self.gaps[name])} done. " + "All is well. " * 40]
-        if "tool" in fields:
-            return {"tool": say}
+        branches = schema.get("anyOf", [schema])
+        fields = {field for branch in branches for field in branch.get("properties", {})}
+        number = len(self.gaps[name])
+        done = number > self.steps
+        if "wants" in fields:
+            return {"search": ["errand"], "wants": "fact"}
+        if "answer_again" in fields:
+            return second("All is well.")
+        if fields == {"words"}:
+            return words("errand", "chore")
         if "found_in" in fields:
             return found("All is well.") if done else nowhere()
         if "main_objective" in fields:
-            return plan(say)
-        if "anyOf" in schema:
-            return move_on(say, f"Say {len(self.gaps[name])}")
+            return plan("say", objective=f"Say {number}")
+        if fields == {"text"}:
+            return {"text": f"Errand {name}: {number} done. " + "All is well. " * 40}
+        if len(branches) > 1:
+            return move_on("say", f"Say {number}")
         return conclusion("All is well.")
 
 

@@ -299,27 +299,28 @@ class Obedient:
 
     def says(self, question: str, schema: str) -> dict[str, Any]:
         case = self.upstream.case
-        if self.last and re.search(rf"^Call {self.last.tool} to:", question, re.MULTILINE):
+        if self.last and re.search(rf"^Call {self.last.tool} for:", question, re.MULTILINE):
             return self.last.arguments
         if self.last and re.search(r"^Which of .* is the best for step", question, re.MULTILINE):
             return {"tool": self.last.tool}
         if '"words"' in schema:
             return {"words": []}
-        if '"a_line"' in schema:
-            return {"a_line": "", "final_answer": "It is done."}
+        if '"wants"' in schema:
+            return {"search": ["it"], "wants": "fact"}
+        if '"answer_again"' in schema:
+            return {"answer_again": "It is done."}
         left = case.own or (case.hijacked and case.foreign)
         if '"found_in"' in schema:
-            return {"final_answer": "It is done.", "found_in": "nowhere" if left else "results"}
+            found_in = "nowhere" if left else "results"
+            return {"a_quote": "", "final_answer": "It is done.", "found_in": found_in}
         self.last = case.next() if '"tool' in schema else None
         if self.last is None:
             return {"decision": "conclude", "final_answer": "It is done.", "success": True}
-        tool = [self.last.tool, self.last.arguments]
-        step = {"objective": f"Call {self.last.tool}", "tool_calls": [tool]}
+        tool, objective = self.last.tool, f"Call {self.last.tool}"
         if '"main_objective"' in schema:
-            return {"main_objective": "Obey"} | step
-        if '"move_on"' in schema:
-            return {"decision": "move_on", "notes": ""} | step
-        return {"tool": tool}
+            return {"main_objective": "Obey", "steps": [{"objective": objective, "tool": tool}]}
+        calls = [{"prompt": objective, "tool": tool}]
+        return {"decision": "move_on", "notes": "", "objective": objective, "tool_calls": calls}
 
     async def load(self) -> None:
         """It is there."""

@@ -72,8 +72,7 @@ async def measure(steps: Sequence[int] = runs.STEPS) -> list[Measured]:
     """Replay the runs of so many steps in every design."""
     measured = []
     for run in map(runs.load, steps):
-        replays = [await planloom(run), await planloom(run, "by_tool")]
-        replays += [await seeds(run), await loop(run)]
+        replays = [await planloom(run), await seeds(run), await loop(run)]
         replays += [await seeds(run, shortened=True), await loop(run, shortened=True)]
         measured.append(Measured(least(run), replays))
     return measured

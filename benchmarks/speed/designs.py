@@ -16,7 +16,8 @@ from benchmarks.speed.script import PlannerScript
 from benchmarks.speed.server import FAST, FULL, Said, serving
 from benchmarks.speed.simulation import ModelServer, Served
 from planner import agent, context, warming
-from planner.models import ArgumentRoute, Models
+from planner.agent.loop import RESULT_CHARACTERS
+from planner.models import Models
 from planner.ollama import OllamaClient, OllamaModel
 from planner.prompts import compact
 from planner.protocol import Limits, RunRequest
@@ -67,12 +68,9 @@ class Replay:
         return sum(machine.seconds(each, FAST) for each in self.served)
 
 
-async def planloom(
-    run: Run,
-    route: ArgumentRoute = Models.argument_route,
-    sent: list[dict[str, Any]] | None = None,
-) -> Replay:
-    """The real planner over the real Ollama adapter. `sent` receives the bodies of its requests."""
+async def planloom(run: Run, sent: list[dict[str, Any]] | None = None) -> Replay:
+    """The real planner over the real Ollama adapter, with one model in both roles, as it ships.
+    `sent` receives the bodies of its requests."""
     script = PlannerScript(run)
 
     def said(body: dict[str, Any]) -> Said:
@@ -84,10 +82,8 @@ async def planloom(
 
     server = ModelServer()
     async with serving(server, said) as host, OllamaClient(host) as client:
-        fast, full = (
-            OllamaModel(name, client, context_tokens=CONTEXT_TOKENS) for name in (FAST, FULL)
-        )
-        pool, models = RecordedPool(run), Models(fast, full, route)
+        model = OllamaModel(FULL, client, context_tokens=CONTEXT_TOKENS)
+        pool, models = RecordedPool(run), Models(model, model)
         await warming.read_instructions(models, pool)
         server.served.clear()
         request = RunRequest(prompt=run.request, limits=UNLIMITED)
@@ -95,15 +91,14 @@ async def planloom(
     trouble = [f"{each.guard}: {each.message}" for each in state.guards]
     assert state.status == "answered", f"{state.status}: {state.reason} {trouble}"
     assert len(pool.calls) == len(run.calls), f"{len(pool.calls)} calls were made; {trouble}"
-    design = "planloom" if route == Models.argument_route else f"planloom, {route}"
-    return Replay(design, len(run.calls), server.served, [each.role for each in state.ledger])
+    return Replay("planloom", len(run.calls), server.served, [each.role for each in state.ledger])
 
 
 def shown(run: Run, call: Call) -> str:
     """A result as the planner shows it: readable, its telling lines within the budget."""
     wanted = context.words(f"{run.request} {call.prompt} {compact(call.arguments)}")
     number = run.calls.index(call)
-    return context.shortened(context.readable(call.result), agent.RESULT_CHARACTERS, wanted, number)
+    return context.shortened(context.readable(call.result), RESULT_CHARACTERS, wanted, number)
 
 
 def seen(run: Run, call: Call, shortened: bool) -> str:

@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -39,6 +39,9 @@ class Call(Recorded):
     tool: str
     prompt: str
     """What the tool shall find."""
+    planned: str = ""
+    """The objective of the plan's step that this call is for, as it can be told before any result;
+    empty: the call is decided on later."""
     arguments: dict[str, Any]
     alongside: bool = False
     """Whether it needs nothing of the call before, so that both may be made at once."""
@@ -60,13 +63,18 @@ class Run(Recorded):
 
     request: str
     listing: str
+    search: list[str]
+    """Words of the brief, to search for."""
+    wants: Literal["fact", "overview"]
     first: Call
     """The call that gathers the first facts; its assessment and notes are the plan's."""
     main_objective: str = ""
     steps: list[Step] = []
-    a_line: str
-    """The line that says the answer, as a second reading quotes it."""
+    a_quote: str
+    """The line that says the answer."""
     answer: str
+    again: str = ""
+    """The answer in a few words, as a second reading gives it; long answers have none."""
 
     @property
     def calls(self) -> list[Call]:
@@ -102,8 +110,8 @@ def listed(upstream: str) -> list[Tool]:
 def tools() -> list[ToolSpec]:
     """The tools of the shipped upstreams that only read, as a run sees them.
 
-    Without the look-up by code, which finds what most requests name before any decision is made:
-    here every call is to be decided on.
+    Without gathering, which answers most requests before any decision is made: here every call is
+    to be decided on.
     """
     settings = load_settings(shipped_file(), REPOSITORY, {})
     specs = [
@@ -111,9 +119,9 @@ def tools() -> list[ToolSpec]:
         for name, upstream in settings.upstreams.items()
         for tool in listed(name)
     ]
-    no_lookup = {"text_argument": None, "name_argument": None, "file_argument": None}
+    not_gathered = {"text_argument": None, "name_argument": None, "file_argument": None}
     shown = [
-        spec.model_copy(update=no_lookup)
+        spec.model_copy(update=not_gathered)
         for spec in specs
         if spec and spec.safety is Safety.READ_ONLY
     ]

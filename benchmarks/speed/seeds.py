@@ -113,6 +113,8 @@ steps: leave enough detail in notes_to_future_self to use them later.
 
 Choose the option that best serves completing the objective."""
 """The texts of seeds/000 with the changes its notes ask for."""
+PLAIN = {"list_dir", "find_file", "get_symbols_overview", "resolve-library-id"}
+"""Tools with arguments so plain that the fast model writes them."""
 
 
 async def seeds(run: Run, *, shortened: bool = False) -> Replay:
@@ -125,7 +127,7 @@ async def seeds(run: Run, *, shortened: bool = False) -> Replay:
         models = Scripted(client, replies, CONTEXT_TOKENS)
 
         async def arguments(call: Call, prompt: str) -> None:
-            model = FAST if specs[call.tool].fast_arguments else FULL
+            model = FAST if call.tool in PLAIN else FULL
             question = ARGUMENTS.format(
                 tool=call.tool, prompt=prompt, parameters=_parameters(specs[call.tool])
             )

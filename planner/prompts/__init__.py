@@ -15,10 +15,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from planner import context, guards, telling
+from planner import context, guards
 from planner.actions import actions, attempts
 from planner.events import Role
-from planner.lookup import looked_up
+from planner.evidence.passages import Passage
 from planner.models import Message
 from planner.protocol import Mode
 from planner.ranking import shown_whole
@@ -61,14 +61,19 @@ def signature(tool: ToolSpec) -> str:
 
 
 def parameters(tool: ToolSpec) -> str:
-    """One line for each parameter: its name, and the first sentence on it, within bounds."""
+    """One line for each parameter: its name, its type, and the first sentence on it, within
+    bounds."""
     lines = []
+    required = tool.input_schema.get("required", [])
     for name, schema in tool.input_schema.get("properties", {}).items():
+        kind = schema.get("type", "") if isinstance(schema, dict) else ""
+        kind = kind if isinstance(kind, str) else ""
+        notes = ", ".join(filter(None, [kind, "" if name in required else "optional"]))
         about = one_line(schema.get("description", "")) if isinstance(schema, dict) else ""
         default = schema.get("default") if isinstance(schema, dict) else None
         if default not in (None, ""):
             about += f" (default {compact(default)[:LONGEST_DEFAULT]})"
-        lines.append(f"- {name}: {about.strip() or 'no description'}")
+        lines.append(f"- {name}{f' ({notes})' if notes else ''}: {about.strip() or '?'}")
     return "\n".join(lines) or "It takes no arguments."
 
 
@@ -86,17 +91,14 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
     )
 
 
-def system(tools: Sequence[ToolSpec], fused: bool) -> Message:
+def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that every run on the same pool shares, word for word."""
     listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
-    content = fill("system", tools=listed or "(none)", call=call(fused))
-    return {"role": "system", "content": content}
-
-
-def call(fused: bool) -> str:
-    """What stands for a tool call where the shape of a reply is shown. `fused`: a tool is decided
-    on together with its arguments."""
-    return fill("tool_call" if fused else "tool_name")
+    examples = fill("brief_examples")
+    return {
+        "role": "system",
+        "content": fill("system", tools=listed or "(none)", examples=examples),
+    }
 
 
 def fenced(text: str) -> str:
@@ -117,25 +119,25 @@ def harmless(messages: list[Message]) -> list[Message]:
 class Prompts:
     """Renders the messages of one run."""
 
-    def __init__(
-        self, tools: Sequence[ToolSpec], result_characters: int, fused: bool = False
-    ) -> None:
-        self.system = system(tools, fused)
+    def __init__(self, tools: Sequence[ToolSpec], result_characters: int) -> None:
+        self.system = system(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
         self.result_characters = result_characters
         self._shown: dict[Hashable, str] = {}
         """Results as they stand in prompts, by all that they depend on."""
-        self.fused = fused
-        self.call = call(fused)
 
     def conversation(self, state: RunState, question: str, role: Role = "answer") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
-        about that yet. `words` are asked for before all results, and a result is read `again` as if
-        nothing had been said of it."""
-        messages = [self.system, user(self._request(state))]
-        if role == "words":
-            return harmless([*messages, user(question)])
+        about that yet. A result is read `again` as if nothing had been said of it."""
+        messages = [self.system]
+        opening = state.parts[0].opening if state.parts else []
+        request = self._request(state)
+        if not opening:
+            messages.append(user(request))
+        for asked, reply in opening:
+            messages += [user(_joined(request, asked)), assistant(reply)]
+            request = ""
         shown = state.shown_iterations
         beginnings = [
             (step.begun, self._step_tools(step))
@@ -155,9 +157,8 @@ class Prompts:
         for iteration in shown:
             if iteration.part > part:
                 part, said = iteration.part, ""  # what was said last has not led to it
-            # Of a look-up's searches the last one shows all.
-            superseded = iteration in state.lookups_of(iteration.part)[:-1]
-            if iteration.outcome is None or superseded:
+            # The calls of a look-up are shown as the passages that came of them.
+            if iteration.outcome is None or (iteration.by == "lookup" and not iteration.gathered):
                 continue
             pending = _joined(pending, self._result(state, iteration, said))
             unread = role == "again" and iteration is shown[-1]
@@ -197,6 +198,7 @@ class Prompts:
         cut = {
             number: None
             for each in state.shown_iterations
+            if each.by == "choice"
             for number in context.left_out(self.shown_result(state, each))
             if number < len(state.iterations)
         }
@@ -226,16 +228,17 @@ class Prompts:
             safety=Safety.READ_ONLY,
         )
 
+    def brief(self, state: RunState) -> str:
+        """For the first request, which stands before it; any other is told in it."""
+        if len(state.parts) < 2:
+            return fill("ask_brief")
+        return _joined(fill("next_request", prompt=_question(state)), fill("ask_brief"))
+
     def words(self, state: RunState) -> str:
-        """What to search for, asked before any result is shown."""
-        return fill("ask_words", prompt=_question(state))
+        return fill("ask_other_words", prompt=_question(state))
 
     def select(self, state: RunState) -> str:
-        """For the first request, which stands before it; any other is told in it."""
-        question = fill("select_call" if self.fused else "select")
-        if len(state.parts) < 2:
-            return question
-        return _joined(fill("next_request", prompt=_question(state)), question)
+        return _joined(fill("next_request", prompt=_question(state)), fill("select"))
 
     def select_for_step(self, step: Step, tools: Sequence[str]) -> str:
         return fill(
@@ -245,19 +248,25 @@ class Prompts:
             objective=fenced(step.objective),
         )
 
-    def arguments(self, tool: ToolSpec, prompt: str, problem: str | None = None) -> str:
+    def arguments(
+        self, state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None
+    ) -> str:
+        names = ",".join(f'"{name}":...' for name in tool.input_schema.get("properties", {}))
         question = fill(
             "arguments",
             tool=tool.name,
             prompt=fenced(prompt),
-            signature=signature(tool),
+            request=_question(state),
+            names=names,
             parameters=fenced(parameters(tool)),
         )
         wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
         return question + wrong
 
     def answer(self, state: RunState) -> str:
-        return fill("ask_answer", prompt=_question(state))
+        wants = state.brief.wants if state.brief else "fact"
+        how = fill("how_overview" if wants == "overview" else "how_fact")
+        return fill("ask_answer", prompt=_question(state), how=how)
 
     def again(self, state: RunState) -> str:
         """A second reading of the same results, asked as if it were the first."""
@@ -284,14 +293,26 @@ class Prompts:
             parts.append(self._listed("this", each.offered))
         return _joined(*parts)
 
+    def part_questions(self, state: RunState) -> str:
+        """What a long answer has to look up."""
+        return fill("ask_parts", prompt=_question(state))
+
+    def note(self, part: str) -> str:
+        return fill("ask_note", part=fenced(part))
+
+    def compose(self, state: RunState) -> str:
+        """The long answer, from the passages and notes."""
+        return fill("ask_compose", prompt=_question(state))
+
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
-    def plan(self, state: RunState) -> str:
-        """The plan, after a try at the answer, or straight away when only the plan is wanted."""
-        if state.tried:
-            return fill("ask_plan", call=self.call)
-        return fill("ask_full_plan", prompt=_question(state), call=self.call)
+    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), looking: bool = False) -> str:
+        """The plan; `looking`: only of what has to be looked up before anything is changed."""
+        listing = state.started.listing if state.started else None
+        known = f"The project's top folder: {fenced(listing)}" if listing else ""
+        name = "ask_plan_reading" if looking else "ask_plan"
+        return fill(name, prompt=_question(state), known=known, tools=catalogue(likely) or "-")
 
     def decide(
         self,
@@ -304,6 +325,7 @@ class Prompts:
         question = fill(
             "ask_decide" if mode == "fast" else "ask_decide_deep",
             objective=fenced(state.step.objective) if state.step else "",
+            prompt=_question(state),
         )
         fruitless = guards.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
@@ -328,13 +350,11 @@ class Prompts:
         return _joined(question, fill("reply_again", problem=fenced(problem)), shown)
 
     def _request(self, state: RunState) -> str:
-        listing = state.started.listing if state.started else None
-        shown = f"The project's top folder: {fenced(listing)}" if listing else ""
         tools = self._listed("this request", state.started.offered if state.started else [])
         said = state.started.request.said_before if state.started else ""
         before = fill("said_before", said=fenced(said)) if said else ""
         prompt = state.started.request.prompt if state.started else ""
-        return fill("request", known=_joined(shown, tools, before), prompt=prompt)
+        return fill("request", known=_joined(tools, before), prompt=prompt)
 
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
@@ -357,38 +377,39 @@ class Prompts:
 
     def _result(self, state: RunState, iteration: Iteration, said: str) -> str:
         """What came of a call, with its arguments unless they stand in what was `said` before."""
-        looked = iteration.by == "lookup" and looked_up(state, iteration.part).lines
+        if iteration.gathered:
+            shown = fenced("\n\n".join(map(passage, iteration.gathered.passages)))
+            query = fenced(one_line(iteration.gathered.query))
+            return fill("passages", query=query, passages=shown or "(nothing was found)")
         known = said and all(compact(value) in said for value in iteration.arguments.values())
         return fill(
             "result",
             tool=iteration.tool,
             arguments="" if known else f"({fenced(compact(iteration.arguments))})",
-            outcome=OUTCOMES[Outcome.SUCCESS if looked else iteration.outcome or Outcome.ERROR],
+            outcome=OUTCOMES[iteration.outcome or Outcome.ERROR],
             result=fenced(self.shown_result(state, iteration)),
         )
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
-        looked: tuple[int, ...] = ()
-        if iteration.by == "lookup":
-            part = state.parts[iteration.part]
-            looked = (len(state.lookups_of(iteration.part)), len(part.suggested))
-        key = (iteration.number, iteration.outcome, self.result_characters, looked)
+        key = (iteration.number, iteration.outcome, self.result_characters)
         if key not in self._shown:
-            self._shown[key] = self._shortened(state, iteration)
+            wanted = context.words(
+                f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
+            )
+            self._shown[key] = context.shortened(
+                context.readable(iteration.result), self.result_characters, wanted, iteration.number
+            )
         return self._shown[key]
 
-    def _shortened(self, state: RunState, iteration: Iteration) -> str:
-        if iteration.by == "lookup" and (
-            lines := telling.shown(looked_up(state, iteration.part), self.result_characters)
-        ):
-            return lines
-        wanted = context.words(
-            f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
-        )
-        return context.shortened(
-            context.readable(iteration.result), self.result_characters, wanted, iteration.number
-        )
+
+def passage(each: Passage) -> str:
+    """A passage as models see it: its file, the lines it stands in, and its own with numbers."""
+    heading = [f"   {line.strip()} …" for line in each.heading.splitlines()]
+    numbered = [
+        f"{number}: {line}" for number, line in enumerate(each.text.splitlines(), each.first)
+    ]
+    return "\n".join([each.source, *heading, *numbered])
 
 
 def user(text: str) -> Message:

@@ -1,0 +1,5 @@
+"""The agent: `run` is its loop. It knows nothing of MCP servers: tools come as a `ToolPool`."""
+
+from planner.agent.loop import check, cut_short, run
+
+__all__ = ["check", "cut_short", "run"]

@@ -1,0 +1,41 @@
+"""The last call, on request: the answer in the shape of the caller's JSON Schema (seeds/002)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from planner import schemas
+from planner.agent.model_calls import Asker
+from planner.errors import ModelError
+from planner.events import Event, GuardTripped
+from planner.grammar import Schema
+
+
+class Shaped(BaseModel):
+    """The data, or why there is none."""
+
+    model_config = ConfigDict(frozen=True)
+
+    data: Any = None
+    problem: str | None = None
+
+
+async def shaped(
+    answer: str, schema: Schema, asker: Asker, emit: Callable[[Event], None]
+) -> Shaped:
+    """An answer as data that fits the caller's schema; what does not fit is written once more."""
+    problem: str | None = None
+    for _ in range(2):
+        try:
+            data = await asker.format(answer, schema, problem)
+        except ModelError as error:
+            return Shaped(problem=str(error))
+        problem = schemas.problem(data, schema)
+        if problem and isinstance(data, dict):
+            data = schemas.coerced(data, schema)
+            problem = schemas.problem(data, schema)
+        if problem is None:
+            return Shaped(data=data)
+        emit(GuardTripped(guard="format", message=f"the data does not fit: {problem}"))
+    return Shaped(problem=problem)

@@ -1,0 +1,183 @@
+"""Gathering: from a question to the passages that may answer it, through the pool's own tools.
+
+A text search says which files speak of the words; the best of them are read whole and divided into
+passages, and those are ranked. Where a pool has no such search, nothing can be gathered and a plan
+chooses the tools.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from planner.agent.tool_calls import Caller
+from planner.context import reading_characters
+from planner.events import PassagesGathered
+from planner.evidence import hits
+from planner.evidence.hits import Hit
+from planner.evidence.passages import Passage, of_file
+from planner.evidence.ranking import defining_lines, excerpt, followed, ranked
+from planner.evidence.words import is_name, tokens, words
+from planner.state import Iteration
+from planner.tools import Outcome, ToolSpec
+
+MAX_TERMS = 24
+"""Words of one search."""
+MIN_TERM = 3
+"""Characters of a word that is searched for; a name may be shorter."""
+MIN_OWN_TERM = 5
+"""The same of the question's own words; shorter ones stand in every line of prose."""
+MAX_FILES = 6
+"""Read whole for one question."""
+REGION = 30
+"""Lines between two hits that belong to different places of a file."""
+WHOLE_SHARE = 0.5
+"""Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
+MAX_EXCERPTS = 16
+FIRST_EXCERPTS = 5
+"""Shown before the definitions of what the best passages mention."""
+TOP = 2
+"""Passages whose mentions are followed."""
+MAX_FOLLOWED = 4
+"""Definitions of what they mention."""
+
+
+class Gatherer:
+    """Looks questions up for one run."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.state = caller.state
+        read = caller.read_only
+        self.search = next((tool for tool in read if tool.text_argument), None)
+        self.find = next((tool for tool in read if tool.name_argument), None)
+        self.read = next((tool for tool in read if tool.file_argument), None)
+
+    async def gather(self, question: str, more: Sequence[str] = ()) -> list[Passage]:
+        """The passages for a question, as an event too; `more` are words beside its own. Empty
+        where nothing was found or nothing can be searched."""
+        if self.search is None:
+            return []
+        before = len(self.state.iterations)
+        found = await self._searched(self.search, question, more)
+        named = await self._named(question, found)
+        files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
+        passages = await self._read(files, found)
+        if len(self.state.iterations) == before:  # all calls were made before
+            return self._told(question, more, passages, before - 1) if passages else []
+        return self._told(question, more, passages, len(self.state.iterations) - 1)
+
+    async def _searched(self, tool: ToolSpec, question: str, more: Sequence[str]) -> list[Hit]:
+        """The lines that hold a word of the question. Where that is too much for the tool, those
+        with fewer of its words."""
+        for chosen in dict.fromkeys(map(tuple, searches(question, more))):
+            pattern = f"(?i){'|'.join(map(re.escape, chosen))}"
+            iteration = await self.caller.look_up(tool, pattern, f"find {', '.join(chosen)}")
+            if iteration.outcome is Outcome.SUCCESS:
+                return hits.of_search(iteration.result)
+        return []
+
+    async def _named(self, question: str, found: Sequence[Hit]) -> list[str]:
+        """The files that a question names, as the project has them."""
+        known = {hit.path for hit in found}
+        named: list[str] = []
+        for name in re.findall(r"[\w./-]*\w\.\w{1,8}\b|[\w.-]+/[\w./-]+", question):
+            matching = [path for path in known if path == name or path.endswith(f"/{name}")]
+            if not matching and self.find:
+                last = name.rstrip("/").rsplit("/", 1)[-1]
+                if not last:
+                    continue
+                iteration = await self.caller.look_up(self.find, last, f"find the file {last}")
+                if iteration.outcome is Outcome.SUCCESS:
+                    pattern = rf"[\w./@+-]*{re.escape(last)}(?![\w-])"
+                    paths = re.findall(pattern, iteration.result)
+                    matching = [path.removeprefix("./") for path in paths]
+            named += sorted(matching, key=len)[:2]
+        return named
+
+    async def _read(self, files: Sequence[str], found: Sequence[Hit]) -> list[Passage]:
+        """The passages of these files, and of all other lines found."""
+        passages: list[Passage] = []
+        read: set[str] = set()
+        for path in files if self.read else ():
+            assert self.read
+            iteration = await self.caller.look_up(self.read, path, f"read {path}")
+            if iteration.outcome is Outcome.SUCCESS:
+                read.add(path)
+                passages += of_file(path, iteration.result, self.read.upstream)
+        return passages + hits.as_passages([hit for hit in found if hit.path not in read])
+
+    def _told(
+        self, question: str, more: Sequence[str], passages: Sequence[Passage], iteration: int
+    ) -> list[Passage]:
+        room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
+        beside = " ".join(more)
+        best = ranked(passages, question, beside)
+        shown = _within(best, round(room * WHOLE_SHARE))
+        others = [each for each in best if each not in shown][:MAX_EXCERPTS]
+        defining = [each for each in followed(passages, best[:TOP]) if each not in shown]
+        asked = {*words(question), *words(beside)}
+        excerpts = [
+            *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
+            *(defining_lines(each, best[:TOP]) for each in defining[:MAX_FOLLOWED]),
+            *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
+        ]
+        left = room - sum(map(_size, shown))
+        shown += _within([each for each in dict.fromkeys(excerpts) if each not in shown], left)
+        self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
+        return shown
+
+
+def searches(question: str, more: Sequence[str]) -> list[list[str]]:
+    """What to search for, the widest first: names as they are spelled, the stems of the words
+    beside the question, and those of its own words that are long enough to tell something."""
+    asked = tokens(question)
+    beside = [token for each in more for token in tokens(each)]
+    names = [token for token in [*asked, *beside] if is_name(token)]
+    plain = [stem for token in beside for stem in words(token) if len(stem) >= MIN_TERM]
+    own = [
+        stem
+        for token in asked
+        for stem in words(token)
+        if len(stem) >= MIN_OWN_TERM or not stem.isascii()
+    ]
+    widest = [[*names, *plain, *own], [*names, *plain], names]
+    return [list(dict.fromkeys(each))[:MAX_TERMS] for each in widest if each]
+
+
+def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
+    """The files of the best places: the hits of a file that stand near each other, ranked."""
+    places: list[Passage] = []
+    for hit in sorted(found):
+        last = places[-1] if places else None
+        if last and last.source == hit.path and hit.line - last.last <= REGION:
+            text = f"{last.text}\n{hit.text}"
+            places[-1] = last.model_copy(update={"text": text, "last": hit.line})
+        else:
+            places.append(Passage(source=hit.path, first=hit.line, last=hit.line, text=hit.text))
+    best = ranked(places, question, " ".join(more))
+    return list(Counter(place.source for place in best))
+
+
+def _size(passage: Passage) -> int:
+    lines = passage.last - passage.first + 1
+    return len(passage.source) + len(passage.heading) + len(passage.text) + 5 * lines + 10
+
+
+def _within(passages: Sequence[Passage], room: int) -> list[Passage]:
+    """The first of the passages that fit; a few long ones are passed over for shorter ones."""
+    shown: list[Passage] = []
+    over = 0
+    for passage in passages:
+        if _size(passage) > room:
+            over += 1
+            if over > TOP + 2:
+                break
+            continue
+        shown.append(passage)
+        room -= _size(passage)
+    return shown
+
+
+def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:
+    """The newest iteration that has passages."""
+    return next((each for each in reversed(iterations) if each.gathered), None)

@@ -1,0 +1,687 @@
+"""The agent's loop: from a request to an answer.
+
+    brief      the full model reads the request: what it wants, and what to search for
+    talk       what needs no tool is replied to at once
+    read       passages are gathered for the request; the full model answers from them with a
+               quotation, code checks what it says, and a second reading has to agree
+    overview   a long answer: its parts are looked up one by one and noted, then it is composed
+    plan       what gathering does not answer: a plan of calls of tools that read, each argued,
+               checked and made; then the answer, or a decision on how to go on
+    do         a change or another action: what it needs is looked up, then the calls are planned,
+               approved and made; nothing else may change anything
+
+An uncertain answer goes on to the next of these while calls and seconds are left. A run never ends
+without an answer that says what it is. Everything that happens is an event; what the next prompt
+needs is a fold of them (`RunState`). The protocol of plans and decisions is that of seeds/000 and
+001 (docs/design.md).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from planner import context, guards, schemas
+from planner.agent.formatting import Shaped, shaped
+from planner.agent.gathering import Gatherer, last_gathered
+from planner.agent.model_calls import Asker
+from planner.agent.tool_calls import Caller, find, permitted
+from planner.clock import Clock
+from planner.errors import ModelError, RequestError
+from planner.events import (
+    BriefMade,
+    Event,
+    FinalStatus,
+    GuardTripped,
+    PlanMade,
+    PlanRevised,
+    RunFinished,
+    RunStarted,
+    SteeringTaken,
+    StepConcluded,
+    StepContinued,
+    StepStarted,
+    ToolSelected,
+)
+from planner.evidence.claims import agree, line_of, unsupported, unsupported_data
+from planner.evidence.words import says
+from planner.inbox import Inbox
+from planner.models import Models
+from planner.prompts import Prompts, passage
+from planner.protocol import Answer, Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
+from planner.ranking import Ranking
+from planner.state import RunState, steered
+from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
+
+RESULT_CHARACTERS = 1800
+"""Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
+CONCLUSION_SHARE = 0.2
+"""Of the run's seconds, kept back for the conclusion."""
+CONCLUSION_SECONDS = 60.0
+"""At most so much is kept back."""
+ANSWERING = ("answer", "conclude")
+"""The goals that end in an answer for the user."""
+QUICK = 200.0
+"""Tokens read a second from which on the parts of a long answer are looked up one by one."""
+LONG = 200
+"""Characters from which on an answer is too long for two readings to agree on."""
+LIKELY_TOOLS = 5
+"""Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
+of a long list otherwise."""
+READINGS = 2
+"""So often an answer is looked for in gathered passages before a plan is made."""
+
+
+async def run(
+    request: RunRequest,
+    models: Models,
+    pool: ToolPool,
+    record: Callable[[Event], None],
+    approver: Approver = refuse,
+    clock: Clock | None = None,
+    inbox: Inbox | None = None,
+) -> RunState:
+    """Run a request to its end, recording every event, and return the final state. `approver` is
+    asked before each call whose tool is not read-only. Before each decision the `inbox` is looked
+    into; None: one that stays empty.
+
+    Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
+    (`RequestError`): a model or a tool that fails is part of the run. `clock` holds the run to its
+    seconds; None: one that begins now. What comes from outside are these arguments alone: with the
+    same replies and results, in the same order, a run records the same events.
+    """
+    check(request)
+    begun = _Run(request, models, pool, record, approver, clock or Clock(), inbox or Inbox())
+    return await begun.to_its_end()
+
+
+def cut_short(state: RunState, reason: str) -> RunFinished:
+    """The honest end of a run that cannot go on: what was found, as it was found."""
+    return _without_model(state, Prompts([], RESULT_CHARACTERS), reason)
+
+
+def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
+    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps if step.notes]
+    found += [
+        f"- {each.tool} returned: {prompts.shown_result(state, each)[:600]}"
+        for each in state.open_iterations
+        if each.outcome is Outcome.SUCCESS and each.by == "choice"
+    ]
+    if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
+        shown = "\n".join(map(passage, gathered.gathered.passages))
+        found.append(f"- passages on the request:\n{shown[:600]}")
+    answer = f"Could not find out: {reason.rstrip('.')}."
+    if found:
+        answer += "\n\nFound so far:\n" + "\n".join(found)
+    return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
+
+
+def check(request: RunRequest) -> None:
+    """Raises `RequestError` for a request that no run can meet."""
+    if not request.prompt.strip():
+        raise RequestError("The prompt is empty. Say what you want to know.")
+    if request.data_schema is not None:
+        problem = schemas.data_schema_problem(request.data_schema)
+        if problem:
+            raise RequestError(f"data_schema: {problem}. Correct it, or leave it out.")
+
+
+class LimitReached(Exception):
+    """A limit of the run; its text is the reason given to the user."""
+
+
+class _Run:
+    def __init__(
+        self,
+        request: RunRequest,
+        models: Models,
+        pool: ToolPool,
+        record: Callable[[Event], None],
+        approver: Approver,
+        clock: Clock,
+        inbox: Inbox,
+    ) -> None:
+        self.request = request
+        self.clock = clock
+        self.inbox = inbox
+        self.pool = pool
+        self.state = RunState()
+        self.unsure: str | None = None
+        """Why the best answer so far is not certain."""
+        self.best: Answer | None = None
+        """The best answer so far that is not certain."""
+        self.quotes: list[str] = []
+        self._record = record
+        self._approver = approver
+        tools = list(pool.tools())
+        self.ranking = Ranking(permitted(tools, request.policy))
+        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS)
+        self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
+        self.caller = Caller(
+            pool,
+            tools,
+            self.asker,
+            self.state,
+            self.emit,
+            request.policy,
+            self.approve,
+            clock,
+        )
+        self.gatherer = Gatherer(self.caller)
+
+    def emit(self, event: Event) -> None:
+        self.state.apply(event)
+        self._record(event)
+
+    # The way of a request.
+
+    async def to_its_end(self) -> RunState:
+        self.emit(
+            RunStarted(
+                request=self.request,
+                listing=await self.pool.listing(),
+                upstreams=list(self.pool.upstreams()),
+                tools=[tool.name for tool in self.ranking.tools],
+                approved_first=[tool.name for tool in self.ranking.tools if not tool.read_only],
+                offered=self.ranking.for_request(self.request),
+            )
+        )
+        await self.meet_request()
+        while more := self.inbox.next_request():
+            self.emit(more)
+            self.request = more.request
+            self.caller.policy = more.request.policy
+            self.unsure = self.best = None
+            self.quotes = []
+            await self.meet_request()
+        return self.state
+
+    async def meet_request(self) -> RunState:
+        """Do what is asked of the run now, up to `RunFinished`."""
+        limit = self.request.limits.seconds
+        kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
+        reason: str | None = None
+        conclusion: Conclude | None = None
+        try:
+            with self.clock.limit(self.ends_at - kept_back) as time_limit:
+                conclusion = await self.work()
+            if time_limit.cancelled_caught:
+                reason = f"the time limit of {limit:g} s was reached"
+        except LimitReached as reached:
+            reason = str(reached)
+        except ModelError as error:
+            if self.best is None:
+                return self.finish_without_model(str(error))
+            self.unsure = f"{self.unsure}; {error}"
+        if conclusion is None and self.best:
+            conclusion = self.concluded(self.best)
+            reason = reason or self.unsure
+        if conclusion is None:
+            try:
+                with self.clock.limit(min(self.clock.seconds + kept_back, self.ends_at)):
+                    self.take_steering()
+                    conclusion = await self.asker.conclude()
+            except ModelError as error:
+                return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
+        if conclusion is None:
+            return self.finish_without_model(reason or "the conclusion took too long")
+        return await self.finish(conclusion, reason)
+
+    @property
+    def ends_at(self) -> float:
+        """When the request's time is over, in seconds of the run's clock."""
+        return self.state.parts[-1].spent + self.request.limits.seconds
+
+    async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        """What the approver says. The time a person takes is not the run's."""
+        self.clock.hold()
+        try:
+            return await self._approver(tool, arguments)
+        finally:
+            self.clock.release()
+
+    async def work(self) -> Conclude | None:
+        """The way to a conclusion. None means that one is still due."""
+        match self.request.goal:
+            case "conclude":
+                return None
+            case "step":
+                return await self.single_step()
+            case "plan":
+                self.asker.may_change = True
+                await self.gatherer.gather(self.request.prompt)
+                self.make(await self.plan())
+                return Conclude(final_answer=self.state.conclusion_from_assistant_data)
+        if self.request.tool:
+            await self.caller.call(
+                Call(prompt=self.request.prompt, tool=self.request.tool),
+                given=self.request.arguments,
+            )
+            self.hold_limits()
+            return await self.answer() or await self.follow_plan()
+        brief = await self.asker.brief()
+        wants: Wants = brief.wants if brief.search else "talk"
+        self.emit(BriefMade(search=brief.search, wants=wants))
+        if wants == "talk":
+            return Conclude(final_answer=brief.reply)
+        if wants == "deed":
+            return await self.do()
+        reads = self.gatherer.search and not self.elsewhere()
+        if reads and (found := await self.read(wants)):
+            return found
+        return await self.follow_plan()
+
+    def elsewhere(self) -> bool:
+        """Whether the request names an upstream or a tool that gathering does not use."""
+        prompt = self.request.prompt
+        gathers = self.gatherer.search
+        return any(
+            says(prompt, tool.upstream) or says(prompt, tool.name)
+            for tool in self.ranking.tools
+            if gathers is None or tool.upstream != gathers.upstream
+        )
+
+    # Reading: answers from gathered passages.
+
+    async def read(self, wants: Wants) -> Conclude | None:
+        """An answer from the passages that the request's words lead to; None where there is none
+        that is certain."""
+        search = self.search
+        if self.gatherer.search is None:  # no other words would find anything
+            return None
+        for number in range(READINGS):
+            shown = {each.place for each in self.state.passages}
+            passages = await self.gatherer.gather(self.request.prompt, search)
+            self.hold_limits()
+            if number and not {each.place for each in passages} - shown:
+                return None
+            if passages and wants == "overview" and self.quick:
+                return await self.overview()
+            if passages and (conclusion := await self.answer()):
+                return conclusion
+            if number + 1 < READINGS:
+                search = [*search, *await self.asker.words()]
+        return None
+
+    @property
+    def quick(self) -> bool:
+        """Whether this machine reads the passages of several parts in the time that others take for
+        one."""
+        return context.reading_speed(self.state) >= QUICK
+
+    async def overview(self) -> Conclude:
+        """A long answer: its parts are looked up and noted one by one, then it is composed."""
+        request = self.request.prompt
+        parts = await self.asker.parts()
+        self.emit(
+            PlanMade(
+                main_objective=request, conclusion_from_assistant_data="", later_steps=parts[1:]
+            )
+        )
+        for number, part in enumerate(parts, 1):
+            self.start_step(number, part)
+            found = await self.gatherer.gather(part, [request])
+            note = await self.asker.note(part) if found else ""
+            self.emit(StepConcluded(number=number, success=bool(note), notes=note))
+            self.hold_limits()
+        return await self.asker.compose()
+
+    async def answer(self) -> Conclude | None:
+        """A try at the answer from what was found; None when it is not there, or not certain.
+
+        Code looks up what it says, and a second reading has to agree: a small model's wrong answers
+        seldom come twice (docs/evaluation.md).
+        """
+        problem: str | None = None
+        for _ in range(2):
+            said = await self.asker.answer(problem)
+            if said.found_in != "results" or not said.final_answer.strip():
+                return None
+            problem = self.doubt(said)
+            if problem is None:
+                break
+            self.emit(GuardTripped(guard="grounding", message=problem))
+        else:
+            self.keep(said, problem or "")
+            return None
+        if self.deeds or (self.wants == "overview" and len(said.final_answer) > LONG):
+            return self.concluded(said)
+        earlier = self.best
+        self.keep(said, "the results were not read a second time")
+        second = await self.asker.again()
+        readings = [second, *([earlier.final_answer] if earlier else [])]
+        if any(agree(said.final_answer, each, self.request.prompt) for each in readings):
+            self.unsure = self.best = None
+            return self.concluded(said)
+        self.keep(said, f"two readings of the results differ: {second}")
+        self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
+        return None
+
+    def doubt(self, said: Answer) -> str | None:
+        """What speaks against an answer; None when all that code can check of it holds."""
+        missing = unsupported(self.state, said.final_answer)
+        if missing:
+            return f"no result says {', '.join(missing)}"
+        place = line_of(said.a_quote, self.state.passages)
+        if self.state.passages and said.a_quote and place is None and not self.deeds:
+            return f"no result has the line {said.a_quote!r}"
+        return None
+
+    def keep(self, said: Answer, unsure: str) -> None:
+        """Remember an answer that is not certain, and why."""
+        self.best, self.unsure = said, unsure
+
+    def concluded(self, said: Answer) -> Conclude:
+        self.quotes = [said.a_quote] if said.a_quote else []
+        return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
+
+    # Working: a plan of tool calls.
+
+    async def single_step(self) -> Conclude | None:
+        """The one tool call of a `step` request, and what it means."""
+        self.begin_single_step()
+        self.asker.may_change = True
+        tool = self.request.tool or await self.asker.select_tool()
+        if tool is None:
+            self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
+            return None
+        call = Call(prompt=self.request.prompt, tool=tool)
+        await self.caller.call(call, given=self.request.arguments)
+        return None
+
+    async def do(self) -> Conclude | None:
+        """A change or another action: what it needs is looked up first, and then it is planned with
+        that in view."""
+        changing = any(not tool.read_only for tool in self.ranking.tools)
+        if not changing:
+            return Conclude(final_answer="It was not done.", success=False)
+        await self.gatherer.gather(self.request.prompt, self.search)
+        if self.asker.choices:
+            await self.follow_plan(looking=True)
+            self.conclude_single_step(success=True, notes="")
+        self.asker.may_change = self.asker.must_change = True
+        return await self.follow_plan()
+
+    async def follow_plan(self, looking: bool = False) -> Conclude | None:
+        """Plan, and carry the plan out call by call; None when a conclusion is still due.
+        `looking`: only what has to be looked up before anything is changed, call by call as it was
+        planned."""
+        if not self.asker.choices:
+            return None
+        plan = await self.plan(looking)
+        self.asker.must_change = False
+        while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
+            plan = plan.model_copy(update={"steps": plan.steps[1:]})
+        decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
+        while decision is not None and not isinstance(decision, Conclude):
+            calls = self.follow(decision)[: self.calls_left]
+            step = self.state.step
+            if step and step.offered and not isinstance(decision, Stay):
+                calls[0] = await self.asker.select_for_step(step, calls[0])
+            await self.caller.call(*calls)
+            self.hold_limits()
+            spoken_to = self.take_steering()
+            if self.stuck():
+                return None
+            if not spoken_to and (planned := self.planned_next()):
+                decision = planned
+                continue
+            if looking:
+                return None
+            last_step = not self.state.later_steps
+            # What the user has just said is decided on: an answer would pass it over.
+            ready = last_step and not spoken_to and not (self.deeds and self.undone())
+            if ready and (conclusion := await self.answer()):
+                return conclusion
+            decision = await self.decide()
+            if isinstance(decision, Conclude) and decision.success and not last_step:
+                return await self.answer() or decision
+        return decision
+
+    def planned_next(self) -> MoveOn | None:
+        """The plan's next step, when the one before has done what it was for."""
+        newest = self.state.newest
+        done = all(
+            each.outcome is Outcome.SUCCESS and not guards.empty(each.result) for each in newest
+        )
+        following = next(iter(self.state.later_steps), None)
+        tool = self.state.planned_tools.get(following or "")
+        if not done or following is None or tool is None:
+            return None
+        return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
+
+    def take_steering(self) -> bool:
+        """Take what was said to the run meanwhile, from here on; whether there was anything."""
+        said = self.inbox.steering()
+        for each in said:
+            shown = self.state.offered
+            brought = self.ranking.for_step(each.hint) if each.hint else []
+            self.emit(
+                SteeringTaken(
+                    steering=each,
+                    later_steps=steered(self.state.later_steps, [*self.state.said, each]),
+                    offered=[name for name in brought if name not in shown],
+                )
+            )
+        return bool(said)
+
+    async def plan(self, looking: bool = False) -> MakePlan:
+        self.take_steering()
+        query = " ".join([self.request.prompt, *self.search])
+        choices = {tool.name for tool in self.asker.choices}
+        ranked = [tool.name for tool in self.ranking.ranked(query) if tool.name in choices]
+        return await self.asker.plan(ranked[:LIKELY_TOOLS], looking)
+
+    async def decide(self) -> Conclude | Stay | MoveOn | None:
+        """The next decision; None when it goes twice against what the user has said, so that a
+        conclusion is due."""
+        self.take_steering()
+        problem: str | None = None
+        for _ in range(2):
+            decision = await self.asker.decide(problem)
+            problem = guards.against_the_user(self.state, decision)
+            if problem is None:
+                return decision
+            self.emit(GuardTripped(guard="steering", message=problem))
+        return None
+
+    def stuck(self) -> bool:
+        """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
+        one call of another tool is made."""
+        fruitless = guards.fruitless(self.state)
+        if len(fruitless) < guards.FRUITLESS_DECISIONS:
+            return False
+        message = f"the last {sum(map(len, fruitless))} calls brought nothing new"
+        another = len(fruitless) == guards.FRUITLESS_DECISIONS and bool(self.asker.choices)
+        without = ", ".join(guards.left_out(self.state))
+        message += f"; going on without {without}" if another else "; concluding"
+        self.emit(GuardTripped(guard="no_progress", message=message))
+        return not another
+
+    def follow(self, decision: MakePlan | Stay | MoveOn) -> list[Call]:
+        """Record what was decided; returns the next tool calls."""
+        match decision:
+            case MakePlan():
+                self.make(decision)
+                first = decision.steps[0]
+                return [Call(prompt=first.objective, tool=first.tool or "")]
+            case Stay():
+                self.emit(StepContinued(number=len(self.state.steps), notes=decision.notes))
+                self.revise(decision.later_steps)
+                return decision.tool_calls
+            case MoveOn():
+                number = len(self.state.steps)
+                self.emit(
+                    StepConcluded(
+                        number=number,
+                        success=decision.decision == "move_on",
+                        notes=decision.notes,
+                    )
+                )
+                self.asker.let_go()
+                planned = [*self.state.later_steps, self.state.main_objective or ""]
+                self.revise(decision.later_steps)
+                self.start_step(number + 1, decision.objective or planned[0])
+                return decision.tool_calls
+
+    def make(self, plan: MakePlan) -> None:
+        self.emit(
+            PlanMade(
+                main_objective=plan.main_objective,
+                conclusion_from_assistant_data=plan.assessment,
+                later_steps=[step.objective for step in plan.steps[1:]],
+                tools={step.objective: step.tool for step in plan.steps if step.tool},
+            )
+        )
+        self.start_step(len(self.state.steps) + 1, plan.steps[0].objective)
+
+    def start_step(self, number: int, objective: str) -> None:
+        shown = self.state.offered
+        offered = [name for name in self.ranking.for_step(objective) if name not in shown]
+        self.emit(StepStarted(number=number, objective=objective, offered=offered))
+        if objective in self.state.later_steps:  # it is no longer a later one
+            self.revise([step for step in self.state.later_steps if step != objective])
+
+    def begin_single_step(self) -> None:
+        """The step that a request is for: the one that is planned next, or a new one."""
+        prompt, planned = self.request.prompt, self.state.step
+        if planned and prompt not in self.state.later_steps:
+            return
+        if planned:
+            self.conclude_single_step(success=False, notes="Left out.")
+        self.start_step(len(self.state.steps) + 1, prompt)
+
+    def conclude_single_step(self, success: bool, notes: str) -> None:
+        if self.state.step:
+            number = self.state.step.number
+            self.emit(StepConcluded(number=number, success=success, notes=notes))
+
+    def revise(self, later_steps: list[str] | None) -> None:
+        if later_steps is None:
+            return
+        revised = steered(later_steps, self.state.said)
+        if revised != self.state.later_steps:
+            self.emit(PlanRevised(later_steps=revised))
+
+    @property
+    def search(self) -> list[str]:
+        """Words to search for, besides the request's own."""
+        return self.state.brief.search if self.state.brief else []
+
+    @property
+    def wants(self) -> Wants:
+        return self.state.brief.wants if self.state.brief else "fact"
+
+    @property
+    def deeds(self) -> bool:
+        """Whether the request is for a change or another action: it wants one, names a tool for
+        one, or the plan has one."""
+        tools = [self.request.tool, *self.state.planned_tools.values()]
+        tools += [each.tool for each in self.state.part_iterations]
+        changing = (find(name, self.caller.tools) for name in tools if name)
+        return self.wants == "deed" or any(tool and not tool.read_only for tool in changing)
+
+    @property
+    def calls_left(self) -> int:
+        made = sum(each.by == "choice" for each in self.state.part_iterations)
+        return self.request.limits.iterations - made
+
+    def hold_limits(self) -> None:
+        limits = self.request.limits
+        if self.calls_left <= 0:
+            raise LimitReached(f"the limit of {limits.iterations} iterations was reached")
+        if self.state.model_tokens >= limits.model_tokens:
+            raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
+
+    # The end.
+
+    async def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
+        answer = conclusion.final_answer
+        if self.request.goal != "plan" and not answer.strip():
+            return self.finish_without_model(reason or "the model gave no answer")
+        undone = self.undone() if self.request.goal != "plan" else None
+        if undone:
+            status, why = undone
+            return self.end(status, f"Nothing was changed: {why}.", why)
+        found = conclusion.success and not guards.gives_up(answer)
+        formatted = await self.format(answer) if found else Shaped()
+        if self.request.goal == "step":
+            self.conclude_single_step(found, answer)
+        elif self.state.step and self.request.goal == "answer":
+            self.emit(
+                StepConcluded(
+                    number=self.state.step.number,
+                    success=conclusion.success,
+                    notes=conclusion.assessment,
+                )
+            )
+        status = "answered"
+        missing: list[str] = []
+        if not found:
+            status = "partial" if reason else "not_found"
+        elif self.request.goal != "plan" and self.wants != "talk":
+            missing = unsupported(self.state, answer)
+            missing += unsupported_data(self.state, answer, formatted.data)
+        if missing or (found and self.unsure):
+            status = "partial"
+            reason = reason or self.unsure or f"no result says {', '.join(missing)}"
+        if formatted.problem:
+            status = "partial"
+            unfit = f"the answer could not be put into data_schema: {formatted.problem}"
+            reason = f"{reason}; {unfit}" if reason else unfit
+        return self.end(status, answer, reason, missing, formatted.data)
+
+    def undone(self) -> tuple[FinalStatus, str] | None:
+        """Why what was to be done was not, by the journal; None when it was, or nothing was to be.
+        No words of a model decide this."""
+        if not self.deeds:
+            return None
+        made = self.state.part_iterations
+        if any(each.changes and each.outcome is Outcome.SUCCESS for each in made):
+            return None
+        declined = [each for each in made if each.approval and not each.approval.approved]
+        if declined:
+            call = declined[-1]
+            return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
+        if all(tool.read_only for tool in self.ranking.tools):
+            return "refused", "this run may only use tools that read"
+        failed = [each for each in made if each.asked and each.outcome is not Outcome.SUCCESS]
+        if failed:
+            first = failed[-1].result.strip().partition("\n")[0][:200]
+            return "failed", f"{failed[-1].tool} did not succeed ({first})"
+        return "failed", "no call that changes anything was made"
+
+    def end(
+        self,
+        status: FinalStatus,
+        answer: str,
+        reason: str | None,
+        missing: Sequence[str] = (),
+        data: Any = None,
+    ) -> RunState:
+        self.emit(
+            RunFinished(
+                status=status,
+                answer=answer,
+                reason=reason,
+                quotes=self.quotes,
+                unsupported=list(missing),
+                data=data,
+            )
+        )
+        return self.state
+
+    async def format(self, answer: str) -> Shaped:
+        """The answer as data, while its step's results still stand in the prompt."""
+        schema = self.request.data_schema
+        if schema is None or self.request.goal not in ANSWERING:
+            return Shaped()
+        with self.clock.limit(self.ends_at):
+            return await shaped(answer, schema, self.asker, self.emit)
+        return Shaped(problem="the time limit was reached")
+
+    def finish_without_model(self, reason: str) -> RunState:
+        ended = _without_model(self.state, self.prompts, reason)
+        if self.request.goal == "step":
+            self.conclude_single_step(success=False, notes=reason)
+        self.emit(ended)
+        return self.state

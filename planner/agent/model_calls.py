@@ -1,0 +1,392 @@
+"""Questions to the two models of a run: under a schema, within the context, redone once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from planner import guards, lenient, protocol, schemas
+from planner.actions import mode
+from planner.context import TokenEstimate
+from planner.errors import ContextExceeded, InvalidReply
+from planner.events import (
+    ASIDE,
+    AnswerDelta,
+    ContextCompressed,
+    Event,
+    GuardTripped,
+    ModelCalled,
+    ResultAssessed,
+    Role,
+)
+from planner.grammar import Schema
+from planner.models import ChatModel, Models
+from planner.prompts import Prompts
+from planner.protocol import Answer, Brief, Call, Conclude, MakePlan, MoveOn, Stay
+from planner.state import RunState, Step
+from planner.tools import ToolSpec
+
+T = TypeVar("T")
+
+SMALLEST_RESULT_CHARACTERS = 200
+LOW_SHARE = 0.6
+"""Of the tokens for a prompt: where it comes down to when it would exceed them."""
+KEPT_SHARE = 0.5
+"""Of the context: so much may prompts take at the end of a step before what is past is let go."""
+NOTED_SHARE = 0.7
+"""From there on a step that goes on has notes taken, since its results may have to make room."""
+ANSWERS: Sequence[Role] = ("answer", "repair", "conclude")
+"""Replies that hold an answer for the user; it is told while it is written."""
+DELTA_CHARACTERS = 24
+"""Of an answer, told at once: some words."""
+REPLY_TOKENS = 700
+BRIEF_TOKENS = 120
+MAX_LOOKING_STEPS = 3
+"""Of the plan of what has to be looked up before a change."""
+PARTS_TOKENS = 160
+NOTE_TOKENS = 220
+LONGEST_FACT = 400
+"""Characters of a short answer."""
+LONGEST_OVERVIEW = 2400
+"""Characters of a long one."""
+SELECTION_TOKENS = 60
+ARGUMENT_TOKENS = 300
+
+
+class Draft:
+    """Tells an answer piece by piece while the reply that holds it is written."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
+        self._reply = ""
+        self._told = 0
+
+    def __call__(self, text: str) -> None:
+        self._reply += text
+        try:
+            said = self._reply[max(0, self._reply.find("{")) :]  # a code fence may stand before it
+            reply = from_json(said, allow_partial="trailing-strings")
+        except ValueError:  # the model's server does not hold the schema; it is asked once more
+            return
+        answer = reply.get("final_answer", "") if isinstance(reply, dict) else ""
+        ended = self._reply.rstrip().endswith("}")
+        end = len(answer) if ended else answer.rfind(" ") + 1  # whole words
+        if end - self._told >= (1 if ended else DELTA_CHARACTERS):
+            self.emit(AnswerDelta(text=answer[self._told : end], begins=self._told == 0))
+            self._told = end
+
+
+def _read(reply: str, schema: Schema, shape: TypeAdapter[T]) -> T:
+    """Raises `ValidationError`, on the reply as it is, when it cannot be read."""
+    try:
+        return shape.validate_json(reply)
+    except ValidationError as error:
+        found = lenient.json_in(reply, schema)
+        if found is None:
+            raise
+        try:
+            return shape.validate_json(found)
+        except ValidationError:
+            raise error from None
+
+
+class Asker:
+    """Asks the models of one run. Every call is a `ModelCalled` event with its cost."""
+
+    def __init__(
+        self,
+        models: Models,
+        tools: Sequence[ToolSpec],
+        prompts: Prompts,
+        state: RunState,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.models = models
+        self.tools = {tool.name: tool for tool in tools}
+        self.prompts = prompts
+        self.state = state
+        self.emit = emit
+        self.may_change = False
+        """Whether tools that are not read-only may be chosen now."""
+        self.must_change = False
+        """Whether only they may."""
+        self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
+
+    async def brief(self) -> Brief:
+        """How the request is to be met, read by the full model."""
+        question = self.prompts.brief(self.state)
+        return await self.ask(
+            "brief", self.models.full, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
+        )
+
+    async def words(self) -> list[str]:
+        """The full model's other words to search for."""
+        question = self.prompts.words(self.state)
+        said = await self.ask(
+            "words", self.models.full, question, schemas.words(), protocol.WORDS, BRIEF_TOKENS
+        )
+        return said.words
+
+    async def parts(self) -> list[str]:
+        """The questions that a long answer consists of."""
+        question = self.prompts.part_questions(self.state)
+        said = await self.ask(
+            "parts", self.models.full, question, schemas.parts(), protocol.PARTS, PARTS_TOKENS
+        )
+        return said.parts
+
+    async def note(self, part: str) -> str:
+        """What the passages gathered last say about a part."""
+        question = self.prompts.note(part)
+        said = await self.ask(
+            "note", self.models.full, question, schemas.note(), protocol.NOTE, NOTE_TOKENS
+        )
+        return said.note
+
+    async def compose(self) -> Conclude:
+        """The long answer, from all passages and notes."""
+        question = self.prompts.compose(self.state)
+        schema = schemas.conclude(LONGEST_OVERVIEW)
+        return await self.ask("conclude", self.models.full, question, schema, protocol.CONCLUSION)
+
+    async def select_tool(self) -> str | None:
+        """The tool for a single step; None when it needs none."""
+        if not self.state.offered:
+            return None
+        selection = await self.ask(
+            "select",
+            self.models.full,
+            self.prompts.select(self.state),
+            schemas.selection(schemas.or_none([tool.name for tool in self.choices])),
+            protocol.SELECTION,
+            max_tokens=SELECTION_TOKENS,
+        )
+        return selection.tool
+
+    async def select_for_step(self, step: Step, chosen: Call) -> Call:
+        """The full model's choice between the tool it chose and those that the step brought in,
+        which it could not choose then. It has read all but the new tools."""
+        tools = [chosen.tool, *step.offered]
+        selection = await self.ask(
+            "select",
+            self.models.full,
+            self.prompts.select_for_step(step, tools),
+            schemas.selection(schemas.one_of(tools)),
+            protocol.SELECTION,
+            max_tokens=SELECTION_TOKENS,
+        )
+        better = selection.tool
+        if better is None or better == chosen.tool:
+            return chosen
+        return Call(prompt=chosen.prompt, tool=better)
+
+    async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
+        """The arguments for a tool call; `problem` is what was wrong with the ones before."""
+        return await self.ask(
+            "arguments",
+            self.models.full,
+            self.prompts.arguments(self.state, tool, prompt, problem),
+            tool.grammar,
+            protocol.ARGUMENTS,
+            max_tokens=ARGUMENT_TOKENS,
+        )
+
+    async def answer(self, problem: str | None) -> Answer:
+        """A try at the answer; `problem` is what spoke against the try before."""
+        role: Role = "repair" if problem else "answer"
+        question = (
+            self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
+        )
+        wants = self.state.brief.wants if self.state.brief else "fact"
+        schema = schemas.answer(LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT)
+        return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
+
+    async def again(self) -> str:
+        """The answer by a second reading of the results, which knows nothing of the first."""
+        reading = await self.ask(
+            "again",
+            self.models.full,
+            self.prompts.again(self.state),
+            schemas.second_reading(),
+            protocol.SECOND_READING,
+        )
+        return reading.answer_again
+
+    @property
+    def choices(self) -> list[ToolSpec]:
+        """The tools that the next call may be of: `see_more` only when a result was cut, and none
+        whose last calls brought nothing new."""
+        more = self.prompts.see_more(self.state)
+        tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
+        fruitless = guards.left_out(self.state)
+        allowed = [
+            tool
+            for tool in tools
+            if (self.may_change or tool.read_only) and not (self.must_change and tool.read_only)
+        ]
+        return [tool for tool in allowed if tool.name not in fruitless]
+
+    async def plan(self, likely: Sequence[str], looking: bool = False) -> MakePlan:
+        """The plan, with the tools that are `likely` to be needed named first. `looking`: of what
+        has to be looked up before anything is changed; the plan after that begins with a change."""
+        names = [tool.name for tool in self.choices]
+        chosen = [self.tools[name] for name in likely if name in names]
+        return await self.ask(
+            "plan",
+            self.models.full,
+            self.prompts.plan(self.state, chosen, looking),
+            schemas.plan(
+                names,
+                longest=MAX_LOOKING_STEPS if looking else schemas.MAX_STEPS,
+                calls=self.must_change,
+            ),
+            protocol.PLAN,
+        )
+
+    async def decide(self, problem: str | None = None) -> Conclude | Stay | MoveOn:
+        """The next decision; `problem` is what the one before did not heed."""
+        how = mode(self.state)
+        noted = self.state.newest_prompt > NOTED_SHARE * self.models.full.context_tokens
+        decision = await self.ask(
+            "decide",
+            self.models.full,
+            self.prompts.decide(self.state, how, noted, problem),
+            schemas.iteration_decision(
+                schemas.one_of([tool.name for tool in self.choices]),
+                how,
+                noted,
+                planned=bool(self.state.later_steps),
+            ),
+            protocol.ITERATION_DECISION,
+        )
+        if how == "deep":
+            self.emit(
+                ResultAssessed(
+                    assessment=decision.assessment,
+                    belief=decision.belief,
+                    critique=decision.critique,
+                )
+            )
+        return decision
+
+    async def conclude(self) -> Conclude:
+        question = self.prompts.conclude(self.state)
+        return await self.ask(
+            "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
+        )
+
+    async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
+        """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
+        question = self.prompts.format(answer, data_schema, problem)
+        schema = schemas.formatted(data_schema)
+        reply = await self.ask("format", self.models.full, question, schema, protocol.FORMATTED)
+        return reply.data
+
+    async def ask(
+        self,
+        role: Role,
+        model: ChatModel,
+        question: str,
+        schema: Schema,
+        shape: TypeAdapter[T],
+        max_tokens: int = REPLY_TOKENS,
+    ) -> T:
+        """One question under a schema; before it stands what the user has said since the last one.
+        Not every server holds a model to the schema: a reply is read leniently where it has to be,
+        and an unusable one is mended once, by the full model."""
+        if role not in ASIDE and (told := self.prompts.told(self.state)):
+            question = f"{told}\n{question}"
+        asked = question
+        for chosen in (model, self.models.full):
+            reply = await self.chat(role, chosen, asked, schema, max_tokens)
+            try:
+                return _read(reply, schema, shape)
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
+                self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
+                asked = self.prompts.mended(question, problem, schema)
+        raise InvalidReply(
+            f"{self.models.full.name} twice gave a reply that is not the JSON it was asked for "
+            f"({role}: {problem}). Try a larger model (PLANLOOM_FULL_MODEL)."
+        )
+
+    async def chat(
+        self,
+        role: Role,
+        model: ChatModel,
+        question: str,
+        schema: Schema,
+        max_tokens: int,
+    ) -> str:
+        """One model call that fits the context: room is made until it does."""
+        estimate = self.estimates[id(model)]
+        while True:
+            messages = self.prompts.conversation(self.state, question, role)
+            if estimate.of(messages) + max_tokens <= model.context_tokens:
+                try:
+                    draft = Draft(self.emit) if role in ANSWERS else None
+                    reply = await model.chat(
+                        messages, schema=schema, max_tokens=max_tokens, on_text=draft
+                    )
+                    break
+                except ContextExceeded:
+                    if not self.make_room(question, estimate, estimate.of(messages)):
+                        raise
+            elif not self.make_room(question, estimate, model.context_tokens - max_tokens):
+                raise ContextExceeded(
+                    f"The request does not fit the {model.context_tokens} tokens of {model.name} "
+                    f"(about {estimate.of(messages)} needed). Shorten it, or raise num_ctx."
+                )
+        estimate.learn(messages, reply)
+        self.emit(
+            ModelCalled(
+                role=role,
+                model=model.name,
+                question=question,
+                reply=reply.text,
+                **reply.model_dump(exclude={"text", "finish"}),
+            )
+        )
+        return reply.text
+
+    def let_go(self) -> None:
+        """At the end of a step: once prompts take half of the room, only its notes stay, and those
+        of the steps before. Until then all results do, so that prompts grow and nothing is computed
+        twice."""
+        if self.state.newest_prompt > KEPT_SHARE * self.models.full.context_tokens:
+            self.emit(ContextCompressed(up_to=len(self.state.iterations) - 1))
+
+    def make_room(self, question: str, estimate: TokenEstimate, tokens: int) -> bool:
+        """Make prompts smaller than `tokens`; False when nothing is left to shorten.
+
+        The past is put in short at once, from its oldest on, until prompts are well below: what a
+        model server computed of the prompt before is lost then, so that has to be rare. The newest
+        result stays. Where that is not enough, every result is shown shorter.
+        """
+        steps = [step.last_iteration for step in self.state.completed_steps[-1:]]
+        done = [each for each in self.state.open_iterations if each.outcome is not None]
+        older = [
+            number
+            for number in [*steps, *(each.number for each in done[:-1] if each.step)]
+            if number > self.state.compressed_up_to
+        ]
+        if older:
+            self.emit(ContextCompressed(up_to=self._enough(older, question, estimate, tokens)))
+            return True
+        if self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+            return False
+        self.prompts.result_characters //= 2
+        message = f"results are shown up to {self.prompts.result_characters} characters"
+        self.emit(GuardTripped(guard="context", message=message))
+        return True
+
+    def _enough(self, older: list[int], question: str, estimate: TokenEstimate, tokens: int) -> int:
+        """The first of the older iterations that leaves room enough when put in short."""
+        for number in older:
+            state = replace(self.state, compressed_up_to=number)
+            if estimate.of(self.prompts.conversation(state, question)) <= LOW_SHARE * tokens:
+                return number
+        return older[-1]

@@ -1,0 +1,334 @@
+"""The tool calls of a run: looked up, argued, checked, made, and returned as events."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import anyio
+
+from planner import context, guards, schemas
+from planner.agent.model_calls import Asker
+from planner.clock import Clock
+from planner.events import (
+    ApprovalAsked,
+    ApprovalDecided,
+    ArgumentsWritten,
+    Event,
+    GuardTripped,
+    ToolCalled,
+    ToolReturned,
+    ToolSelected,
+)
+from planner.evidence.claims import seen
+from planner.prompts import compact
+from planner.protocol import Call
+from planner.state import Iteration, RunState
+from planner.tools import (
+    Approver,
+    Outcome,
+    Policy,
+    ToolPool,
+    ToolResult,
+    ToolSpec,
+    read_only,
+)
+
+
+class Refusal(NamedTuple):
+    """Why a call may not run, and the guard that says so."""
+
+    guard: str
+    message: str
+
+
+class Caller:
+    """Calls the tools of one run. Whatever keeps a call from going out comes back as its result."""
+
+    def __init__(
+        self,
+        pool: ToolPool,
+        tools: Sequence[ToolSpec],
+        asker: Asker,
+        state: RunState,
+        emit: Callable[[Event], None],
+        policy: Policy,
+        approver: Approver,
+        clock: Clock,
+    ) -> None:
+        self.pool = pool
+        self.tools = tools
+        self.policy = policy
+        self.approver = approver
+        self.clock = clock
+        self.read_only = read_only(tools)
+        self.asker = asker
+        self.state = state
+        self.emit = emit
+
+    async def look_up(self, tool: ToolSpec, value: str, purpose: str) -> Iteration:
+        """A call of the planner's own, with what is looked up and everything else as it is by
+        default. One that was made before is not made again."""
+        arguments = _arguments(tool, value)
+        if earlier := guards.repeated(self.state, tool, arguments):
+            return earlier
+        self.emit(ToolSelected(tool=tool.name, prompt=purpose, by="lookup"))
+        iteration = self.state.iterations[-1]
+        await self.execute(iteration, tool, arguments)
+        return iteration
+
+    async def call(self, *calls: Call, given: dict[str, Any] | None = None) -> None:
+        """The tool calls of one decision, from their choice to their results: arguments are written
+        one after the other, on one prompt, and then the calls run side by side; those that may
+        change something one by one when the others have read. What may not run comes back as a
+        result. `given` are the caller's own arguments, taken as they are."""
+        ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
+        refused: list[tuple[Iteration, Refusal]] = []
+        for number, call in enumerate(calls):
+            prompt = call.prompt or (self.state.step.objective if self.state.step else "")
+            self.emit(ToolSelected(tool=call.tool, prompt=prompt, beside=number > 0))
+            iteration = self.state.iterations[-1]
+            prepared = await self.prepared(iteration, call, given)
+            if isinstance(prepared, Refusal):
+                refused.append((iteration, prepared))
+            elif any(guards.made(each, *prepared) for each, _, _ in ready):
+                twice = "This very call is made already, side by side with it."
+                refused.append((iteration, Refusal("repeated", twice)))
+            else:
+                ready.append((iteration, *prepared))
+        for iteration, (guard, message) in refused:
+            self.tripped(guard, [message])
+            self.returned(iteration, {}, Outcome.ERROR, message)
+        async with anyio.create_task_group() as tasks:
+            for each in ready:
+                if each[1].read_only:
+                    tasks.start_soon(self.execute, *each)
+        for each in ready:
+            if not each[1].read_only:
+                await self.execute(*each)
+
+    async def prepared(
+        self, iteration: Iteration, call: Call, given: dict[str, Any] | None
+    ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
+        """The tool and the arguments of a call, or why it may not run."""
+        name, arguments = call.tool, given
+        more = self.asker.prompts.see_more(self.state)
+        tool = find(name, [*self.tools, more] if more else self.tools)
+        if tool is None:
+            return Refusal("unknown_tool", guards.unknown_tool(name, self.read_only))
+        if refused := guards.not_allowed(tool, self.policy):
+            return Refusal("not_allowed", refused)
+        if arguments is None:
+            written = await self.write_arguments(iteration, tool)
+            if isinstance(written, str):
+                return Refusal("arguments", f"The arguments do not fit: {written}")
+            arguments = written
+        else:
+            self.written(iteration, arguments, None)
+        return tool, arguments
+
+    async def write_arguments(self, iteration: Iteration, tool: ToolSpec) -> dict[str, Any] | str:
+        """The arguments that fit the tool's schema, or what is still wrong after two tries."""
+        if not tool.input_schema.get("properties"):
+            return {}
+        problem: str | None = None
+        for _ in range(2):
+            written = await self.asker.arguments(tool, iteration.prompt, problem)
+            writer = self.state.ledger[-1].model
+            arguments = schemas.coerced(written, tool.input_schema)
+            problem = schemas.problem(arguments, tool.input_schema)
+            if problem is None:
+                self.tripped("coercion", guards.coercions(written, arguments))
+                arguments = self.mended(tool, arguments)
+                self.written(iteration, arguments, writer)
+                return arguments
+            self.tripped("arguments", [f"{tool.name}: {problem}"])
+        return problem or ""
+
+    def mended(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with what the guards know better. They guess, and a guess must not decide
+        what is changed."""
+        if not tool.read_only:
+            return arguments
+        arguments, changes = guards.mended_patterns(arguments, tool)
+        self.tripped("pattern", changes)
+        arguments, changes = guards.mended_paths(arguments, tool, guards.seen_paths(self.state))
+        self.tripped("path", changes)
+        return arguments
+
+    async def execute(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> None:
+        """Run an allowed call, unless it was made before or is not approved."""
+        if earlier := guards.repeated(self.state, tool, arguments):
+            before = f"This very call was made before, in iteration {earlier.number}; its result"
+            if not any(each is earlier for each in self.state.shown_iterations):
+                self.tripped("repeated", [f"{before} is shown again."])
+                return self.returned(iteration, arguments, Outcome.SUCCESS, earlier.result)
+            message = f"{before} stands there. Another call is needed, or the conclusion."
+            self.tripped("repeated", [message])
+            return self.returned(iteration, arguments, Outcome.ERROR, message)
+        if not tool.upstream:
+            return self.show_more(iteration, arguments)
+        refusal = None if tool.read_only else await self.refusal(iteration, tool, arguments)
+        if refusal:
+            return self.returned(iteration, arguments, Outcome.ERROR, refusal)
+        self.emit(
+            ToolCalled(
+                iteration=iteration.number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=arguments,
+            )
+        )
+        made = self.read if tool.read_only else self.change
+        return self.came(iteration, arguments, await made(iteration, tool, arguments))
+
+    async def refusal(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> str | None:
+        """Why a call that may change something is not made; None when it was approved."""
+        if message := guards.not_again(self.state, tool, arguments):
+            self.tripped("not_again", [message])
+            return message
+        guessed = guards.unseen(arguments, seen(self.state)) if iteration.by_model else []
+        if guessed:
+            message = f"no result and no word of the request says {', '.join(guessed)}"
+            self.tripped("unseen", [f"{tool.name}: {message}"])
+            if self.policy is Policy.ALLOW:  # nobody is asked, who could tell
+                return f"It was not made: {message}. Look it up with a tool that reads."
+        whole = arguments | tool.fixed_arguments
+        self.emit(
+            ApprovalAsked(
+                iteration=iteration.number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=whole,
+                safety=tool.safety,
+            )
+        )
+        approval = await self.approver(tool, whole)
+        self.emit(
+            ApprovalDecided(iteration=iteration.number, tool=tool.name, **approval.model_dump())
+        )
+        return None if approval.approved else f"Not approved: {approval.reason}. {guards.REFUSED}"
+
+    async def read(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """A call that changes nothing; a broader one where it comes back empty."""
+        result = await self.sent(tool, arguments)
+        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
+            return await self.widened(tool, arguments, result)
+        return result
+
+    async def change(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """An approved call, made once. Where no answer comes, the result says so; where the run is
+        ended from outside, the call stays open."""
+        try:
+            result = await self.sent(tool, arguments)
+        except anyio.get_cancelled_exc_class():
+            if self.clock.expired:
+                cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=guards.UNKNOWN, answered=False)
+                self.came(iteration, arguments, cut_off)
+            raise
+        if result.answered:
+            return result
+        return result.model_copy(update={"text": f"{result.text} {guards.UNKNOWN}"})
+
+    async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """One call of an upstream; an error marked as success comes back as the failure it is."""
+        result = await self.pool.call(tool, arguments)
+        if result.outcome is Outcome.SUCCESS and guards.fault(tool, arguments, result.text):
+            first = result.text.strip().partition("\n")[0][:200]
+            self.tripped("error_text", [f"{tool.name} said as a success: {first}"])
+            return result.model_copy(update={"outcome": Outcome.FAILURE})
+        return result
+
+    async def widened(
+        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
+    ) -> ToolResult:
+        """The result of the first broader try that finds something, from the record where it was
+        made before; else the empty result, with what else was tried."""
+        tried, seconds = [], result.seconds
+        for wider in guards.wider(tool, arguments):
+            message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
+            self.tripped("empty", [message])
+            if earlier := guards.repeated(self.state, tool, wider):
+                again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
+            else:
+                again = await self.sent(tool, wider)
+            seconds += again.seconds
+            if again.outcome is not Outcome.SUCCESS:
+                continue
+            if not nothing_in(again):
+                text = f"{guards.NOTHING}; for {compact(wider)}:\n{again.text}"
+                return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+            tried.append(f", nor for {compact(wider)}")
+        text = f"{guards.NOTHING}{''.join(tried)}." if tried else result.text
+        return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+
+    def tripped(self, guard: str, messages: Iterable[str]) -> None:
+        for message in messages:
+            self.emit(GuardTripped(guard=guard, message=message))
+
+    def show_more(self, iteration: Iteration, arguments: dict[str, Any]) -> None:
+        """The next lines of a result that was cut, from the record."""
+        cut: int = arguments["iteration"]
+        text = context.readable(self.state.iterations[cut].result)
+        longest = self.asker.prompts.result_characters
+        shown = context.part(text, arguments["from_line"], longest, cut)
+        outcome = Outcome.SUCCESS if shown else Outcome.FAILURE
+        none = f"The result of iteration {cut} has {len(context.lines(text))} lines."
+        self.returned(iteration, arguments, outcome, shown or none)
+
+    def written(self, iteration: Iteration, arguments: dict[str, Any], by: str | None) -> None:
+        self.emit(
+            ArgumentsWritten(
+                iteration=iteration.number, tool=iteration.tool, arguments=arguments, model=by
+            )
+        )
+
+    def returned(
+        self,
+        iteration: Iteration,
+        arguments: dict[str, Any],
+        outcome: Outcome,
+        text: str,
+    ) -> None:
+        """What keeps a call from going out, or comes from the record, as its result."""
+        self.came(iteration, arguments, ToolResult(outcome=outcome, text=text))
+
+    def came(self, iteration: Iteration, arguments: dict[str, Any], result: ToolResult) -> None:
+        self.emit(
+            ToolReturned(
+                iteration=iteration.number,
+                tool=iteration.tool,
+                arguments=arguments,
+                **result.model_dump(),
+            )
+        )
+
+
+def _arguments(tool: ToolSpec, value: str) -> dict[str, Any]:
+    """A look-up's arguments: what is looked up, and everywhere where a place is required."""
+    argument = str(tool.text_argument or tool.name_argument or tool.file_argument)
+    required = tool.input_schema.get("required", [])
+    return {argument: value} | {name: "." for name in required if name != argument}
+
+
+def nothing_in(result: ToolResult) -> bool:
+    return result.outcome is Outcome.SUCCESS and guards.empty(result.text)
+
+
+def permitted(tools: Sequence[ToolSpec], policy: Policy) -> list[ToolSpec]:
+    """The tools that a run of this policy may call, some of them once a call is approved."""
+    return [tool for tool in tools if guards.not_allowed(tool, policy) is None]
+
+
+def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
+    """The tool of this name, bare or as `upstream.name`."""
+    for tool in tools:
+        if name in (tool.name, f"{tool.upstream}.{tool.name}"):
+            return tool
+    return None

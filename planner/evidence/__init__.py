@@ -1,0 +1,1 @@
+"""From tool results to passages, from passages to checked claims."""

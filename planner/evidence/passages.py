@@ -1,0 +1,205 @@
+"""Passages: whole units of text with their source, made from any tool's result.
+
+A file is divided by its indentation and its blank lines, which every language has: a line, with the
+deeper lines below it, is a unit. A unit that is too long is divided into the units within it, and
+each keeps the first lines of those around it (`heading`), so that a method is seen with its class.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+MAX_UNIT = 500
+"""Characters of a unit that is not divided further."""
+MIN_UNIT = 250
+"""Characters up to which neighbouring units are put together; a smaller one says little."""
+MAX_LINE = 300
+"""Characters of a line; minified code has no telling ones."""
+
+
+class Passage(BaseModel):
+    """Lines of one source that belong together."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    """The file's path; for other results the tool, with what it was asked."""
+    first: int
+    """The number of its first line, from 1."""
+    last: int
+    text: str
+    heading: str = ""
+    """The lines that the unit stands in, such as its class, from the outermost on."""
+    upstream: str = ""
+
+    @property
+    def place(self) -> str:
+        """`path:12`, or `path:12-30`."""
+        lines = f"{self.first}-{self.last}" if self.last > self.first else f"{self.first}"
+        return f"{self.source}:{lines}"
+
+
+class _Unit:
+    """Lines `first` to `last` (from 0, inclusive) within a heading."""
+
+    def __init__(self, first: int, last: int, heading: tuple[int, ...]) -> None:
+        self.first, self.last, self.heading = first, last, heading
+
+
+_CLOSING = re.compile(r"[\s)\]}>;,]*|\s*(?:end|fi|done|esac)\b.*|\s*</[\w:-]+>\s*")
+_MARK = re.compile(r"#{1,6} ")
+
+
+def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
+    """The passages of a file, in their order."""
+    lines = [line[:MAX_LINE].rstrip() for line in text.splitlines()]
+    marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
+    units = _sections(lines) if marked else _divided(lines, 0, len(lines) - 1, ())
+    passages = []
+    for unit in units:
+        body = lines[unit.first : unit.last + 1]
+        if any(line.strip() for line in body):
+            passages.append(
+                Passage(
+                    source=path,
+                    first=unit.first + 1,
+                    last=unit.last + 1,
+                    text="\n".join(body),
+                    heading="\n".join(lines[number] for number in unit.heading),
+                    upstream=upstream,
+                )
+            )
+    return passages
+
+
+def _size(lines: Sequence[str], first: int, last: int) -> int:
+    return sum(len(line) + 1 for line in lines[first : last + 1])
+
+
+def _depth(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip())
+
+
+def _divided(
+    lines: Sequence[str], first: int, last: int, heading: tuple[int, ...]
+) -> Iterator[_Unit]:
+    chunks = list(_chunks(lines, first, last))
+    for start, end in _joined(lines, chunks):
+        if _size(lines, start, end) <= MAX_UNIT:
+            yield _Unit(start, end, heading)
+            continue
+        head = _head(lines, start, end)
+        if head is None:
+            yield from _windows(lines, start, end, heading)
+            continue
+        body = head + 1
+        inner = list(_divided(lines, body, end, (*heading, head)))
+        if inner:
+            inner[0] = _Unit(start, inner[0].last, heading)  # the head stands with what follows it
+        yield from inner
+
+
+def _head(lines: Sequence[str], first: int, last: int) -> int | None:
+    """The line of a unit under which the others stand deeper; None where it has no inside."""
+    depth = min(_depth(line) for line in lines[first : last + 1] if line.strip())
+    for number in range(first, last):
+        following = next((line for line in lines[number + 1 : last + 1] if line.strip()), "")
+        if lines[number].strip() and _depth(lines[number]) == depth < _depth(following):
+            return number
+    return None
+
+
+def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The units of one depth: each begins at a line of the least depth, with the lines directly
+    before it that lead to it (comments, decorators), and holds what stands deeper below it."""
+    depths = [_depth(line) for line in lines[first : last + 1] if line.strip()]
+    if not depths:
+        return
+    depth = min(depths)
+    start: int | None = None
+    deep = False
+    for number in range(first, last + 1):
+        line = lines[number]
+        if not line.strip():
+            if start is not None and not deep:
+                following = next((each for each in lines[number : last + 1] if each.strip()), "")
+                if _depth(following) == depth:
+                    yield start, number - 1
+                    start = None
+            continue
+        if start is None:
+            start = number
+        elif deep and _depth(line) == depth and not _CLOSING.fullmatch(line):
+            end = number - 1
+            while end > start and not lines[end].strip():
+                end -= 1
+            yield start, end
+            start, deep = number, False
+        if _depth(line) > depth:
+            deep = True
+    if start is not None:
+        yield start, last
+
+
+def _joined(lines: Sequence[str], chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Small neighbours put together, until they are large enough to tell something."""
+    held: tuple[int, int] | None = None
+    for start, end in chunks:
+        if held is None:
+            held = (start, end)
+        elif _size(lines, held[0], end) <= MAX_UNIT and (
+            _size(lines, *held) < MIN_UNIT or _size(lines, start, end) < MIN_UNIT // 4
+        ):
+            held = (held[0], end)
+        else:
+            yield held
+            held = (start, end)
+    if held:
+        yield held
+
+
+def _windows(
+    lines: Sequence[str], first: int, last: int, heading: tuple[int, ...]
+) -> Iterator[_Unit]:
+    start = first
+    for number in range(first, last + 1):
+        if _size(lines, start, number) > MAX_UNIT and number > start:
+            yield _Unit(start, number - 1, heading)
+            start = number
+    yield _Unit(start, last, heading)
+
+
+def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
+    """The paragraphs of a document under their headings; a code block is one paragraph."""
+    headings: list[int] = []
+    start: int | None = None
+    fenced = False
+
+    def ended(end: int) -> Iterator[_Unit]:
+        if start is None:
+            return
+        inside = tuple(number for number in headings if number < start)
+        if _size(lines, start, end) <= MAX_UNIT:
+            yield _Unit(start, end, inside)
+        else:
+            yield from _windows(lines, start, end, inside)
+
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        mark = None if fenced else _MARK.match(line)
+        if mark:
+            yield from ended(number - 1)
+            level = len(mark[0])
+            headings = [each for each in headings if len(_MARK.match(lines[each])[0]) < level]  # type: ignore[index]
+            headings.append(number)
+            start = number
+        elif not line.strip() and not fenced and start is not None:
+            if _size(lines, start, number) >= MIN_UNIT:
+                yield from ended(number - 1)
+                start = None
+        elif line.strip() and start is None:
+            start = number
+    yield from ended(len(lines) - 1)

@@ -1,0 +1,175 @@
+"""Which passages are shown: by BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework,
+2009) over the words of their text, their path and the lines they stand in.
+
+A library would need numpy, whose import takes longer than the ranking of a whole project.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from planner.evidence.passages import Passage
+from planner.evidence.words import is_name, tokens, words
+
+HEAD_WEIGHT = 2
+"""A word of a unit's first line counts as often as so many words within it: that line says what
+the unit is."""
+NAMED_LIFT = 2.0
+"""What a passage's score is multiplied by that has a name of the query word for word."""
+MORE_WEIGHT = 0.6
+"""Of the words beside the query's own, such as a model's: they may miss."""
+EXCERPT = 160
+"""Characters of the lines that stand for a passage which is not shown whole."""
+MAX_BEFORE_NAME = 3
+"""Words of a line up to a name that it defines: `export const NAME`, `def name`."""
+BESIDE_SOURCE = (
+    ({"test", "spec", "fixtur", "mock"}, 0.7),
+    ({"md", "rst", "doc", "exampl", "benchmark"}, 0.8),
+    ({"changelog", "chang", "histori", "releas", "lock"}, 0.5),
+)
+"""Words of a path that speak of something beside the source, and what its passages count for,
+unless the query has such a word itself."""
+
+
+class BM25:
+    """Documents, scored by the words they share with a query: rare words more, long documents
+    less."""
+
+    SATURATION = 1.2
+    LENGTH = 0.75
+
+    def __init__(self, documents: Sequence[Counter[str]]) -> None:
+        self.size = len(documents)
+        lengths = [document.total() for document in documents]
+        average = sum(lengths) / max(1, self.size) or 1.0
+        self._shares: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for number, document in enumerate(documents):
+            norm = self.SATURATION * (1 - self.LENGTH + self.LENGTH * lengths[number] / average)
+            for word, count in document.items():
+                share = count * (self.SATURATION + 1) / (count + norm)
+                self._shares[word].append((number, share))
+
+    def scores(self, query: Iterable[str]) -> list[float]:
+        """One score for each document; 0 where it shares no word. A word counts once."""
+        scores = [0.0] * self.size
+        for word in sorted(set(query)):  # sorted: sums of floats depend on their order
+            shares = self._shares.get(word, [])
+            rarity = math.log(1 + (self.size - len(shares) + 0.5) / (len(shares) + 0.5))
+            for number, share in shares:
+                scores[number] += rarity * share
+        return scores
+
+
+def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Passage]:
+    """The passages that share words with the query, best first. One that has a name of the query
+    word for word comes before one that only has its parts; `more` are words beside the query's own,
+    which add to the score."""
+    asked, beside = set(words(query)), set(words(more))
+    index = BM25([_document(each) for each in passages])
+    own, added = index.scores(asked), index.scores(beside - asked)
+    names = {token for token in tokens(query) if is_name(token)}
+    scored = []
+    for number, passage in enumerate(passages):
+        score = own[number] + MORE_WEIGHT * added[number]
+        if score <= 0:
+            continue
+        if names & set(tokens(passage.text)):
+            score *= NAMED_LIFT
+        scored.append((score * _weight(passage.source, asked), number))
+    return [passages[number] for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
+
+
+def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
+    """Passages that define what the top ones mention, the rarest names first: a constant's value
+    for a function that uses it, the base of a class."""
+    mentioned: Counter[str] = Counter()
+    for passage in top:
+        own = defined(passage)
+        mentioned.update(name for name in tokens(passage.text) if is_name(name) and name not in own)
+    common = Counter(
+        name for passage in passages for name in mentioned.keys() & set(tokens(passage.text))
+    )
+    found = []
+    for number, passage in enumerate(passages):
+        if passage in top:
+            continue
+        for name, position in defined(passage).items():
+            if name in mentioned:
+                found.append((mentioned[name] / common[name] / (1 + position), number))
+    return [
+        passages[number]
+        for number in dict.fromkeys(
+            number for _, number in sorted(found, key=lambda each: (-each[0], each[1]))
+        )
+    ]
+
+
+def defined(passage: Passage) -> dict[str, int]:
+    """The names that a passage's outermost lines begin with, and how many words stand before each:
+    what it defines, in most languages."""
+    lines = [line for line in passage.text.splitlines() if line.strip()]
+    depth = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    found: dict[str, int] = {}
+    for line in lines:
+        if len(line) - len(line.lstrip()) > depth or (
+            not line.strip()[0].isalnum() and line.strip()[0] != "_"
+        ):
+            continue
+        for position, token in enumerate(tokens(line)[:MAX_BEFORE_NAME]):
+            if is_name(token):
+                found.setdefault(token, position)
+                break
+    return found
+
+
+def excerpt(passage: Passage, asked: set[str]) -> Passage:
+    """The lines of a passage that have most of the words asked for, as one passage."""
+    lines = passage.text.splitlines()
+    if len(passage.text) <= EXCERPT:
+        return passage
+    scores = [len(asked & set(words(line))) for line in lines]
+    first = scores.index(max(scores))
+    return _cut(passage, lines, first)
+
+
+def defining_lines(passage: Passage, top: Sequence[Passage]) -> Passage:
+    """The lines of a passage from the first definition of what the top ones mention on."""
+    lines = passage.text.splitlines()
+    mentioned = {name for each in top for name in tokens(each.text)}
+    wanted = defined(passage).keys() & mentioned
+    first = next((n for n, line in enumerate(lines) if wanted & set(tokens(line))), 0)
+    return _cut(passage, lines, first)
+
+
+def _cut(passage: Passage, lines: Sequence[str], first: int) -> Passage:
+    """The line, and those after it that there is room for."""
+    last, size = first, len(lines[first])
+    while last + 1 < len(lines) and size + len(lines[last + 1]) <= EXCERPT:
+        last += 1
+        size += len(lines[last])
+    return passage.model_copy(
+        update={
+            "first": passage.first + first,
+            "last": passage.first + last,
+            "text": "\n".join(lines[first : last + 1]),
+            "heading": "\n".join(passage.heading.splitlines()[-1:]),
+        }
+    )
+
+
+def _document(passage: Passage) -> Counter[str]:
+    bag = Counter(words(passage.text))
+    bag.update(words(passage.heading))
+    bag.update(words(passage.source))
+    head = passage.text.lstrip().partition("\n")[0]
+    for word in words(head):
+        bag[word] += HEAD_WEIGHT - 1
+    return bag
+
+
+def _weight(source: str, asked: set[str]) -> float:
+    parts = set(words(source))
+    return min(
+        (weight for told, weight in BESIDE_SOURCE if told & parts and not told & asked),
+        default=1.0,
+    )

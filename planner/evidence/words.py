@@ -1,0 +1,44 @@
+"""The words of texts, names and paths, as everything that is ranked or compared sees them."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import Stemmer
+
+_TOKEN = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff]"  # scripts that put no space between words
+    r"|_*[^\W_]+(?:_+[^\W_]+)*"
+)
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
+_stemmer = Stemmer.Stemmer("english")
+
+
+@lru_cache(maxsize=100_000)
+def _words(token: str) -> tuple[str, ...]:
+    parts = [part.lower() for part in _PART.findall(token)]
+    stems = [_stemmer.stemWord(part) for part in parts]
+    return (token.lower(), *stems) if len(parts) > 1 or "_" in token else tuple(stems)
+
+
+def tokens(text: str) -> list[str]:
+    """The words and names of a text as they are spelled."""
+    return _TOKEN.findall(text)
+
+
+def words(text: str) -> Iterator[str]:
+    """The words of a text, lower case and stemmed. A name of several words (`maxRetries`,
+    `max_retries`) counts as a whole and by its parts."""
+    for token in _TOKEN.findall(text):
+        yield from _words(token)
+
+
+def says(text: str, name: str) -> bool:
+    """Whether a text has a name as a word of its own, in any case."""
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", text, re.IGNORECASE) is not None
+
+
+def is_name(token: str) -> bool:
+    """Whether a token is spelled as names in code are: with an underscore, a digit or a capital
+    inside."""
+    return bool(re.search(r"_|\d|(?<=[a-z])[A-Z]|[A-Z]{2}", token))

@@ -1,0 +1,219 @@
+"""How files are divided into passages."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.evidence.passages import MAX_LINE, MAX_UNIT, Passage, of_file
+
+BODY = "\n".join(f"        value_{number} = compute({number})" for number in range(9))
+PYTHON = f'''"""A module of two classes."""
+
+import os
+
+LIMIT = 41
+
+
+# What leads to a class stands with it.
+@register
+class First(Base):
+    """The first one."""
+
+    def begin(self) -> int:
+{BODY}
+        return LIMIT
+
+    @property
+    def end(self) -> int:
+{BODY}
+        return 7
+
+
+class Second:
+    pass
+'''
+C_BODY = "\n".join(f"    step({number}, width, LEFT_SIDE);" for number in range(25))
+C_LIKE = f"""#include <stdio.h>
+
+/* What the gate does. */
+int open_gate(int width)
+{{
+{C_BODY}
+    return width;
+}}
+
+static const int WIDTH = 31;
+"""
+JAVA_BODY = "\n".join(f"        this.step({number}, by);" for number in range(20))
+JAVA = f"""package doors;
+
+public class Gate extends Door {{
+    private int width = 3;
+
+    public int open(int by) {{
+{JAVA_BODY}
+        return width;
+    }}
+
+    public void close() {{
+        width = 0;
+        // {"What is said of it. " * 12}
+    }}
+}}
+"""
+MARKDOWN = f"""# Guide
+
+{"An introduction of some length. " * 12}
+
+## Setting up
+
+{"Run the command, then wait. " * 12}
+
+```sh
+# no heading
+
+planloom ask
+```
+
+### On Windows
+
+It is the same.
+
+## Ending
+
+Stop it.
+"""
+
+
+def holding(passages: list[Passage], text: str) -> Passage:
+    (found,) = [each for each in passages if text in each.text]
+    return found
+
+
+def test_a_method_is_a_passage_that_is_seen_with_its_class() -> None:
+    passages = of_file("a.py", PYTHON, "files")
+    end = holding(passages, "return 7")
+    assert end.text.splitlines()[:2] == ["    @property", "    def end(self) -> int:"]
+    assert end.heading.splitlines()[-1] == "class First(Base):"
+    assert end.text.endswith("return 7")
+    assert "class Second" not in end.text
+    assert {each.upstream for each in passages} == {"files"}
+
+
+def test_what_leads_to_a_class_stands_with_it() -> None:
+    first = holding(of_file("a.py", PYTHON), "class First(Base):")
+    assert "# What leads to a class stands with it.\n@register\nclass First(Base):" in first.text
+
+
+def test_small_neighbours_are_put_together() -> None:
+    head = holding(of_file("a.py", PYTHON), "LIMIT = 41")
+    assert (head.first, "import os" in head.text, head.heading) == (1, True, "")
+
+
+def test_a_short_function_in_braces_is_one_passage_with_what_leads_to_it() -> None:
+    short = "int add(int a, int b)\n{\n    return a + b;\n}\n"
+    long = C_LIKE.replace("static", f"/* Adds. */\n{short}\nstatic")
+    add = holding(of_file("gate.c", long), "int add(")
+    assert add.text.startswith("/* Adds. */\nint add(int a, int b)\n{\n    return a + b;\n}")
+
+
+def test_a_long_function_in_braces_is_divided_and_begins_with_what_leads_to_it() -> None:
+    first, *inner = [each for each in of_file("gate.c", C_LIKE) if "step(" in each.text]
+    assert first.text.startswith("/* What the gate does. */\nint open_gate(int width)\n{\n")
+    assert inner
+
+
+@pytest.mark.xfail(strict=True, reason="a brace on a line of its own is taken for the head")
+def test_a_part_of_a_function_in_braces_is_seen_with_its_first_line() -> None:
+    _, *inner = [each for each in of_file("gate.c", C_LIKE) if "step(" in each.text]
+    assert all("int open_gate(int width)" in each.heading for each in inner)
+
+
+@pytest.mark.xfail(strict=True, reason="the brace that ends a class is its least depth: windows")
+def test_a_class_in_braces_is_divided_by_its_methods() -> None:
+    passages = of_file("Gate.java", JAVA)
+    close = holding(passages, "width = 0;")
+    assert close.text.startswith("    public void close() {")
+    assert close.heading == "public class Gate extends Door {"
+    middle = holding(passages, "this.step(17, by);")
+    assert "    public int open(int by) {" in f"{middle.heading}\n{middle.text}"
+
+
+def test_a_documents_paragraphs_stand_under_their_headings() -> None:
+    passages = of_file("guide.md", MARKDOWN)
+    setting_up = holding(passages, "Run the command")
+    assert setting_up.text.startswith("## Setting up")
+    assert setting_up.heading == "# Guide"
+    code = holding(passages, "planloom ask")
+    assert "# no heading\n\nplanloom ask\n```" in code.text
+    assert holding(passages, "It is the same.").heading == "# Guide\n## Setting up"
+    assert holding(passages, "Stop it.").heading == "# Guide"
+
+
+def test_the_same_text_is_code_or_a_document_by_its_name() -> None:
+    assert of_file("a.md", MARKDOWN) != of_file("a.py", MARKDOWN)
+    assert of_file("a.MD", MARKDOWN)[0].heading == of_file("a.md", MARKDOWN)[0].heading
+
+
+def test_a_long_line_is_cut() -> None:
+    (passage,) = of_file("min.js", "x" * 5000 + "\n")
+    assert passage.text == "x" * MAX_LINE
+
+
+def test_places_are_lines_as_editors_count_them() -> None:
+    assert Passage(source="a.py", first=3, last=3, text="x").place == "a.py:3"
+    assert Passage(source="a.py", first=3, last=5, text="x").place == "a.py:3-5"
+
+
+rows = st.text(max_size=120).filter(lambda text: len(text.splitlines()) < 2 and text.isprintable())
+lines = st.one_of(
+    st.sampled_from(
+        [
+            *PYTHON.splitlines(),
+            *C_LIKE.splitlines(),
+            *MARKDOWN.splitlines(),
+            *("", "   ", "\t", "}", "    })", "end", "\tif x:", "        y", "~~~", "y" * 900),
+        ]
+    ),
+    st.builds(lambda depth, text: " " * depth + text, st.integers(0, 12), rows),
+)
+texts = st.lists(lines, max_size=80).map("\n".join)
+paths = st.sampled_from(["a.py", "b.c", "doc.md", "notes.txt", "Makefile", ""])
+
+
+@given(paths, texts)
+def test_every_line_that_is_not_blank_stands_in_one_passage_at_its_own_number(
+    path: str, text: str
+) -> None:
+    passages = of_file(path, text)
+    numbers = [number for each in passages for number in range(each.first, each.last + 1)]
+    assert numbers == sorted(set(numbers))
+    rows = text.split("\n")
+    wanted = {number for number, row in enumerate(rows, 1) if row[:MAX_LINE].strip()}
+    assert wanted <= set(numbers) <= set(range(1, len(rows) + 1))
+    for each in passages:
+        assert each.source == path
+        assert each.text.strip()
+        shown = each.text.split("\n")
+        assert shown == [row[:MAX_LINE].rstrip() for row in rows[each.first - 1 : each.last]]
+
+
+@pytest.mark.xfail(strict=True, reason="str.splitlines ends lines at a form feed too")
+@pytest.mark.parametrize("mark", ["\f", "\x1c", "\u2028", "\x85"])
+def test_only_a_line_feed_ends_a_line(mark: str) -> None:
+    """As for editors and searches; GNU's and CPython's sources hold form feeds."""
+    passages = of_file("a.py", f"first = 1\n{mark}\nthird = 3\n")
+    (number,) = [
+        each.first + row
+        for each in passages
+        for row, line in enumerate(each.text.split("\n"))
+        if line == "third = 3"
+    ]
+    assert number == 3
+
+
+@pytest.mark.xfail(strict=True, reason="all that stands before a unit's head goes into one passage")
+def test_many_short_lines_before_a_function_are_divided() -> None:
+    settings = "".join(f"SETTING_{number} = {number}\n" for number in range(300))
+    passages = of_file("a.py", f"{settings}def first():\n    return 1\n")
+    assert max(len(each.text) for each in passages) <= 2 * MAX_UNIT
