@@ -76,6 +76,8 @@ class Package:
             for backend in BACKENDS:
                 stub = Path(stubs, *backend.split(".")).with_suffix(".py")
                 stub.parent.mkdir(parents=True, exist_ok=True)
+                if "." in backend:  # else an installed package of this name comes first
+                    (stub.parent / "__init__.py").touch()
                 shutil.copyfile(NOBUILD, stub)
             ran = subprocess.run(
                 command,
