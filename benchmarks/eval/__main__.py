@@ -251,7 +251,7 @@ async def warm_up(settings: ModelSettings) -> None:
     models = await open_models(settings)
     try:
         hello: Message = {"role": "user", "content": "Say OK."}
-        for model in {id(each): each for each in (models.fast, models.full)}.values():
+        for model in models.distinct:
             await model.chat([hello], max_tokens=2)
     finally:
         await models.aclose()
