@@ -1,1 +1,0 @@
-"""Who should write the arguments of a call? The argument routes, on calls that can be checked."""
