@@ -123,13 +123,11 @@ def test_a_long_function_in_braces_is_divided_and_begins_with_what_leads_to_it()
     assert inner
 
 
-@pytest.mark.xfail(strict=True, reason="a brace on a line of its own is taken for the head")
 def test_a_part_of_a_function_in_braces_is_seen_with_its_first_line() -> None:
     _, *inner = [each for each in of_file("gate.c", C_LIKE) if "step(" in each.text]
     assert all("int open_gate(int width)" in each.heading for each in inner)
 
 
-@pytest.mark.xfail(strict=True, reason="the brace that ends a class is its least depth: windows")
 def test_a_class_in_braces_is_divided_by_its_methods() -> None:
     passages = of_file("Gate.java", JAVA)
     close = holding(passages, "width = 0;")
@@ -198,7 +196,6 @@ def test_every_line_that_is_not_blank_stands_in_one_passage_at_its_own_number(
         assert shown == [row[:MAX_LINE].rstrip() for row in rows[each.first - 1 : each.last]]
 
 
-@pytest.mark.xfail(strict=True, reason="str.splitlines ends lines at a form feed too")
 @pytest.mark.parametrize("mark", ["\f", "\x1c", "\u2028", "\x85"])
 def test_only_a_line_feed_ends_a_line(mark: str) -> None:
     """As for editors and searches; GNU's and CPython's sources hold form feeds."""
@@ -212,7 +209,6 @@ def test_only_a_line_feed_ends_a_line(mark: str) -> None:
     assert number == 3
 
 
-@pytest.mark.xfail(strict=True, reason="all that stands before a unit's head goes into one passage")
 def test_many_short_lines_before_a_function_are_divided() -> None:
     settings = "".join(f"SETTING_{number} = {number}\n" for number in range(300))
     passages = of_file("a.py", f"{settings}def first():\n    return 1\n")

@@ -47,13 +47,17 @@ class _Unit:
         self.first, self.last, self.heading = first, last, heading
 
 
-_CLOSING = re.compile(r"[\s)\]}>;,]*|\s*(?:end|fi|done|esac)\b.*|\s*</[\w:-]+>\s*")
+_GOES_ON = re.compile(r"\s*(?:[)\]}{>].*|(?:end|fi|done|esac)\b.*|</[\w:-]+>\s*)")
+"""A line that belongs to what stands before it, however deep: a bracket, as of a body or behind
+parameters, or another end."""
+_OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Characters that Python takes for ends of lines, and editors do not."""
 _MARK = re.compile(r"#{1,6} ")
 
 
 def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     """The passages of a file, in their order."""
-    lines = [line[:MAX_LINE].rstrip() for line in text.splitlines()]
+    lines = [line[:MAX_LINE].rstrip() for line in _OTHER_ENDS.sub(" ", text).splitlines()]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
     units = _sections(lines) if marked else _divided(lines, 0, len(lines) - 1, ())
     passages = []
@@ -94,19 +98,37 @@ def _divided(
         if head is None:
             yield from _windows(lines, start, end, heading)
             continue
+        if _size(lines, start, head - 1) > MIN_UNIT:
+            yield from _windows(lines, start, head - 1, heading)
+            start = head
         body = head + 1
+        while body < end and (not lines[body].strip() or _GOES_ON.fullmatch(lines[body])):
+            body += 1
         inner = list(_divided(lines, body, end, (*heading, head)))
         if inner:
             inner[0] = _Unit(start, inner[0].last, heading)  # the head stands with what follows it
         yield from inner
 
 
+def _least_depth(lines: Sequence[str], first: int, last: int) -> int | None:
+    """The depth that units of these lines begin at; None where none begins."""
+    inside = lines[first : last + 1]
+    return min(
+        (_depth(line) for line in inside if line.strip() and not _GOES_ON.fullmatch(line)),
+        default=None,
+    )
+
+
 def _head(lines: Sequence[str], first: int, last: int) -> int | None:
     """The line of a unit under which the others stand deeper; None where it has no inside."""
-    depth = min(_depth(line) for line in lines[first : last + 1] if line.strip())
+    depth = _least_depth(lines, first, last)
     for number in range(first, last):
-        following = next((line for line in lines[number + 1 : last + 1] if line.strip()), "")
-        if lines[number].strip() and _depth(lines[number]) == depth < _depth(following):
+        line = lines[number]
+        if not line.strip() or _depth(line) != depth or _GOES_ON.fullmatch(line):
+            continue
+        following = (each for each in lines[number + 1 : last + 1] if each.strip())
+        body = next((each for each in following if not _GOES_ON.fullmatch(each)), "")
+        if _depth(body) > depth:
             return number
     return None
 
@@ -114,30 +136,28 @@ def _head(lines: Sequence[str], first: int, last: int) -> int | None:
 def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int]]:
     """The units of one depth: each begins at a line of the least depth, with the lines directly
     before it that lead to it (comments, decorators), and holds what stands deeper below it."""
-    depths = [_depth(line) for line in lines[first : last + 1] if line.strip()]
-    if not depths:
-        return
-    depth = min(depths)
+    depth = _least_depth(lines, first, last)
     start: int | None = None
     deep = False
     for number in range(first, last + 1):
         line = lines[number]
         if not line.strip():
-            if start is not None and not deep:
+            if start is not None and not deep and depth is not None:
                 following = next((each for each in lines[number : last + 1] if each.strip()), "")
-                if _depth(following) == depth:
+                if _depth(following) == depth and not _GOES_ON.fullmatch(following):
                     yield start, number - 1
                     start = None
             continue
+        goes_on = _GOES_ON.fullmatch(line)
         if start is None:
             start = number
-        elif deep and _depth(line) == depth and not _CLOSING.fullmatch(line):
+        elif deep and _depth(line) == depth and not goes_on:
             end = number - 1
             while end > start and not lines[end].strip():
                 end -= 1
             yield start, end
             start, deep = number, False
-        if _depth(line) > depth:
+        if depth is None or _depth(line) > depth or goes_on:
             deep = True
     if start is not None:
         yield start, last
