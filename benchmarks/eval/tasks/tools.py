@@ -183,7 +183,8 @@ def python() -> Path:
     interpreter = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if (home / "whole").exists():
         return interpreter
-    uv = [str(Path(sys.executable).with_name("uv"))]
+    # The machine's own certificates, as pip takes them.
+    uv = [str(Path(sys.executable).with_name("uv")), "--system-certs"]
     install = ["pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
     for command in (
         ["venv", "--quiet", "--clear", "--python", sys.executable, str(home)],
