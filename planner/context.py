@@ -254,10 +254,11 @@ CHARACTERS_READ = 3.0
 
 
 def reading_speed(state: RunState) -> float:
-    """Tokens that the models read a second, by the calls so far; before any, a usual speed."""
+    """Tokens that the models read a second, by the calls so far; before any, a usual speed. What
+    the server still had of the first call's prompt is not known, so that call tells nothing."""
     measured = [
         (call.prompt_tokens - call.cached_tokens, call.prefill_seconds)
-        for call in state.ledger
+        for call in state.ledger[1:]
         if call.prompt_tokens - call.cached_tokens >= MIN_MEASURED and call.prefill_seconds > 0
     ]
     if not measured:

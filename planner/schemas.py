@@ -91,9 +91,12 @@ def brief() -> Schema:
     return {"anyOf": [sorted_, talk]}
 
 
-def answer(longest: int) -> Schema:
+def answer(longest: int, lines: Sequence[str] = ()) -> Schema:
+    """With `lines`, the quotation is one of them, or empty."""
     return record(
-        a_quote=text(200), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
+        a_quote=one_of([*lines, ""]) if lines else text(200),
+        final_answer=text(longest),
+        found_in=one_of(["results", "nowhere"]),
     )
 
 

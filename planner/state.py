@@ -165,8 +165,8 @@ class Part:
     """What a model was asked before the first tool call, and what it replied, word for word."""
 
 
-NOT_THERE = "The first results do not hold the answer."
-"""What a plan begins from when a try at the answer has failed."""
+NOT_THERE = "Nothing found so far answers the request."
+"""What a plan begins from that says nothing of it."""
 
 
 @dataclass

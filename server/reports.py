@@ -370,7 +370,8 @@ def _cited(number: int, each: Evidence, objective: str) -> str:
     claims = [_cut(_flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
     shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
     more = ", …" if len(claims) > MOST_CLAIMS else ""
-    head = f"{number}. {shown}{more}: step {each.step} ({_flat(objective)}), `{each.tool}`"
+    place = f"`{_flat(each.source.replace('`', ''))}`, " if each.source else ""
+    head = f"{number}. {shown}{more}: {place}step {each.step} ({_flat(objective)}), `{each.tool}`"
     lines = "\n".join(each.lines)
     if not lines:
         return head

@@ -27,7 +27,7 @@ from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from mcp_types import ProgressNotification, TextContent
-from scripted_ollama import FULL, ScriptedOllama, usual_reply
+from scripted_ollama import FULL, ScriptedOllama
 from upstream_server import build_server
 
 from server.app import build

@@ -111,7 +111,8 @@ class Gatherer:
     ) -> list[Passage]:
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
         beside = " ".join(more)
-        best = ranked(passages, question, beside)
+        before = {each.place for each in self.state.passages}  # they stand in the prompt already
+        best = [each for each in ranked(passages, question, beside) if each.place not in before]
         shown = _within(best, round(room * WHOLE_SHARE))
         others = [each for each in best if each not in shown][:MAX_EXCERPTS]
         defining = [each for each in followed(passages, best[:TOP]) if each not in shown]

@@ -252,6 +252,7 @@ class _Run:
                 self.make(await self.plan())
                 return Conclude(final_answer=self.state.conclusion_from_assistant_data)
         if self.request.tool:
+            self.asker.may_change = True
             await self.caller.call(
                 Call(prompt=self.request.prompt, tool=self.request.tool),
                 given=self.request.arguments,
@@ -289,10 +290,9 @@ class _Run:
         if self.gatherer.search is None:  # no other words would find anything
             return None
         for number in range(READINGS):
-            shown = {each.place for each in self.state.passages}
             passages = await self.gatherer.gather(self.request.prompt, search)
             self.hold_limits()
-            if number and not {each.place for each in passages} - shown:
+            if number and not passages:
                 return None
             if passages and wants == "overview" and self.quick:
                 return await self.overview()
@@ -319,7 +319,7 @@ class _Run:
         )
         for number, part in enumerate(parts, 1):
             self.start_step(number, part)
-            found = await self.gatherer.gather(part, [request])
+            found = await self.gatherer.gather(part, self.search)
             note = await self.asker.note(part) if found else ""
             self.emit(StepConcluded(number=number, success=bool(note), notes=note))
             self.hold_limits()
@@ -445,7 +445,8 @@ class _Run:
         )
         following = next(iter(self.state.later_steps), None)
         tool = self.state.planned_tools.get(following or "")
-        if not done or following is None or tool is None:
+        # Without notes, nothing of a step is left when its results have to make room.
+        if not done or following is None or tool is None or self.asker.crowded:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
 

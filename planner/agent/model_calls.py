@@ -49,7 +49,7 @@ PARTS_TOKENS = 160
 NOTE_TOKENS = 220
 LONGEST_FACT = 400
 """Characters of a short answer."""
-LONGEST_OVERVIEW = 2400
+LONGEST_OVERVIEW = 1900
 """Characters of a long one."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
@@ -115,17 +115,17 @@ class Asker:
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def brief(self) -> Brief:
-        """How the request is to be met, read by the full model."""
+        """How the request is to be met, read by the fast model."""
         question = self.prompts.brief(self.state)
         return await self.ask(
-            "brief", self.models.full, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
+            "brief", self.models.fast, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
         )
 
     async def words(self) -> list[str]:
-        """The full model's other words to search for."""
+        """The fast model's other words to search for."""
         question = self.prompts.words(self.state)
         said = await self.ask(
-            "words", self.models.full, question, schemas.words(), protocol.WORDS, BRIEF_TOKENS
+            "words", self.models.fast, question, schemas.words(), protocol.WORDS, BRIEF_TOKENS
         )
         return said.words
 
@@ -200,8 +200,11 @@ class Asker:
             self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
         )
         wants = self.state.brief.wants if self.state.brief else "fact"
-        schema = schemas.answer(LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT)
-        return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
+        longest = LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT
+        lines = self.prompts.lines(self.state)
+        schema = schemas.answer(longest, list(lines))
+        said = await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
+        return said.model_copy(update={"a_quote": lines.get(said.a_quote, said.a_quote)})
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
@@ -356,8 +359,13 @@ class Asker:
         """At the end of a step: once prompts take half of the room, only its notes stay, and those
         of the steps before. Until then all results do, so that prompts grow and nothing is computed
         twice."""
-        if self.state.newest_prompt > KEPT_SHARE * self.models.full.context_tokens:
+        if self.crowded:
             self.emit(ContextCompressed(up_to=len(self.state.iterations) - 1))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether prompts take so much of the context that completed steps have to make room."""
+        return self.state.newest_prompt > KEPT_SHARE * self.models.full.context_tokens
 
     def make_room(self, question: str, estimate: TokenEstimate, tokens: int) -> bool:
         """Make prompts smaller than `tokens`; False when nothing is left to shorten.

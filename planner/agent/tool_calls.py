@@ -116,6 +116,9 @@ class Caller:
             return Refusal("unknown_tool", guards.unknown_tool(name, self.read_only))
         if refused := guards.not_allowed(tool, self.policy):
             return Refusal("not_allowed", refused)
+        if not (tool.read_only or self.asker.may_change or given is not None):
+            unplanned = f"{tool.name} may change something, and only a planned step may do that."
+            return Refusal("not_allowed", unplanned)
         if arguments is None:
             written = await self.write_arguments(iteration, tool)
             if isinstance(written, str):
@@ -160,7 +163,8 @@ class Caller:
         """Run an allowed call, unless it was made before or is not approved."""
         if earlier := guards.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}; its result"
-            if not any(each is earlier for each in self.state.shown_iterations):
+            shown = [each for each in self.state.shown_iterations if each.by == "choice"]
+            if not any(each is earlier for each in shown):
                 self.tripped("repeated", [f"{before} is shown again."])
                 return self.returned(iteration, arguments, Outcome.SUCCESS, earlier.result)
             message = f"{before} stands there. Another call is needed, or the conclusion."
