@@ -15,8 +15,16 @@ from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.hits import Hit
 from planner.evidence.passages import Passage, of_file
-from planner.evidence.ranking import defining_lines, excerpt, followed, ranked
-from planner.evidence.words import is_name, tokens, words
+from planner.evidence.ranking import (
+    defined,
+    defining_lines,
+    excerpt,
+    followed,
+    mentions,
+    ranked,
+    undefined,
+)
+from planner.evidence.words import is_name, named, tokens, words
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
@@ -35,6 +43,8 @@ WHOLE_SHARE = 0.5
 MAX_EXCERPTS = 16
 FIRST_EXCERPTS = 5
 """Shown before the definitions of what the best passages mention."""
+MAX_MENTIONS = 10
+"""Lines with a name of the question."""
 TOP = 2
 """Passages whose mentions are followed."""
 MAX_FOLLOWED = 4
@@ -62,6 +72,7 @@ class Gatherer:
         named = await self._named(question, found)
         files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
         passages = await self._read(files, found)
+        passages += await self._defined(self.search, passages, question, more)
         if len(self.state.iterations) == before:  # all calls were made before
             return self._told(question, more, passages, before - 1) if passages else []
         return self._told(question, more, passages, len(self.state.iterations) - 1)
@@ -106,6 +117,24 @@ class Gatherer:
                 passages += of_file(path, iteration.result, self.read.upstream)
         return passages + hits.as_passages([hit for hit in found if hit.path not in read])
 
+    async def _defined(
+        self, tool: ToolSpec, passages: Sequence[Passage], question: str, more: Sequence[str]
+    ) -> list[Passage]:
+        """The lines elsewhere that have a name which the best passages mention and do not define:
+        a constant's value for a function that uses it, the base of a class."""
+        top = _foremost(passages, question, more)
+        missing = undefined(passages, top)[:MAX_TERMS]
+        if not missing:
+            return []
+        pattern = rf"\b(?:{'|'.join(map(re.escape, missing))})\b"
+        purpose = f"find {', '.join(missing[:6])}"
+        iteration = await self.caller.look_up(tool, pattern, purpose)
+        if iteration.outcome is not Outcome.SUCCESS:
+            return []
+        known = {each.place for each in passages}
+        found = hits.as_passages(hits.of_search(iteration.result))
+        return [each for each in found if each.place not in known]
+
     def _told(
         self, question: str, more: Sequence[str], passages: Sequence[Passage], iteration: int
     ) -> list[Passage]:
@@ -113,13 +142,21 @@ class Gatherer:
         beside = " ".join(more)
         before = {each.place for each in self.state.passages}  # they stand in the prompt already
         best = [each for each in ranked(passages, question, beside) if each.place not in before]
-        shown = _within(best, round(room * WHOLE_SHARE))
+        names = named(question)
+        top = _foremost(best, question, more)
+        shown = _within(list(dict.fromkeys([*top, *best])), round(room * WHOLE_SHARE))
         others = [each for each in best if each not in shown][:MAX_EXCERPTS]
-        defining = [each for each in followed(passages, best[:TOP]) if each not in shown]
+        defining = [each for each in followed(passages, top) if each not in shown]
         asked = {*words(question), *words(beside)}
+        lines = [line for each in best if each not in shown for line in mentions(each, names)]
+        places = {(line.source, line.heading): line for line in reversed(lines)}
+        lines = list(places.values())[::-1]
+        lines.sort(key=lambda line: not line.heading)  # an import stands in nothing
         excerpts = [
+            *lines[:FIRST_EXCERPTS],
             *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
-            *(defining_lines(each, best[:TOP]) for each in defining[:MAX_FOLLOWED]),
+            *(defining_lines(each, top) for each in defining[:MAX_FOLLOWED]),
+            *lines[FIRST_EXCERPTS:MAX_MENTIONS],
             *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
         ]
         left = room - sum(map(_size, shown))
@@ -157,6 +194,14 @@ def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> lis
             places.append(Passage(source=hit.path, first=hit.line, last=hit.line, text=hit.text))
     best = ranked(places, question, " ".join(more))
     return list(Counter(place.source for place in best))
+
+
+def _foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
+    """The passages that define what the question names, and the best ones."""
+    names = named(question)
+    best = ranked(passages, question, " ".join(more))
+    defining = [each for each in best if names & defined(each).keys()]
+    return list(dict.fromkeys([*defining[:TOP], *best[:TOP]]))
 
 
 def _size(passage: Passage) -> int:

@@ -345,11 +345,9 @@ class _Run:
             return None
         if self.deeds or (self.wants == "overview" and len(said.final_answer) > LONG):
             return self.concluded(said)
-        earlier = self.best
         self.keep(said, "the results were not read a second time")
         second = await self.asker.again()
-        readings = [second, *([earlier.final_answer] if earlier else [])]
-        if any(agree(said.final_answer, each, self.request.prompt) for each in readings):
+        if agree(said.final_answer, second, self.request.prompt):
             self.unsure = self.best = None
             return self.concluded(said)
         self.keep(said, f"two readings of the results differ: {second}")

@@ -47,9 +47,11 @@ class _Unit:
         self.first, self.last, self.heading = first, last, heading
 
 
-_GOES_ON = re.compile(r"\s*(?:[)\]}{>].*|(?:end|fi|done|esac)\b.*|</[\w:-]+>\s*)")
+_GOES_ON = re.compile(
+    r"\s*(?:[)\]}{>].*|(?:end|fi|done|esac)\b.*|</[\w:-]+>\s*|#\s*(?:if|el|endif).*)"
+)
 """A line that belongs to what stands before it, however deep: a bracket, as of a body or behind
-parameters, or another end."""
+parameters, another end, or a condition of C's preprocessor."""
 _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
 _MARK = re.compile(r"#{1,6} ")
@@ -77,20 +79,33 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     return passages
 
 
+def around(lines: Sequence[str], number: int) -> list[str]:
+    """The lines that a line stands deeper in, from the outermost on."""
+    found: list[str] = []
+    depth = _depth(lines[number])
+    for line in reversed(lines[:number]):
+        if line.strip() and _depth(line) < depth and not _GOES_ON.fullmatch(line):
+            depth = _depth(line)
+            found.insert(0, line)
+    return found
+
+
 def _size(lines: Sequence[str], first: int, last: int) -> int:
     return sum(len(line) + 1 for line in lines[first : last + 1])
 
 
 def _depth(line: str) -> int:
     expanded = line.expandtabs(4)
-    return len(expanded) - len(expanded.lstrip())
+    text = expanded.lstrip()
+    # A further line of a comment begins with a star, one column in from the first.
+    return len(expanded) - len(text) - (text.startswith("*") and len(text) < len(expanded))
 
 
 def _divided(
     lines: Sequence[str], first: int, last: int, heading: tuple[int, ...]
 ) -> Iterator[_Unit]:
     chunks = list(_chunks(lines, first, last))
-    for start, end in _joined(lines, chunks):
+    for start, end in _joined(lines, chunks, apart=not heading):
         if _size(lines, start, end) <= MAX_UNIT:
             yield _Unit(start, end, heading)
             continue
@@ -163,11 +178,17 @@ def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, 
         yield start, last
 
 
-def _joined(lines: Sequence[str], chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Small neighbours put together, until they are large enough to tell something."""
+def _joined(
+    lines: Sequence[str], chunks: Sequence[tuple[int, int]], apart: bool
+) -> Iterator[tuple[int, int]]:
+    """Small neighbours put together, until they are large enough to tell something. `apart`: what
+    has an inside, such as a function, stays by itself, since readers confuse several."""
     held: tuple[int, int] | None = None
     for start, end in chunks:
         if held is None:
+            held = (start, end)
+        elif apart and not (_head(lines, *held) is None and _head(lines, start, end) is None):
+            yield held
             held = (start, end)
         elif _size(lines, held[0], end) <= MAX_UNIT and (
             _size(lines, *held) < MIN_UNIT or _size(lines, start, end) < MIN_UNIT // 4

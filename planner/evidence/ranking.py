@@ -8,7 +8,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from planner.evidence.passages import Passage
+from planner.evidence.passages import Passage, around
 from planner.evidence.words import is_name, tokens, words
 
 HEAD_WEIGHT = 2
@@ -73,35 +73,38 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
         score = own[number] + MORE_WEIGHT * added[number]
         if score <= 0:
             continue
-        if names & set(tokens(passage.text)):
+        if names & {*tokens(passage.text), *tokens(passage.heading)}:
             score *= NAMED_LIFT
         scored.append((score * _weight(passage.source, asked), number))
     return [passages[number] for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
 
 
 def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
-    """Passages that define what the top ones mention, the rarest names first: a constant's value
-    for a function that uses it, the base of a class."""
-    mentioned: Counter[str] = Counter()
+    """Passages that define what the top ones mention: a constant's value for a function that uses
+    it, the base of a class. What the first of them mention comes first; of each, the names of its
+    first line, and then the rarest."""
+    defining: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    spread: Counter[str] = Counter()
+    for number, passage in enumerate(passages):
+        spread.update(set(tokens(passage.text)))
+        if passage not in top:
+            for name, position in defined(passage).items():
+                defining[name].append((position, number))
+    found: list[int] = []
     for passage in top:
         own = defined(passage)
-        mentioned.update(name for name in tokens(passage.text) if is_name(name) and name not in own)
-    common = Counter(
-        name for passage in passages for name in mentioned.keys() & set(tokens(passage.text))
-    )
-    found = []
-    for number, passage in enumerate(passages):
-        if passage in top:
-            continue
-        for name, position in defined(passage).items():
-            if name in mentioned:
-                found.append((mentioned[name] / common[name] / (1 + position), number))
-    return [
-        passages[number]
-        for number in dict.fromkeys(
-            number for _, number in sorted(found, key=lambda each: (-each[0], each[1]))
-        )
-    ]
+        head = set(tokens(passage.text.lstrip().partition("\n")[0]))
+        names = {name for name in tokens(passage.text) if is_name(name) and name not in own}
+        for name in sorted(names, key=lambda name: (name not in head, spread[name], name)):
+            found += [number for _, number in sorted(defining[name])[:2]]
+    return [passages[number] for number in dict.fromkeys(found)]
+
+
+def undefined(passages: Sequence[Passage], top: Sequence[Passage]) -> list[str]:
+    """The names that the top passages mention and none of the passages defines."""
+    known = {name for passage in passages for name in defined(passage)}
+    mentioned = dict.fromkeys(name for passage in top for name in tokens(passage.text))
+    return [name for name in mentioned if is_name(name) and name not in known]
 
 
 def defined(passage: Passage) -> dict[str, int]:
@@ -141,10 +144,18 @@ def defining_lines(passage: Passage, top: Sequence[Passage]) -> Passage:
     return _cut(passage, lines, first)
 
 
-def _cut(passage: Passage, lines: Sequence[str], first: int) -> Passage:
+def mentions(passage: Passage, names: set[str]) -> list[Passage]:
+    """The lines of a passage that have one of the names, one of each place within it."""
+    lines = passage.text.splitlines()
+    found = [number for number, line in enumerate(lines) if names & set(tokens(line))]
+    cut = [_cut(passage, lines, number, room=0) for number in found]
+    return list({each.heading: each for each in reversed(cut)}.values())[::-1]
+
+
+def _cut(passage: Passage, lines: Sequence[str], first: int, room: int = EXCERPT) -> Passage:
     """The line, and those after it that there is room for."""
     last, size = first, len(lines[first])
-    while last + 1 < len(lines) and size + len(lines[last + 1]) <= EXCERPT:
+    while last + 1 < len(lines) and size + len(lines[last + 1]) <= room:
         last += 1
         size += len(lines[last])
     return passage.model_copy(
@@ -152,7 +163,7 @@ def _cut(passage: Passage, lines: Sequence[str], first: int) -> Passage:
             "first": passage.first + first,
             "last": passage.first + last,
             "text": "\n".join(lines[first : last + 1]),
-            "heading": "\n".join(passage.heading.splitlines()[-1:]),
+            "heading": "\n".join([*passage.heading.splitlines(), *around(lines, first)][:2]),
         }
     )
 

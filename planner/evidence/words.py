@@ -38,7 +38,15 @@ def says(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", text, re.IGNORECASE) is not None
 
 
+def named(text: str) -> set[str]:
+    """The names in a text: what is spelled as names in code are, or marked as one."""
+    marked = re.findall(r"(?<!\w)[@`'\"](\w+)|\b(\w+)\(\)", text)
+    return {each for each in (*tokens(text), *(a or b for a, b in marked)) if is_name(each)} | {
+        a or b for a, b in marked
+    }
+
+
 def is_name(token: str) -> bool:
     """Whether a token is spelled as names in code are: with an underscore, a digit or a capital
-    inside."""
-    return bool(re.search(r"_|\d|(?<=[a-z])[A-Z]|[A-Z]{2}", token))
+    inside. An abbreviation alone is not."""
+    return bool(re.search(r"_|[^\W\d]\d|(?<=[a-z])[A-Z]|[A-Z]{2,}[a-z]", token))
