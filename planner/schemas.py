@@ -91,12 +91,9 @@ def brief() -> Schema:
     return {"anyOf": [sorted_, talk]}
 
 
-def answer(longest: int, lines: Sequence[str] = ()) -> Schema:
-    """With `lines`, the quotation is one of them, or empty."""
+def answer(longest: int) -> Schema:
     return record(
-        a_quote=one_of([*lines, ""]) if lines else text(200),
-        final_answer=text(longest),
-        found_in=one_of(["results", "nowhere"]),
+        assessment=text(300), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
     )
 
 

@@ -300,7 +300,7 @@ def text(result: CallToolResult) -> str:
 
 def found(answer: str) -> dict[str, Any]:
     """A try at the answer that says it stands in the results."""
-    return {"a_quote": "", "final_answer": answer, "found_in": "results"}
+    return {"assessment": "", "final_answer": answer, "found_in": "results"}
 
 
 def words(*each: str) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def second(answer: str) -> dict[str, Any]:
 
 def nowhere() -> dict[str, Any]:
     """A try at the answer that says that no result holds it."""
-    return {"a_quote": "", "final_answer": "No line says it.", "found_in": "nowhere"}
+    return {"assessment": "", "final_answer": "No line says it.", "found_in": "nowhere"}
 
 
 def conclusion(answer: str, success: bool = True) -> dict[str, Any]:

@@ -803,13 +803,13 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
 
 ```text
 Request: What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?
-Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"a_quote":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"a_quote":"","final_answer":"...","found_in":"nowhere"}.
+Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"assessment":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"assessment":"","final_answer":"...","found_in":"nowhere"}.
 ```
 
 Reply:
 
 ```text
-{"a_quote":"","final_answer":"`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.","found_in":"results"}
+{"assessment":"","final_answer":"`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.","found_in":"results"}
 ```
 
 ## qwen2.5-coder:1.5b: again

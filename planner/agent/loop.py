@@ -2,8 +2,8 @@
 
     brief      the full model reads the request: what it wants, and what to search for
     talk       what needs no tool is replied to at once
-    read       passages are gathered for the request; the full model answers from them with a
-               quotation, code checks what it says, and a second reading has to agree
+    read       passages are gathered for the request; the full model answers from them, code checks
+               what it says and finds the lines that say it, and a second reading has to agree
     overview   a long answer: its parts are looked up one by one and noted, then it is composed
     plan       what gathering does not answer: a plan of calls of tools that read, each argued,
                checked and made; then the answer, or a decision on how to go on
@@ -42,7 +42,7 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence.claims import agree, line_of, unsupported, unsupported_data
+from planner.evidence.claims import agree, supporting, unsupported, unsupported_data
 from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models import Models
@@ -149,7 +149,10 @@ class _Run:
         """Why the best answer so far is not certain."""
         self.best: Answer | None = None
         """The best answer so far that is not certain."""
+        self.readings: list[str] = []
+        """Answers by second readings."""
         self.quotes: list[str] = []
+        """The lines that say the answer."""
         self._record = record
         self._approver = approver
         tools = list(pool.tools())
@@ -191,7 +194,7 @@ class _Run:
             self.request = more.request
             self.caller.policy = more.request.policy
             self.unsure = self.best = None
-            self.quotes = []
+            self.quotes, self.readings = [], []
             await self.meet_request()
         return self.state
 
@@ -347,7 +350,8 @@ class _Run:
             return self.concluded(said)
         self.keep(said, "the results were not read a second time")
         second = await self.asker.again()
-        if agree(said.final_answer, second, self.request.prompt):
+        self.readings.append(second)
+        if any(agree(said.final_answer, each, self.request.prompt) for each in self.readings):
             self.unsure = self.best = None
             return self.concluded(said)
         self.keep(said, f"two readings of the results differ: {second}")
@@ -359,9 +363,9 @@ class _Run:
         missing = unsupported(self.state, said.final_answer)
         if missing:
             return f"no result says {', '.join(missing)}"
-        place = line_of(said.a_quote, self.state.passages)
-        if self.state.passages and said.a_quote and place is None and not self.deeds:
-            return f"no result has the line {said.a_quote!r}"
+        quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
+        if self.state.passages and not (quotes or self.deeds):
+            return "no result says it"
         return None
 
     def keep(self, said: Answer, unsure: str) -> None:
@@ -369,7 +373,7 @@ class _Run:
         self.best, self.unsure = said, unsure
 
     def concluded(self, said: Answer) -> Conclude:
-        self.quotes = [said.a_quote] if said.a_quote else []
+        self.quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
         return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
 
     # Working: a plan of tool calls.

@@ -201,10 +201,8 @@ class Asker:
         )
         wants = self.state.brief.wants if self.state.brief else "fact"
         longest = LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT
-        lines = self.prompts.lines(self.state)
-        schema = schemas.answer(longest, list(lines))
-        said = await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
-        return said.model_copy(update={"a_quote": lines.get(said.a_quote, said.a_quote)})
+        schema = schemas.answer(longest)
+        return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
