@@ -228,8 +228,7 @@ async def test_a_run_whose_model_dies_has_no_data(place: Place, ollama: Scripted
 
 async def test_an_answer_without_a_tool_call_is_put_into_data_too() -> None:
     ran = await planned(
-        {"search": [], "wants": "fact"},
-        Fast({"reply": "Hello."}),
+        Fast({"search": [], "reply": "Hello."}),
         {"data": "Hello"},
         pool=DictionaryPool({}, specs=[READ]),
         prompt="Please greet me",
