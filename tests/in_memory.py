@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from jsonschema import Draft202012Validator
-from serving import LONG, usual_reply
+from scripted_ollama import usual_reply
+from serving import LONG
 
 from planner import agent
 from planner.events import Event, Role
