@@ -234,4 +234,5 @@ def _within(
 
 def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:
     """The newest iteration that has passages."""
-    return next((each for each in reversed(iterations) if each.gathered), None)
+    gathered = (each for each in iterations[::-1] if each.gathered and each.gathered.passages)
+    return next(gathered, None)
