@@ -303,6 +303,11 @@ def found(answer: str) -> dict[str, Any]:
     return {"a_quote": "", "final_answer": answer, "found_in": "results"}
 
 
+def deed(*search: str) -> dict[str, Any]:
+    """How a request for a change or another action is read."""
+    return {"search": list(search) or ["value"], "wants": "deed"}
+
+
 def words(*each: str) -> dict[str, Any]:
     """What to search for besides the request's own words."""
     return {"words": list(each)}
@@ -331,6 +336,12 @@ def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, 
             *({"objective": each, "tool": None} for each in later),
         ],
     }
+
+
+def no_look_up() -> dict[str, Any]:
+    """The plan of what a change needs to know first, when that is nothing."""
+    steps = [{"objective": "Nothing to look up", "tool": None}]
+    return {"main_objective": "Find out the value", "steps": steps}
 
 
 def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
