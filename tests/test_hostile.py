@@ -66,8 +66,9 @@ async def test_no_text_leaves_its_place_in_any_prompt() -> None:
         pool=pool,
         prompt="Do something with it",
     )
-    assert len(ran.asked) == 7
-    for asked in ran.asked:
+    all_asked = [*ran.script.asides, *ran.asked]
+    assert len(all_asked) == 7
+    for asked in all_asked:
         system, *messages = asked.messages
         (line,) = [each for each in system["content"].splitlines() if each.startswith("- ")]
         assert line.startswith("- tell(path): ")
