@@ -126,7 +126,7 @@ class Script:
 
 def _kind(said: Said) -> frozenset[str]:
     """The keys of a reply, which say what it replies to."""
-    content = said.content if isinstance(said, Fast) else said
+    content: object = said.content if isinstance(said, Fast) else said
     content = content.content if isinstance(content, Unconstrained) else content
     return frozenset(content) if isinstance(content, dict) else frozenset()
 

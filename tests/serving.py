@@ -308,11 +308,6 @@ def deed(*search: str) -> dict[str, Any]:
     return {"search": list(search) or ["value"], "wants": "deed"}
 
 
-def deed(*search: str) -> dict[str, Any]:
-    """How a request for a change or another action is read."""
-    return {"search": list(search) or ["value"], "wants": "deed"}
-
-
 def words(*each: str) -> dict[str, Any]:
     """What to search for besides the request's own words."""
     return {"words": list(each)}

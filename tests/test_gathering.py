@@ -1,6 +1,7 @@
 """From a question to passages: searches, the files read, what is shown of them."""
 
 import json
+from typing import Any
 
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, planned, spec
@@ -36,7 +37,7 @@ def pool_of(files: dict[str, str]) -> DictionaryPool:
     return DictionaryPool(files, specs=[SEARCH, READ_WHOLE, LIST])
 
 
-async def gathered(pool: DictionaryPool, prompt: str = QUESTION, **options: int) -> Ran:
+async def gathered(pool: DictionaryPool, prompt: str = QUESTION, **options: Any) -> Ran:
     """A run that answers from what is gathered first."""
     return await planned(found("It is told."), pool=pool, prompt=prompt, **options)
 

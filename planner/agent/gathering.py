@@ -188,7 +188,11 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
         if len(stem) >= MIN_OWN_TERM or not stem.isascii()
     ]
     widest = [[*names, *plain, *own], [*names, *plain], names]
-    return [list(dict.fromkeys(each))[:MAX_TERMS] for each in widest if each]
+    return [
+        list({term.lower(): term for term in reversed(each)}.values())[::-1][:MAX_TERMS]
+        for each in widest
+        if each
+    ]
 
 
 def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The agent's loop: from a request to an answer.
 
-    brief      the full model reads the request: what it wants, and what to search for
+    brief      the fast model reads the request: what it wants, and what to search for
     talk       what needs no tool is replied to at once
     read       passages are gathered for the request; the full model answers from them, code checks
                what it says and finds the lines that say it, and a second reading has to agree
@@ -67,6 +67,11 @@ LONG = 200
 LIKELY_TOOLS = 5
 """Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
 of a long list otherwise."""
+UNKNOWN = (
+    "It is not known whether anything was changed: the call went out, and no answer came. Look "
+    "before you ask for it again."
+)
+"""What is said of a change without an answer."""
 READINGS = 2
 """So often an answer is looked for in gathered passages before a plan is made."""
 
@@ -604,7 +609,8 @@ class _Run:
         undone = self.undone() if self.request.goal != "plan" else None
         if undone:
             status, why = undone
-            return self.end(status, f"Nothing was changed: {why}.", why)
+            answer = why if why == UNKNOWN else f"Nothing was changed: {why}."
+            return self.end(status, answer, why)
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
         if self.request.goal == "step":
@@ -647,6 +653,8 @@ class _Run:
             return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
         if all(tool.read_only for tool in self.ranking.tools):
             return "refused", "this run may only use tools that read"
+        if any(each.changes and not each.answered for each in made):
+            return "failed", UNKNOWN
         failed = [each for each in made if each.asked and each.outcome is not Outcome.SUCCESS]
         if failed:
             first = failed[-1].result.strip().partition("\n")[0][:200]

@@ -33,7 +33,7 @@ T = TypeVar("T")
 SMALLEST_RESULT_CHARACTERS = 200
 LOW_SHARE = 0.6
 """Of the tokens for a prompt: where it comes down to when it would exceed them."""
-KEPT_SHARE = 0.5
+KEPT_SHARE = 0.625
 """Of the context: so much may prompts take at the end of a step before what is past is let go."""
 NOTED_SHARE = 0.7
 """From there on a step that goes on has notes taken, since its results may have to make room."""
@@ -354,7 +354,7 @@ class Asker:
         return reply.text
 
     def let_go(self) -> None:
-        """At the end of a step: once prompts take half of the room, only its notes stay, and those
+        """At the end of a step: once prompts take most of the room, only its notes stay, and those
         of the steps before. Until then all results do, so that prompts grow and nothing is computed
         twice."""
         if self.crowded:

@@ -133,7 +133,8 @@ class Prompts:
         messages = [self.system]
         opening = state.parts[0].opening if state.parts else []
         request = self._request(state)
-        if not opening:
+        first = not opening and not state.iterations
+        if not opening and not first:
             messages.append(user(request))
         for asked, reply in opening:
             messages += [user(_joined(request, asked)), assistant(reply)]
@@ -152,7 +153,7 @@ class Prompts:
             return [message for each in due for message in each]
 
         messages += begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
-        pending = said = ""
+        pending, said = request if first else "", ""
         part = 0
         for iteration in shown:
             if iteration.part > part:
