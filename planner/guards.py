@@ -228,7 +228,7 @@ MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
 MAX_OPERANDS = 40
 """Of the newest numbers: so many may a number follow from."""
-_TOKEN_VALUE = re.compile(r"[^\s]*[\d@/][^\s]*")
+_TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 

@@ -368,9 +368,6 @@ class _Run:
         missing = unsupported(self.state, said.final_answer)
         if missing:
             return f"no result says {', '.join(missing)}"
-        quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
-        if self.state.passages and not (quotes or self.deeds):
-            return "no result says it"
         return None
 
     def keep(self, said: Answer, unsure: str) -> None:
