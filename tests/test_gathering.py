@@ -90,7 +90,7 @@ async def test_a_pool_that_reads_no_files_shows_the_lines_found(form: str) -> No
     pool = DictionaryPool({}, specs=[SEARCH], results={"search": [results[form]]})
     ran = await gathered(pool)
     assert [each.place for each in ran.state.passages] == ["src/gates.py:6"]
-    assert f"src/gates.py\n6: {line}" in ran.asked[0].last
+    assert f"src/gates.py (defines open_gate)\n6: {line}" in ran.asked[0].last
 
 
 # What is searched for

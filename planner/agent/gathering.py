@@ -7,7 +7,7 @@ chooses the tools.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from planner.agent.tool_calls import Caller
 from planner.context import reading_characters
@@ -188,11 +188,15 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
         if len(stem) >= MIN_OWN_TERM or not stem.isascii()
     ]
     widest = [[*names, *plain, *own], [*names, *plain], names]
-    return [
-        list({term.lower(): term for term in reversed(each)}.values())[::-1][:MAX_TERMS]
-        for each in widest
-        if each
-    ]
+    return [_distinct(each)[:MAX_TERMS] for each in widest if each]
+
+
+def _distinct(terms: Iterable[str]) -> list[str]:
+    """The terms, each once whatever its case."""
+    found: dict[str, str] = {}
+    for term in terms:
+        found.setdefault(term.lower(), term)
+    return list(found.values())
 
 
 def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
