@@ -132,13 +132,15 @@ def _divided(
         yield from inner
 
 
+def _written(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
+    """The lines that are not blank."""
+    return (line for line in map(lines.__getitem__, range(first, last + 1)) if line.strip())
+
+
 def _least_depth(lines: Sequence[str], first: int, last: int) -> int | None:
     """The depth that units of these lines begin at; None where none begins."""
-    inside = lines[first : last + 1]
-    return min(
-        (_depth(line) for line in inside if line.strip() and not _GOES_ON.fullmatch(line)),
-        default=None,
-    )
+    inside = _written(lines, first, last)
+    return min((_depth(line) for line in inside if not _GOES_ON.fullmatch(line)), default=None)
 
 
 def _head(lines: Sequence[str], first: int, last: int) -> int | None:
@@ -148,7 +150,7 @@ def _head(lines: Sequence[str], first: int, last: int) -> int | None:
         line = lines[number]
         if not line.strip() or _depth(line) != depth or _GOES_ON.fullmatch(line):
             continue
-        following = (each for each in lines[number + 1 : last + 1] if each.strip())
+        following = _written(lines, number + 1, last)
         body = next((each for each in following if not _GOES_ON.fullmatch(each)), "")
         if _depth(body) > depth:
             return number
@@ -165,7 +167,7 @@ def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, 
         line = lines[number]
         if not line.strip():
             if start is not None and not deep and depth is not None:
-                following = next((each for each in lines[number : last + 1] if each.strip()), "")
+                following = next(_written(lines, number, last), "")
                 if _depth(following) == depth and not _GOES_ON.fullmatch(following):
                     yield start, number - 1
                     start = None
@@ -191,19 +193,20 @@ def _joined(
     """Small neighbours put together, until they are large enough to tell something. `apart`: what
     has an inside, such as a function, stays by itself, since readers confuse several."""
     held: tuple[int, int] | None = None
+    alone = False
     for start, end in chunks:
+        inside = apart and _head(lines, start, end) is not None
         if held is None:
             held = (start, end)
-        elif apart and not (_head(lines, *held) is None and _head(lines, start, end) is None):
-            yield held
-            held = (start, end)
-        elif _size(lines, held[0], end) <= MAX_UNIT and (
-            _size(lines, *held) < MIN_UNIT or _size(lines, start, end) < MIN_UNIT // 4
+        elif not (alone or inside) and (
+            _size(lines, held[0], end) <= MAX_UNIT
+            and (_size(lines, *held) < MIN_UNIT or _size(lines, start, end) < MIN_UNIT // 4)
         ):
             held = (held[0], end)
         else:
             yield held
             held = (start, end)
+        alone = inside
     if held:
         yield held
 
