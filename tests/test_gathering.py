@@ -4,7 +4,7 @@ import json
 
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Ran, planned, spec
-from serving import found, nowhere, plan, words
+from serving import conclusion, found, nowhere, plan, words
 
 from planner.agent.gathering import MAX_FILES, searches
 from planner.evidence.hits import Hit, as_passages, of_search
@@ -228,3 +228,21 @@ async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None
         prompt=QUESTION,
     )
     assert ran.results[-1][1] is Outcome.SUCCESS
+
+
+# What is quoted
+
+
+@pytest.mark.parametrize(("quote", "doubts"), [("the gate is 31 wide", 0), ("it is 77 wide", 2)])
+async def test_a_line_of_a_tools_result_is_quoted_beside_passages(quote: str, doubts: int) -> None:
+    pool = pool_of({"src/gates.py": SOURCE})
+    pool.results["list_dir"] = ["notes:\nthe gate is 31 wide"]
+    said = {**found("It is told."), "a_quote": quote}
+    ran = await planned(
+        *(nowhere(), nowhere(), plan("list_dir"), {"path": "."}),
+        *([said] if not doubts else [said, said, conclusion("It is told.")]),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert ran.state.passages
+    assert ran.guards == ["grounding"] * doubts

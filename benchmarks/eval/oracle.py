@@ -296,19 +296,17 @@ class Oracle:
         left = self._left()
         blocked = [call for call in left if not all(map(self._stood, call.needs))]
         found = [call for call in left if call not in blocked and (blocked or not call.looks)]
-        for group in self._missing:
-            if self._has(SEARCH):
-                found.append(Call(SEARCH, {"substring_pattern": _beginning(group[0])}))
-        if not (self.knows.evidence or self.knows.calls) and self._has(SEARCH):
-            words = "|".join(map(re.escape, searched(self.knows.question)))
-            found.append(Call(SEARCH, {"substring_pattern": f"(?i){words}"}))
+        if not self.knows.calls and any(each.name == SEARCH for each in self.pool.tools()):
+            found += [_search(_beginning(group[0])) for group in self._missing]
+            found += [] if self.knows.evidence else [self._last_resort]
         return [call for call in found if self._tries[_key(call)] < self._most_tries(call)]
 
     def _most_tries(self, call: Call) -> int:
         return MOST_TRIES if call in self.knows.calls else 1
 
-    def _has(self, tool: str) -> bool:
-        return any(each.name == tool for each in self.pool.tools())
+    @property
+    def _last_resort(self) -> Call:
+        return _search("(?i)" + "|".join(map(re.escape, searched(self.knows.question))))
 
     def _more(self) -> dict[str, Any] | None:
         """The call that shows more of the newest result that was cut."""
@@ -430,7 +428,7 @@ class Oracle:
         if tool == SEE_MORE:
             found = self._more() or {}
         else:
-            calls = [call for call in (*self._next(), *self._left(), *self.knows.calls)]
+            calls = [*self._next(), *self._left(), *self.knows.calls, self._last_resort]
             mine = [call for call in calls if call.tool == tool]
             fresh = [call for call in mine if not self._tries[_key(call)]]
             found = dict((fresh or mine or [Call(tool, {})])[0].arguments)
@@ -451,6 +449,10 @@ def _beginning(text: str) -> str:
     """A pattern for the beginning of a text, never the whole: else the call would show it."""
     first = text[: min(LONGEST_BEGINNING, len(text) * 2 // 3)].strip()
     return r"\s+".join(map(re.escape, first.split()))
+
+
+def _search(pattern: str) -> Call:
+    return Call(SEARCH, {"substring_pattern": pattern})
 
 
 def _objective(call: Call) -> str:

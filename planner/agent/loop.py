@@ -42,7 +42,7 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence.claims import agree, line_of, unsupported, unsupported_data
+from planner.evidence.claims import agree, quoted, unsupported, unsupported_data
 from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models import Models
@@ -359,8 +359,8 @@ class _Run:
         missing = unsupported(self.state, said.final_answer)
         if missing:
             return f"no result says {', '.join(missing)}"
-        place = line_of(said.a_quote, self.state.passages)
-        if self.state.passages and said.a_quote and place is None and not self.deeds:
+        quotes = bool(self.state.passages and said.a_quote) and not self.deeds
+        if quotes and not quoted(said.a_quote, self.state):
             return f"no result has the line {said.a_quote!r}"
         return None
 

@@ -127,13 +127,15 @@ def quoted_in(quote: str, text: str) -> bool:
     )
 
 
-def line_of(quote: str, passages: Sequence[Passage]) -> tuple[Passage, int] | None:
-    """The passage and the number of the line that a quotation stands in."""
-    for passage in passages:
-        for number, line in enumerate(passage.text.splitlines(), passage.first):
-            if quoted_in(quote, line):
-                return passage, number
-    return next(((each, each.first) for each in passages if quoted_in(quote, each.text)), None)
+def quoted(quote: str, state: RunState) -> bool:
+    """Whether a quotation stands in a passage, or in the result of a call that a model chose."""
+    results = (
+        readable(each.result)
+        for each in state.iterations
+        if each.by == "choice" and each.outcome is Outcome.SUCCESS
+    )
+    texts = [*(each.text for each in state.passages), *results]
+    return any(quoted_in(quote, text) for text in texts)
 
 
 def _flat(text: str) -> str:
