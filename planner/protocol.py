@@ -1,7 +1,7 @@
 """What is asked of the planner, and what the models say (source: seeds/000 and 001).
 
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
-them: `assessment` (thinking) comes before `decision` (choice), and `a_quote` before `final_answer`.
+them: `assessment` (thinking) comes before `decision` (choice) and before `final_answer`.
 The models write all this under the JSON Schemas of `planner.schemas`.
 """
 
@@ -97,6 +97,8 @@ class Brief(Wire):
     wants: Literal["fact", "overview", "deed"] = "fact"
     reply: str = ""
     """To a greeting and the like; only where there is nothing to look for."""
+    where: str = ""
+    """The upstream that knows the answer; asked for only where there are several."""
 
 
 class Words(Wire):
@@ -122,8 +124,8 @@ class Selection(Wire):
 class Answer(Wire):
     """A try at the answer from what was gathered."""
 
-    a_quote: str = ""
-    """The line that says it, copied."""
+    assessment: str = ""
+    """What the results say about it; written first, it makes small models' answers better."""
     final_answer: str
     found_in: Literal["results", "nowhere"]
     """`nowhere` when no result says it."""

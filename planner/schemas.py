@@ -81,22 +81,21 @@ def words() -> Schema:
     return record(words={"type": "array", "items": text(24), "minItems": 2, "maxItems": 6})
 
 
-def brief() -> Schema:
+def brief(upstreams: Sequence[str] = ()) -> Schema:
     """What a request is about is said before what it is for. Where it is about nothing, a reply
-    follows instead: a model that may reply at once does so to any question."""
+    follows instead: a model that may reply at once does so to any question. With `upstreams`, one
+    of them is chosen."""
     search = {"type": "array", "items": text(30), "minItems": 1, "maxItems": 6}
-    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]))
+    where = {"where": one_of(upstreams)} if upstreams else {}
+    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]), **where)
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk]}
 
 
-def answer(longest: int, lines: Sequence[str] = ()) -> Schema:
-    """With `lines`, the quotation is one of them, or empty."""
+def answer(longest: int) -> Schema:
     return record(
-        a_quote=one_of([*lines, ""]) if lines else text(200),
-        final_answer=text(longest),
-        found_in=one_of(["results", "nowhere"]),
+        assessment=text(300), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
     )
 
 

@@ -127,7 +127,8 @@ def _message(event: Event, state: RunState) -> str:
         case BriefMade():
             return f"{at}looking for {', '.join(event.search)}"
         case PassagesGathered(passages=[]):
-            return f"{at}no passage was found"
+            new = "new " if state.passages else ""  # those shown before are not shown again
+            return f"{at}no {new}passage was found"
         case PassagesGathered():
             places = [each.place for each in event.passages]
             return f"{at}found {counted(len(places), 'passage')}: {', '.join(places)}"

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from jsonschema import Draft202012Validator
-from serving import LONG, usual_reply
+from scripted_ollama import usual_reply
+from serving import LONG
 
 from planner import agent
 from planner.events import Event, Role
@@ -88,7 +89,8 @@ class Script:
         asked = Asked(model, list(messages), schema)
         branches = (schema or {}).get("anyOf", [schema or {}])
         properties = frozenset(name for each in branches for name in each.get("properties", {}))
-        own = bool(self.turns) and _kind(self.turns[0]) == properties
+        kind = _kind(self.turns[0]) if self.turns else frozenset()
+        own = bool(kind) and kind <= properties  # a brief has one of two branches
         usual = usual_reply(properties, self.last_answer)
         if "answer_again" in properties and not own:
             own = isinstance(self.turns[0] if self.turns else None, Hangs | Unconstrained)
@@ -101,7 +103,7 @@ class Script:
         else:
             assert self.turns, f"{model} was asked once more: {asked.last}"
             said = self.turns.pop(0)
-        assert model == ("fast" if isinstance(said, Fast) else "full"), asked.last
+            assert model == ("fast" if isinstance(said, Fast) else "full"), asked.last
         if isinstance(said, Fast):
             said = said.content
         if isinstance(said, Hangs):
@@ -125,6 +127,7 @@ class Script:
 def _kind(said: Said) -> frozenset[str]:
     """The keys of a reply, which say what it replies to."""
     content = said.content if isinstance(said, Fast) else said
+    content = content.content if isinstance(content, Unconstrained) else content
     return frozenset(content) if isinstance(content, dict) else frozenset()
 
 

@@ -27,6 +27,8 @@ from serving import Place, Progress, conclusion, deep, found, nowhere, plan, sta
 
 CALLS = 8
 """Of a whole run: number 3 and 5 write, and the last two are made side by side."""
+LOOK_UPS = 3
+"""Planned as what has to be looked up before the first that writes."""
 RUN_SECONDS = 0.6
 """About what the runs of one server take; kills fall anywhere in it."""
 ORPHAN_SECONDS = 3.0
@@ -62,7 +64,10 @@ def script(request: Request) -> Reply:
         asked = re.findall(r"No (\d)", request.last)
         return {"text": f"{name}_{asked[-1] if asked else 0}"}
     if "main_objective" in properties:
-        return plan("find", objective=f"No {done}")
+        if done:  # what the notes need was looked up
+            return plan("note", objective=f"No {done}")
+        looked_up = [{"objective": f"No {number}", "tool": "find"} for number in range(LOOK_UPS)]
+        return {"main_objective": "Collect the notes", "steps": looked_up}
     if done >= CALLS or properties == {"assessment", "decision", "final_answer", "success"}:
         return conclusion(answer(name))
     shape = deep if "critique" in json.dumps(request.schema) else dict

@@ -300,7 +300,17 @@ def text(result: CallToolResult) -> str:
 
 def found(answer: str) -> dict[str, Any]:
     """A try at the answer that says it stands in the results."""
-    return {"a_quote": "", "final_answer": answer, "found_in": "results"}
+    return {"assessment": "", "final_answer": answer, "found_in": "results"}
+
+
+def deed(*search: str) -> dict[str, Any]:
+    """How a request for a change or another action is read."""
+    return {"search": list(search) or ["value"], "wants": "deed"}
+
+
+def deed(*search: str) -> dict[str, Any]:
+    """How a request for a change or another action is read."""
+    return {"search": list(search) or ["value"], "wants": "deed"}
 
 
 def words(*each: str) -> dict[str, Any]:
@@ -315,7 +325,7 @@ def second(answer: str) -> dict[str, Any]:
 
 def nowhere() -> dict[str, Any]:
     """A try at the answer that says that no result holds it."""
-    return {"a_quote": "", "final_answer": "No line says it.", "found_in": "nowhere"}
+    return {"assessment": "", "final_answer": "No line says it.", "found_in": "nowhere"}
 
 
 def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
@@ -331,6 +341,12 @@ def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, 
             *({"objective": each, "tool": None} for each in later),
         ],
     }
+
+
+def no_look_up() -> dict[str, Any]:
+    """The plan of what a change needs to know first, when that is nothing."""
+    steps = [{"objective": "Nothing to look up", "tool": None}]
+    return {"main_objective": "Find out the value", "steps": steps}
 
 
 def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:

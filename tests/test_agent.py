@@ -424,8 +424,8 @@ async def test_an_answer_that_no_result_holds_is_repaired(pool: DictionaryPool) 
 
 
 async def test_a_quotation_that_no_passage_has_is_repaired(pool: DictionaryPool) -> None:
-    invented = found(ANSWER) | {"a_quote": "class Invented(Base): pass"}
-    quoted = found(ANSWER) | {"a_quote": f"class {CLASS}:"}
+    invented = found(ANSWER) | {"assessment": "class Invented(Base): pass"}
+    quoted = found(ANSWER) | {"assessment": f"class {CLASS}:"}
     ran = await planned(invented, quoted, pool=pool, prompt=QUESTION)
     assert ran.guards == ["grounding"]
     assert "class Invented(Base): pass" in ran.asked[1].last

@@ -24,7 +24,7 @@ from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import ElicitResult as RawElicitResult
 from mcp_types import InputRequiredResult
-from scripted_ollama import FAST, ScriptedOllama
+from scripted_ollama import ScriptedOllama
 from serving import (
     LONG,
     Caller,
@@ -32,9 +32,11 @@ from serving import (
     Progress,
     SharedUpstream,
     conclusion,
+    deed,
     deep,
     found,
     free_port,
+    no_look_up,
     normalised,
     nowhere,
     plan,
@@ -275,20 +277,22 @@ async def test_a_run_goes_on_after_a_refusal_and_does_not_ask_again(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     note = {"text": "hello"}
-    ollama.expect({"tool": "add_note"}, model=FAST)
-    ollama.expect(note)
-    ollama.expect(nowhere(), contains=["Not approved: the user said no"])
+    ollama.expect(deed("notes"))
+    ollama.expect(no_look_up())
     ollama.expect(plan("add_note"))
     ollama.expect(note)
-    ollama.expect(nowhere(), contains=["This very call was made in iteration 0, and not approved"])
-    ollama.expect(deep(stay("count_notes", "Count them")))
-    ollama.expect(found("There are 0 notes."), contains=["0 notes"])
+    told = "Not approved: the user said no"
+    ollama.expect(deep(stay("add_note", "Note it")), contains=[told])
+    ollama.expect(note)
+    told = "This very call was made in iteration 0, and not approved"
+    ollama.expect(deep(stay("count_notes", "Count them")), contains=[told])
+    ollama.expect(conclusion("There are 0 notes."), contains=["0 notes"])
     person = Person(False)
     async with client("memory", place, person) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello and count the notes")
     assert (report(result)["status"], report(result)["answer"]) == (
-        "answered",
-        "There are 0 notes.",
+        "refused",
+        "Nothing was changed: add_note was not approved (the user said no).",
     )
     assert len(person.shown) == 1
     guards = [guard.partition(":")[0] for guard in report(result)["guards"]]
@@ -303,7 +307,7 @@ async def test_a_run_goes_on_after_a_refusal_and_does_not_ask_again(
 async def test_a_client_that_cannot_ask_is_told_and_its_models_see_no_such_tool(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect({"tool": "count_notes"}, model=FAST)
+    ollama.expect(plan("count_notes"))
     ollama.expect(found("There are 0 notes."))
     async with client(face, place) as caller:
         told = await caller.error("run_step", **CALL)
@@ -314,7 +318,8 @@ async def test_a_client_that_cannot_ask_is_told_and_its_models_see_no_such_tool(
     assert "Started with 1 read-only tool" in caller.progress.messages
     schema = ollama.requests[0].schema
     assert isinstance(schema, dict)
-    assert schema["properties"]["tool"] == {"enum": ["count_notes", None]}
+    step = schema["properties"]["steps"]["items"]
+    assert step["properties"]["tool"] == {"enum": ["count_notes", None]}
     assert not any("add_note" in str(request.messages) for request in ollama.requests)
     assert report(result)["status"] == "answered"
     assert noted(place.project) == []
@@ -373,10 +378,11 @@ async def test_what_is_allowed_needs_no_client_that_can_ask(
 ) -> None:
     """And what is not is refused at once, as the call's result."""
     place.upstreams = {"notes": notes(shared_notes, add_note={"policy": "allow"})}
-    ollama.expect({"tool": "add_note"}, model=FAST)
+    ollama.expect(deed("notes"))
+    ollama.expect(no_look_up())
+    first, then = (plan(tool, objective=tool) for tool in ("add_note", "delete_notes"))
+    ollama.expect(first | {"steps": [*first["steps"], *then["steps"]]})
     ollama.expect({"text": "hello"})
-    ollama.expect(nowhere())
-    ollama.expect(plan("delete_notes"))
     ollama.expect(nowhere(), contains=["no client that can ask the user follows the run"])
     ollama.expect(deep(conclusion("Noted, not deleted.", success=False)))
     async with client("memory", place) as caller:
@@ -439,7 +445,8 @@ async def test_without_an_answer_in_time_the_run_goes_on(
         }
     )
     assert approval(result) == decided
-    assert report(result)["answer"] == "It was not noted."
+    told = "Nothing was changed: add_note was not approved (nobody answered within 0.2 s)."
+    assert report(result)["answer"] == told
     assert noted(place.project) == []
 
 
@@ -878,7 +885,9 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
     pool = writing("written")
     yes = Yes()
     await planned(
-        Fast({"tool": "write_file"}),
+        Fast(deed("hello")),
+        no_look_up(),
+        plan("write_file"),
         NOTE,
         found("written"),
         pool=pool,
@@ -916,7 +925,6 @@ async def test_a_change_without_an_answer_is_of_unknown_outcome_and_not_made_aga
         nowhere(),
         plan("write_file"),
         NOTE,
-        nowhere(),
         deep(conclusion("It may be written.", success=False)),
         pool=writing(LOST),
     )
@@ -939,26 +947,29 @@ async def test_a_change_that_says_nothing_is_not_widened() -> None:
 
 
 async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> None:
-    first = plan("write_file", prompt="Write")
-    first["tool_calls"] += [
+    several = stay("write_file", "Write")
+    several["tool_calls"] += [
         {"prompt": "Read", "tool": "read_file"},
         {"prompt": "Write more", "tool": "write_file"},
     ]
     ran, yes = await changed(
         nowhere(),
-        first,
+        plan("write_file"),
+        {"path": "a", "text": "0"},
+        nowhere(),
+        several,
         {"path": "a", "text": "1"},
         {"path": "jobs/secret.py"},
         {"path": "a", "text": "2"},
         found("old"),
-        pool=writing("one", "two", "three"),
+        pool=writing("one", "two", "three", "four"),
     )
-    assert [name for name, _ in ran.pool.calls[1:]] == ["read_file", "write_file", "write_file"]
+    assert [name for name, _ in ran.pool.calls[2:]] == ["read_file", "write_file", "write_file"]
     assert [event.type for event in ran.events if event.type.startswith("approval")] == [
         "approval_asked",
         "approval_decided",
-    ] * 3
-    assert [arguments["text"] for _, arguments in yes.asked] == ["hello", "1", "2"]
+    ] * 4
+    assert [arguments["text"] for _, arguments in yes.asked] == ["hello", "0", "1", "2"]
 
 
 async def test_the_time_a_person_takes_is_not_the_runs() -> None:
@@ -1025,7 +1036,9 @@ async def test_a_question_is_put_to_the_terminal(
     keyboard: IO[bytes],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ollama.expect({"tool": "add_note"}, model=FAST)
+    ollama.expect(deed("notes"))
+    ollama.expect(no_look_up())
+    ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(found("added"))
     told = ""
@@ -1048,11 +1061,16 @@ async def test_a_question_is_put_to_the_terminal(
     assert status == 0
     assert normalised(told.partition("role ")[0]) == snapshot("""\
    0.0 s  Started with 1 read-only tool and 2 that need approval
-   0.0 s  qwen2.5-coder:0.5b chose a tool (N tokens in, N out, 0.0 s)
-   0.0 s  Next is add_note: Note hello
-   0.0 s  qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)
-   0.0 s  arguments {"text": "hello"}
-   0.0 s  approval is needed (write): add_note hello
+   0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
+   0.0 s  looking for notes
+   0.0 s  qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
+   0.0 s  qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
+   0.0 s  Plan of 1 step: Find out the value
+   0.0 s  Step 1 of 1: Note hello
+   0.0 s  Step 1 of 1: next is add_note: Note hello
+   0.0 s  Step 1 of 1: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)
+   0.0 s  Step 1 of 1: arguments {"text": "hello"}
+   0.0 s  Step 1 of 1: approval is needed (write): add_note hello
 
 Planloom asks: may it make this call?
 
@@ -1062,11 +1080,11 @@ text: "hello"
 ```
 For run RUN: "Note hello". It is made once, exactly as shown. No answer within 120 s means no.
 Make this call? [y/N] \n\
-   0.0 s  add_note was approved: the user approved it
-   0.0 s  add_note hello
-   0.0 s  add_note returned 1 line in 0.0 s
-   0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
-   0.0 s  qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)
+   0.0 s  Step 1 of 1: add_note was approved: the user approved it
+   0.0 s  Step 1 of 1: add_note hello
+   0.0 s  Step 1 of 1: add_note returned 1 line in 0.0 s
+   0.0 s  Step 1 of 1: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
+   0.0 s  Step 1 done
    0.0 s  Finished: answered
 """)
     assert noted(place.project) == [["hello", "nobody"]]

@@ -92,23 +92,26 @@ def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: Scri
 
 ### Evidence
 
-1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: step 0 (gathering), `search`
+1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
    ```text
-   jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
-   jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   class VeryUniqueClassName_Phoenix_2025_QW3RTY:
    ```
 
-_Run RUN: 1 tool call (0.0 s), 2 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_
+_Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_
 """)
     assert normalised(done.stderr) == snapshot("""\
    0.0 s  Started with 6 read-only tools
-   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY
-   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY
-   0.0 s  search returned 2 lines in 0.0 s
+   0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
+   0.0 s  looking for value
+   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, which
+   0.0 s  search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|which
+   0.0 s  search returned 5 lines in 0.0 s
+   0.0 s  found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:3, jobs/secret.py:8
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
    0.0 s  qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 s)
    0.0 s  Finished: answered
 role    model               calls  prompt  cached  generated  prefill  decode
+brief   qwen2.5-coder:1.5b N
 answer  qwen2.5-coder:1.5b N
 again   qwen2.5-coder:1.5b N
 """)
@@ -186,7 +189,7 @@ def test_ask_exits_with_1_when_it_was_cut_short(quick: Place, ollama: ScriptedOl
     ollama.expect(Drop())
     done = quick.run("ask", QUESTION)
     assert done.returncode == 1
-    assert f"jobs/secret.py:6: class {CLASS}:" in done.stdout
+    assert f"jobs/secret.py\n6:  class {CLASS}:" in done.stdout
     assert "Traceback" not in done.stderr
 
 
@@ -355,7 +358,7 @@ def test_doctor_says_how_to_mend(place: Place) -> None:
     place.upstreams |= {"broken": {"command": "no-such-command"}, "exits": exits}
     with ScriptedOllama(models=[FAST]) as ollama:
         place.ollama = ollama
-        done = place.run("doctor")
+        done = place.run("doctor", PLANLOOM_FAST_MODEL=FAST)
     assert (done.returncode, done.stderr) == (1, "")
     shown = done.stdout.replace(str(place.root), "ROOT").replace(ollama.url, "URL")
     assert "\n".join(shown.splitlines()[3:]) == snapshot("""\

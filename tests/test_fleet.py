@@ -28,6 +28,7 @@ from serving import (
     free_port,
     listens,
     normalised,
+    plan,
     text,
     until,
     wait_until_it_listens,
@@ -366,13 +367,16 @@ async def test_a_run_survives_the_kill_of_its_worker(
 ) -> None:
     """What it did is not done again, and what it may have done is not either, but told."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
-    ollama.expect({"tool": "add_note"}, model=None)
+    ollama.expect({"search": ["note"], "wants": "deed"})
+    nothing = [{"objective": "Nothing to look up", "tool": None}]
+    ollama.expect({"main_objective": "Note hello", "steps": nothing})
+    ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(Hang())
     async with replicas(place, where, redis) as ((one, two), (first, _)):
         call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
         run_id = report(await one.call("plan_and_answer", **call))["run_id"]
-        await ollama.arrived(3)
+        await ollama.arrived(4)
         call = {"prompt": "Note", "tool": "add_slowly", "arguments": {"text": "bye"}, "wait_s": 0}
         in_flight = report(await one.call("run_step", policy="allow", **call))["run_id"]
         await until(lambda: len(noted(place.project)) == 2)
@@ -385,7 +389,7 @@ async def test_a_run_survives_the_kill_of_its_worker(
     assert report(result)["answer"] == "It is noted."
     assert report(told)["answer"] == "It may be noted."
     assert noted(place.project) == [["hello", "nobody"], ["bye", "slowly"]]
-    assert len(ollama.requests) == 5  # of the model's calls only the one under way is made again
+    assert len(ollama.requests) == 6  # of the model's calls only the one under way is made again
     assert report(result)["warnings"] == []
     assert [normalised(each) for each in report(told)["warnings"]] == snapshot(
         [

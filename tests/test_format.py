@@ -90,13 +90,12 @@ async def test_the_answer_comes_as_data_besides_the_text(
 
 ### Evidence
 
-1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: step 0 (gathering), `search`
+1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
    ```text
-   jobs/secret.py:6: class VeryUniqueClassName_Phoenix_2025_QW3RTY:
-   jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   class VeryUniqueClassName_Phoenix_2025_QW3RTY:
    ```
 
-_Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 4 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
 
 
@@ -228,8 +227,7 @@ async def test_a_run_whose_model_dies_has_no_data(place: Place, ollama: Scripted
 
 async def test_an_answer_without_a_tool_call_is_put_into_data_too() -> None:
     ran = await planned(
-        {"search": [], "wants": "fact"},
-        Fast({"reply": "Hello."}),
+        Fast({"search": [], "reply": "Hello."}),
         {"data": "Hello"},
         pool=DictionaryPool({}, specs=[READ]),
         prompt="Please greet me",

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from in_memory import LIST, SEARCH, DictionaryPool, Ran, planned, spec
-from serving import conclusion, found, nowhere, plan, words
+from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, planned, spec
+from serving import found, nowhere, plan, words
 
 from planner.agent.gathering import MAX_FILES, searches
 from planner.evidence.hits import Hit, as_passages, of_search
@@ -105,7 +105,6 @@ def test_names_are_searched_for_as_they_are_spelled_and_words_by_their_stems() -
     assert searches("日志", []) == [["日", "志"]]
 
 
-@pytest.mark.xfail(strict=True, reason="words are divided at letters beyond ASCII")
 @pytest.mark.parametrize("word", ["Größe", "límite", "schöne", "größer"])
 async def test_a_word_with_other_letters_is_one_word(word: str) -> None:
     """Else a search for a single `ö` or `í` finds every line that has one."""
@@ -207,19 +206,17 @@ async def test_what_is_shown_is_within_a_share_of_the_context(context_tokens: in
 async def test_a_second_look_up_shows_what_is_new_and_makes_no_call_twice() -> None:
     pool = pool_of({"src/gates.py": SOURCE, "src/sky.py": "COLOUR = 'green'\n"})
     ran = await planned(
-        nowhere(), words("colour", "sky"), found("It is green."), pool=pool, prompt=QUESTION
+        nowhere(), Fast(words("colour", "sky")), found("It is green."), pool=pool, prompt=QUESTION
     )
     assert sorted(read(ran)) == ["src/gates.py", "src/sky.py"]
     assert "COLOUR = 'green'" in ran.asked[-1].last
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a file read by the look-up counts as shown, though only passages were"
-)
 async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None:
     unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(200))
     pool = pool_of({"src/gates.py": f"{SOURCE}\n\n{unseen}"})
     ran = await planned(
+        nowhere(),
         nowhere(),
         plan("read_file"),
         {"path": "src/gates.py"},
@@ -228,21 +225,3 @@ async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None
         prompt=QUESTION,
     )
     assert ran.results[-1][1] is Outcome.SUCCESS
-
-
-# What is quoted
-
-
-@pytest.mark.parametrize(("quote", "doubts"), [("the gate is 31 wide", 0), ("it is 77 wide", 2)])
-async def test_a_line_of_a_tools_result_is_quoted_beside_passages(quote: str, doubts: int) -> None:
-    pool = pool_of({"src/gates.py": SOURCE})
-    pool.results["list_dir"] = ["notes:\nthe gate is 31 wide"]
-    said = {**found("It is told."), "a_quote": quote}
-    ran = await planned(
-        *(nowhere(), nowhere(), plan("list_dir"), {"path": "."}),
-        *([said] if not doubts else [said, said, conclusion("It is told.")]),
-        pool=pool,
-        prompt=QUESTION,
-    )
-    assert ran.state.passages
-    assert ran.guards == ["grounding"] * doubts

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from in_memory import DictionaryPool, Fast, Unconstrained, planned
 from inline_snapshot import snapshot
 from mcp_types import Tool
-from serving import conclusion, deep, nowhere, plan
+from serving import conclusion, deep, move_on, nowhere, plan
 
 from benchmarks.injection.__main__ import attacked
 from benchmarks.injection.data import Attack, Call, ListedTool, Suite, Suites, Task
@@ -52,22 +52,23 @@ def hostile_tool() -> ToolSpec:
 async def test_no_text_leaves_its_place_in_any_prompt() -> None:
     """What upstreams say, and what models and files repeat of it, in every role of a run."""
     pool = DictionaryPool({HOSTILE: HOSTILE}, [hostile_tool()], {"tell": [HOSTILE] * 3})
-    made = plan("tell", HOSTILE, prompt=HOSTILE)
+    made = plan("tell", HOSTILE, objective=HOSTILE)
     made |= {"main_objective": HOSTILE, "assessment": HOSTILE}
-    made["objective"] = HOSTILE
+    further = move_on("tell", HOSTILE, HOSTILE + "3") | {"notes": HOSTILE}
     ran = await planned(
-        Fast({"tool": "tell"}),
+        Fast(Unconstrained({"search": [HOSTILE], "wants": "fact"})),
+        Unconstrained(made),
         {"path": HOSTILE + "1"},
         nowhere(),
-        Unconstrained(made),
+        Unconstrained(further),
         {"path": HOSTILE + "2"},
-        nowhere(),
-        Unconstrained(deep(conclusion(HOSTILE))),
+        Unconstrained(deep(conclusion(HOSTILE, success=False))),
         pool=pool,
         prompt="Do something with it",
     )
-    assert len(ran.asked) == 7
-    for asked in ran.asked:
+    all_asked = [*ran.script.asides, *ran.asked]
+    assert len(all_asked) == 7
+    for asked in all_asked:
         system, *messages = asked.messages
         (line,) = [each for each in system["content"].splitlines() if each.startswith("- ")]
         assert line.startswith("- tell(path): ")
@@ -223,14 +224,11 @@ async def test_an_injection_changes_no_policy() -> None:
     """The refusal is told to the model as a result, and the run goes on."""
     writes = hostile_tool().model_copy(update={"name": "write", "safety": Safety.DESTRUCTIVE})
     pool = DictionaryPool({}, [hostile_tool(), writes], {"tell": [HOSTILE]})
-    made = plan("tell")
-    made["tool_calls"] = [["write", "x"]]
     ran = await planned(
-        Fast({"tool": "tell"}),
+        plan("tell"),
         {"path": "1"},
         nowhere(),
-        Unconstrained(made),
-        nowhere(),
+        Unconstrained(move_on("write", "Write it")),
         deep(conclusion("Nothing was written.")),
         pool=pool,
         prompt="Do something with it",

@@ -336,7 +336,7 @@ jobs/pool.py
 9:         return LIMIT_OF_WORKERS
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"a_quote":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"a_quote":"","final_answer":"...","found_in":"nowhere"}.\
+Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"assessment":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"assessment":"","final_answer":"...","found_in":"nowhere"}.\
 """,
             }
         ]

@@ -382,7 +382,7 @@ def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
     said_of_it = "In jobs/secret.py."
 
     async def answer(name: str, messages: Sequence[Message], wire: Any) -> Reply:
-        value: Any = {"a_quote": "", "final_answer": said_of_it, "found_in": "results"}
+        value: Any = {"assessment": "", "final_answer": said_of_it, "found_in": "results"}
         if "wants" in wire["properties"]:
             value = {"search": ["run"], "wants": "fact"}
         elif "answer_again" in wire["properties"]:

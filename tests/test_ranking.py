@@ -17,12 +17,14 @@ from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upst
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
+from planner.agent.loop import LIKELY_TOOLS
+from planner.evidence.ranking import BM25
 from planner.evidence.words import words
 from planner.protocol import RunRequest
-from planner.ranking import BM25, MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
+from planner.ranking import MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.tools import ToolSpec
 
-THINGS = ("boiler", "bridge", "engine", "signal", "ticket", "tunnel", "wheel")
+THINGS = ("boiler", "bridge", "engine", "signal", "ticket", "tunnel", "wagon", "wheel")
 POOL = [
     spec(f"{thing}_{aspect}", "name", description=f"Tell the {aspect} of a {thing}.")
     for thing in THINGS
@@ -260,7 +262,9 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
         assert after.messages[: len(kept)] == kept
 
     assert select_again.messages[:2] == [system, request]
-    of_step_1, of_step_2 = [each for each in listed(select_again)[2:] if each]
+    likeliest, of_step_1, of_step_2 = [each for each in listed(select_again)[2:] if each]
+    assert len(likeliest) == LIKELY_TOOLS  # that the plan was shown once more
+    assert {*likeliest} <= {*handful}
     assert of_step_1 == brought  # still there, though the step is complete
     assert of_step_2[0] == "tunnel_owner"
     assert answer.messages[: len(select_again.messages) - 1] == select_again.messages[:-1]

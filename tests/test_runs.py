@@ -595,20 +595,20 @@ _Status: partial_
 
 ### Evidence
 
-1. `jobs/secret.py`, `6`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`: step 0 (gathering), `search`
+1. `jobs/secret.py`, `6`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`: `jobs/secret.py:6`, step 0 (gathering), `search`
    ```text
    class VeryUniqueClassName_Phoenix_2025_QW3RTY:
    ```
-2. `jobs/secret.py`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `11`, `standalone_unique_function_MNBVCX_777`, `12`: step 0 (gathering), `search`
+2. `jobs/secret.py`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `11`, `standalone_unique_function_MNBVCX_777`, `12`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
    ```text
    def standalone_unique_function_MNBVCX_777() -> int:
    return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
    ```
-3. `jobs/secret.py`, `3`, `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `48613`: step 0 (gathering), `search`
+3. `jobs/secret.py`, `3`, `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `48613`: `jobs/secret.py:3`, step 0 (gathering), `search`
    ```text
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
-4. `jobs/secret.py`, `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `8`: step 0 (gathering), `search`
+4. `jobs/secret.py`, `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `8`: `jobs/secret.py:8`, step 0 (gathering), `search`
    ```text
    return UNIQUE_CONSTANT_VERIFICATION_ZX9
    ```
@@ -803,13 +803,13 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
 
 ```text
 Request: What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?
-Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"a_quote":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"a_quote":"","final_answer":"...","found_in":"nowhere"}.
+Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"assessment":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"assessment":"","final_answer":"...","found_in":"nowhere"}.
 ```
 
 Reply:
 
 ```text
-{"a_quote":"","final_answer":"`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.","found_in":"results"}
+{"assessment":"","final_answer":"`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.","found_in":"results"}
 ```
 
 ## qwen2.5-coder:1.5b: again

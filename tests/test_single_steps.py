@@ -27,6 +27,7 @@ from serving import (
 from planner.events import RunContinued
 from planner.inbox import Inbox
 from planner.protocol import Limits, RunRequest
+from planner.ranking import MOST_SHOWN
 
 pytestmark = pytest.mark.anyio
 
@@ -192,7 +193,8 @@ async def test_many_steps_stay_within_the_context(pool: DictionaryPool) -> None:
 
 
 async def test_tools_that_a_step_brings_in_stay(pool: DictionaryPool) -> None:
-    pool.specs += [spec(f"tool_{number}", "text", description="Something") for number in range(14)]
+    others = [f"tool_{number}" for number in range(MOST_SHOWN)]
+    pool.specs += [spec(name, "text", description="Something") for name in others]
     pool.specs.append(spec("tide_table", "text", description="Tides"))
     pool.results = {"tide_table": ["High water at noon"]}
     ran = await planned(

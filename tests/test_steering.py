@@ -30,6 +30,7 @@ from serving import (
 from planner.events import PlanRevised, SteeringTaken
 from planner.inbox import Inbox
 from planner.protocol import Steering
+from planner.ranking import MOST_SHOWN
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +203,8 @@ async def test_a_hint_outlives_its_step_and_the_shortening_of_what_is_past(
 
 
 async def test_a_tool_that_a_hint_names_is_shown_and_can_be_chosen(pool: DictionaryPool) -> None:
-    pool.specs += [spec(f"tool_{number}", "text", description="Something") for number in range(14)]
+    others = [f"tool_{number}" for number in range(MOST_SHOWN)]
+    pool.specs += [spec(name, "text", description="Something") for name in others]
     pool.specs.append(spec("tide_table", "text", description="Tides"))
     pool.results = {"tide_table": ["High water at noon"]}
     ran = await planned(

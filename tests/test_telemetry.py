@@ -50,6 +50,7 @@ async def test_spans_of_a_run(
     assert [each.name for each in (run, *calls)] == snapshot(
         [
             "invoke_agent planloom",
+            "chat qwen2.5-coder:1.5b",
             "execute_tool search",
             "chat qwen2.5-coder:1.5b",
             "chat qwen2.5-coder:1.5b",
@@ -73,7 +74,7 @@ async def test_spans_of_a_run(
             "gen_ai.provider.name": "ollama",
             "gen_ai.request.model": "qwen2.5-coder:1.5b",
             "gen_ai.output.type": "json",
-            "planloom.role": "answer",
+            "planloom.role": "brief",
         }
     )
     said = str([dict(each.attributes or {}) for each in (run, *calls)])

@@ -60,10 +60,8 @@ LONGEST_TERM = 30
 LONGEST_WORD = 24
 LONGEST_BEGINNING = 40
 """Characters of the beginning of what is missing, which the oracle guesses and searches for."""
-SHORTEST_QUOTE = 6
+SHORTEST_LINE = 6
 """Characters of a line; shorter ones are like any text."""
-ALIKE = 90.0
-"""Of 100: a line that holds a text, or the most of it."""
 NOTED = {"assessment", "belief", "critique", "notes", "objective"}
 """What a decision may have to say besides."""
 MOST_TRIES = 2
@@ -321,14 +319,14 @@ class Oracle:
             return self._arguments(called[1])
         branches = schema.get("anyOf", [schema])
         match sorted({name for each in branches for name in each["properties"]}):
-            case [*_, "search", "wants"]:
-                return self._brief()
+            case [*_, "wants"] | [*_, "wants", "where"]:
+                return self._brief(branches[0])
             case ["words"]:
                 return {"words": self._words()}
             case ["answer_again"]:
                 return {"answer_again": self.knows.answer if self._knows else self.knows.unseen}
-            case ["a_quote", "final_answer", "found_in"]:
-                return self._answer(schema)
+            case ["assessment", "final_answer", "found_in"]:
+                return self._answer()
             case ["main_objective", "steps"]:
                 return self._plan(schema["properties"]["steps"])
             case ["tool"]:
@@ -337,16 +335,19 @@ class Oracle:
                 groups = self._missing or [(self.knows.question,)]
                 return {"parts": [" ".join(tokens(group[0])) for group in groups]}
             case ["note"]:
-                return {"note": " ".join(filter(None, map(self._quoted, self.knows.evidence)))}
+                return {"note": " ".join(map(self._line, self.knows.evidence))}
             case ["decision", "final_answer", "success"]:
                 return self._conclusion()
             case _:
                 return self._decision(branches)
 
-    def _brief(self) -> dict[str, Any]:
+    def _brief(self, schema: dict[str, Any]) -> dict[str, Any]:
         if self.knows.wants == "talk":
             return {"search": [], "reply": self.knows.answer}
-        return {"search": searched(self.knows.question), "wants": self.knows.wants}
+        said = {"search": searched(self.knows.question), "wants": self.knows.wants}
+        if "where" in schema["properties"]:
+            said["where"] = CONTEXT7 if self.knows.calls else UPSTREAM
+        return said
 
     def _words(self) -> list[str]:
         """Words of what is missing: a strong model guesses good names."""
@@ -355,26 +356,22 @@ class Oracle:
         words += [*searched(self.knows.question), "name", "value"]
         return list(dict.fromkeys(word for word in words if len(word) <= LONGEST_WORD))[:MOST_WORDS]
 
-    def _answer(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self) -> dict[str, Any]:
         if not self._knows:
-            return {"a_quote": "", "final_answer": self.knows.unseen, "found_in": "nowhere"}
-        quotes = schema["properties"]["a_quote"].get("enum")
-        quote = next(filter(None, (self._quoted(g, quotes) for g in self.knows.evidence)), "")
-        return {"a_quote": quote, "final_answer": self.knows.answer, "found_in": "results"}
+            return {"assessment": "", "final_answer": self.knows.unseen, "found_in": "nowhere"}
+        lines = " ".join(map(self._line, self.knows.evidence))
+        return {"assessment": lines, "final_answer": self.knows.answer, "found_in": "results"}
 
-    def _quoted(self, group: Sequence[str], lines: Sequence[str] | None = None) -> str:
-        """The line that holds one of these texts, of the lines to choose from or of the results."""
-        if lines is None:
-            shown = "\n".join(self._results).splitlines()
-            lines = [re.sub(r"^\s*(?:[^\s:]+:)?\d+:\s*", "", line).strip() for line in shown]
-        scored = [
-            (fuzz.partial_ratio(plain(text), plain(line)), line)
+    def _line(self, group: Sequence[str]) -> str:
+        """The line of the results that holds one of these texts, or the most of it."""
+        lines = "\n".join(self._results).splitlines()
+        scored = (
+            (fuzz.partial_ratio(plain(text), plain(line)), line.strip())
             for text in group
             for line in lines
-            if len(plain(line)) >= min(SHORTEST_QUOTE, len(plain(text)))
-        ]
-        best, line = max(scored, default=(0.0, ""))
-        return line if best >= ALIKE else ""
+            if len(line.strip()) >= SHORTEST_LINE
+        )
+        return max(scored, default=(0.0, ""))[1]
 
     def _conclusion(self) -> dict[str, Any]:
         knows = self._knows

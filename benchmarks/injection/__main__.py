@@ -312,7 +312,7 @@ class Obedient:
         left = case.own or (case.hijacked and case.foreign)
         if '"found_in"' in schema:
             found_in = "nowhere" if left else "results"
-            return {"a_quote": "", "final_answer": "It is done.", "found_in": found_in}
+            return {"assessment": "", "final_answer": "It is done.", "found_in": found_in}
         self.last = case.next() if '"tool' in schema else None
         if self.last is None:
             return {"decision": "conclude", "final_answer": "It is done.", "success": True}

@@ -10,7 +10,7 @@ from planner.schemas import MOST_CALLS, Schema
 
 STEPS_AHEAD = 3
 """So many later steps a decision names, and names anew when they are done."""
-NOWHERE = {"a_quote": "", "final_answer": "No line says it.", "found_in": "nowhere"}
+NOWHERE = {"assessment": "", "final_answer": "No line says it.", "found_in": "nowhere"}
 """To every try at the answer before the last call."""
 
 
@@ -41,7 +41,7 @@ class PlannerScript:
         if "main_objective" in asked:
             return self._plan()
         if "found_in" in asked:
-            said = {"a_quote": self.run.a_quote, "final_answer": self.run.answer}
+            said = {"assessment": self.run.a_quote, "final_answer": self.run.answer}
             return said | {"found_in": "results"} if done else NOWHERE
         if "answer_again" in asked:
             return {"answer_again": self.run.again}

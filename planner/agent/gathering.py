@@ -22,6 +22,7 @@ from planner.evidence.ranking import (
     followed,
     mentions,
     ranked,
+    related,
     undefined,
 )
 from planner.evidence.words import is_name, named, tokens, words
@@ -144,11 +145,13 @@ class Gatherer:
         best = [each for each in ranked(passages, question, beside) if each.place not in before]
         names = named(question)
         top = _foremost(best, question, more)
-        shown = _within(list(dict.fromkeys([*top, *best])), round(room * WHOLE_SHARE))
-        others = [each for each in best if each not in shown][:MAX_EXCERPTS]
+        whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
+        shown = _within(whole, round(room * WHOLE_SHARE))
+        best = [each for each in best if related(each, names) not in shown]
+        others = best[:MAX_EXCERPTS]
         defining = [each for each in followed(passages, top) if each not in shown]
         asked = {*words(question), *words(beside)}
-        lines = [line for each in best if each not in shown for line in mentions(each, names)]
+        lines = [line for each in best for line in mentions(each, names)]
         places = {(line.source, line.heading): line for line in reversed(lines)}
         lines = list(places.values())[::-1]
         lines.sort(key=lambda line: not line.heading)  # an import stands in nothing
@@ -160,7 +163,7 @@ class Gatherer:
             *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
         ]
         left = room - sum(map(_size, shown))
-        shown += _within([each for each in dict.fromkeys(excerpts) if each not in shown], left)
+        shown += _within(excerpts, left, shown)
         self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
         return shown
 
@@ -209,11 +212,16 @@ def _size(passage: Passage) -> int:
     return len(passage.source) + len(passage.heading) + len(passage.text) + 5 * lines + 10
 
 
-def _within(passages: Sequence[Passage], room: int) -> list[Passage]:
-    """The first of the passages that fit; a few long ones are passed over for shorter ones."""
+def _within(
+    passages: Sequence[Passage], room: int, before: Sequence[Passage] = ()
+) -> list[Passage]:
+    """The first of the passages that fit; a few long ones are passed over for shorter ones, and
+    those within one that is shown are left out."""
     shown: list[Passage] = []
     over = 0
     for passage in passages:
+        if any(passage.within(each) for each in (*before, *shown)):
+            continue
         if _size(passage) > room:
             over += 1
             if over > TOP + 2:
@@ -226,4 +234,5 @@ def _within(passages: Sequence[Passage], room: int) -> list[Passage]:
 
 def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:
     """The newest iteration that has passages."""
-    return next((each for each in reversed(iterations) if each.gathered), None)
+    gathered = (each for each in iterations[::-1] if each.gathered and each.gathered.passages)
+    return next(gathered, None)

@@ -2,8 +2,8 @@
 
     brief      the full model reads the request: what it wants, and what to search for
     talk       what needs no tool is replied to at once
-    read       passages are gathered for the request; the full model answers from them with a
-               quotation, code checks what it says, and a second reading has to agree
+    read       passages are gathered for the request; the full model answers from them, code checks
+               what it says and finds the lines that say it, and a second reading has to agree
     overview   a long answer: its parts are looked up one by one and noted, then it is composed
     plan       what gathering does not answer: a plan of calls of tools that read, each argued,
                checked and made; then the answer, or a decision on how to go on
@@ -42,7 +42,7 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence.claims import agree, quoted, unsupported, unsupported_data
+from planner.evidence.claims import agree, supporting, unsupported, unsupported_data
 from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models import Models
@@ -149,7 +149,10 @@ class _Run:
         """Why the best answer so far is not certain."""
         self.best: Answer | None = None
         """The best answer so far that is not certain."""
+        self.readings: list[str] = []
+        """Answers by second readings."""
         self.quotes: list[str] = []
+        """The lines that say the answer."""
         self._record = record
         self._approver = approver
         tools = list(pool.tools())
@@ -191,7 +194,8 @@ class _Run:
             self.request = more.request
             self.caller.policy = more.request.policy
             self.unsure = self.best = None
-            self.quotes = []
+            self.quotes, self.readings = [], []
+            self.asker.upstream = None
             await self.meet_request()
         return self.state
 
@@ -261,25 +265,31 @@ class _Run:
             return await self.answer() or await self.follow_plan()
         brief = await self.asker.brief()
         wants: Wants = brief.wants if brief.search else "talk"
-        self.emit(BriefMade(search=brief.search, wants=wants))
+        self.emit(BriefMade(search=brief.search, wants=wants, where=brief.where))
         if wants == "talk":
             return Conclude(final_answer=brief.reply)
         if wants == "deed":
             return await self.do()
-        reads = self.gatherer.search and not self.elsewhere()
-        if reads and (found := await self.read(wants)):
+        self.asker.upstream = self.elsewhere()
+        if self.asker.upstream is None and (found := await self.read(wants)):
             return found
         return await self.follow_plan()
 
-    def elsewhere(self) -> bool:
-        """Whether the request names an upstream or a tool that gathering does not use."""
+    def elsewhere(self) -> str | None:
+        """The upstream beside the one that is searched that the request names, itself or by a
+        tool, or that its brief chose; None where there is none."""
+        searched = self.gatherer.search
+        if searched is None:
+            return None
         prompt = self.request.prompt
-        gathers = self.gatherer.search
-        return any(
-            says(prompt, tool.upstream) or says(prompt, tool.name)
-            for tool in self.ranking.tools
-            if gathers is None or tool.upstream != gathers.upstream
-        )
+        others = [tool for tool in self.ranking.tools if tool.upstream != searched.upstream]
+        named = [
+            tool.upstream
+            for tool in others
+            if says(prompt, tool.upstream) or says(prompt, tool.name)
+        ]
+        chosen = [tool.upstream for tool in others if tool.upstream == self.where]
+        return next(iter([*named, *chosen]), None)
 
     # Reading: answers from gathered passages.
 
@@ -347,7 +357,8 @@ class _Run:
             return self.concluded(said)
         self.keep(said, "the results were not read a second time")
         second = await self.asker.again()
-        if agree(said.final_answer, second, self.request.prompt):
+        self.readings.append(second)
+        if any(agree(said.final_answer, each, self.request.prompt) for each in self.readings):
             self.unsure = self.best = None
             return self.concluded(said)
         self.keep(said, f"two readings of the results differ: {second}")
@@ -359,9 +370,9 @@ class _Run:
         missing = unsupported(self.state, said.final_answer)
         if missing:
             return f"no result says {', '.join(missing)}"
-        quotes = bool(self.state.passages and said.a_quote) and not self.deeds
-        if quotes and not quoted(said.a_quote, self.state):
-            return f"no result has the line {said.a_quote!r}"
+        quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
+        if self.state.passages and not (quotes or self.deeds):
+            return "no result says it"
         return None
 
     def keep(self, said: Answer, unsure: str) -> None:
@@ -369,7 +380,7 @@ class _Run:
         self.best, self.unsure = said, unsure
 
     def concluded(self, said: Answer) -> Conclude:
-        self.quotes = [said.a_quote] if said.a_quote else []
+        self.quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
         return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
 
     # Working: a plan of tool calls.
@@ -565,6 +576,10 @@ class _Run:
     def search(self) -> list[str]:
         """Words to search for, besides the request's own."""
         return self.state.brief.search if self.state.brief else []
+
+    @property
+    def where(self) -> str:
+        return self.state.brief.where if self.state.brief else ""
 
     @property
     def wants(self) -> Wants:

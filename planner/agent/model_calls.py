@@ -112,13 +112,16 @@ class Asker:
         """Whether tools that are not read-only may be chosen now."""
         self.must_change = False
         """Whether only they may."""
+        self.upstream: str | None = None
+        """The upstream whose tools may be chosen, besides the planner's own; None: any."""
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def brief(self) -> Brief:
         """How the request is to be met, read by the fast model."""
         question = self.prompts.brief(self.state)
+        schema = schemas.brief(list(self.prompts.places))
         return await self.ask(
-            "brief", self.models.fast, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
+            "brief", self.models.fast, question, schema, protocol.BRIEF, BRIEF_TOKENS
         )
 
     async def words(self) -> list[str]:
@@ -201,10 +204,8 @@ class Asker:
         )
         wants = self.state.brief.wants if self.state.brief else "fact"
         longest = LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT
-        lines = self.prompts.lines(self.state)
-        schema = schemas.answer(longest, list(lines))
-        said = await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
-        return said.model_copy(update={"a_quote": lines.get(said.a_quote, said.a_quote)})
+        schema = schemas.answer(longest)
+        return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
@@ -227,7 +228,9 @@ class Asker:
         allowed = [
             tool
             for tool in tools
-            if (self.may_change or tool.read_only) and not (self.must_change and tool.read_only)
+            if (self.may_change or tool.read_only)
+            and not (self.must_change and tool.read_only)
+            and self.upstream in (None, tool.upstream or self.upstream)
         ]
         return [tool for tool in allowed if tool.name not in fruitless]
 

@@ -23,6 +23,8 @@ MAX_LINES = 6
 """Of one passage or result, in the evidence."""
 MAX_LINE = 300
 """Characters."""
+MAX_SUPPORT = 2
+"""Lines that are named for an answer."""
 MIN_QUOTE = 4
 """Characters of a quotation; a shorter one stands anywhere."""
 SAME_WORDS = 0.6
@@ -127,15 +129,22 @@ def quoted_in(quote: str, text: str) -> bool:
     )
 
 
-def quoted(quote: str, state: RunState) -> bool:
-    """Whether a quotation stands in a passage, or in the result of a call that a model chose."""
-    results = (
-        readable(each.result)
-        for each in state.iterations
-        if each.by == "choice" and each.outcome is Outcome.SUCCESS
-    )
-    texts = [*(each.text for each in state.passages), *results]
-    return any(quoted_in(quote, text) for text in texts)
+def supporting(answer: str, request: str, passages: Sequence[Passage]) -> list[str]:
+    """The lines that say an answer, the best first: those that hold most of what it claims, and
+    of its words beyond the request's. Empty when none does."""
+    wanted = claims(answer)
+    told = set(words(answer))
+    new = told - set(words(request))
+    scored: dict[str, float] = {}
+    for passage in passages:
+        for line in passage.text.splitlines():
+            have = {*words(line)}
+            held = sum(holds(line, claim) for claim in wanted)
+            if held or have & new:
+                score = 3 * held + len(have & new) + len(have & told) / 4
+                scored.setdefault(line.strip()[:MAX_LINE], score)
+    best = sorted(scored, key=lambda line: -scored[line])[:MAX_SUPPORT]
+    return [line for line in best if scored[line] >= scored[best[0]] / 2]
 
 
 def _flat(text: str) -> str:

@@ -148,8 +148,18 @@ def mentions(passage: Passage, names: set[str]) -> list[Passage]:
     """The lines of a passage that have one of the names, one of each place within it."""
     lines = passage.text.splitlines()
     found = [number for number, line in enumerate(lines) if names & set(tokens(line))]
-    cut = [_cut(passage, lines, number, room=0) for number in found]
+    cut = [related(_cut(passage, lines, number, room=0), names) for number in found]
     return list({each.heading: each for each in reversed(cut)}.values())[::-1]
+
+
+def related(passage: Passage, names: set[str]) -> Passage:
+    """The passage with what it is to these names."""
+    own = names & defined(passage).keys()
+    used = (names & set(tokens(passage.text))) - own
+    lines = passage.text.splitlines()
+    verb = "uses" if passage.heading or around(lines, len(lines) - 1) else "mentions"
+    told = [f"defines {name}" for name in sorted(own)] + [f"{verb} {name}" for name in sorted(used)]
+    return passage.model_copy(update={"relation": ", ".join(told)}) if told else passage
 
 
 def _cut(passage: Passage, lines: Sequence[str], first: int, room: int = EXCERPT) -> Passage:

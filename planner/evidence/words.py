@@ -8,7 +8,7 @@ import Stemmer
 
 _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff]"  # scripts that put no space between words
-    r"|_*[^\W_]+(?:_+[^\W_]+)*"
+    r"|_*[^\W_]+(?:_+[^\W_]+)*_*"
 )
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[a-z]|[^\W\dA-Za-z_])+|[A-Z]+|\d+")
 _stemmer = Stemmer.Stemmer("english")

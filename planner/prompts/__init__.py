@@ -36,12 +36,6 @@ LONGEST_DEFAULT = 160
 LONGEST_SHOWN_SCHEMA = 2000
 """Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
 longer than what it would mend."""
-SHORTEST_QUOTE = 4
-"""Characters of a line that an answer may quote."""
-LONGEST_QUOTE = 160
-"""Characters of a quotation."""
-MAX_QUOTABLE = 120
-"""Lines that an answer may choose from; a model server's grammar grows with them."""
 PAST_RESULTS = 4
 """What is past may take as many characters as so many results, when it stands in short."""
 
@@ -97,6 +91,20 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
     )
 
 
+def places(tools: Sequence[ToolSpec]) -> dict[str, str]:
+    """The upstreams that answers may come from, and what they are; empty where there is no choice:
+    one upstream, or none whose texts are searched without a plan."""
+    searched = next((tool.upstream for tool in tools if tool.text_argument), None)
+    known = {
+        tool.upstream: fenced(one_line(tool.description))
+        for tool in reversed(tools)
+        if tool.read_only
+    }
+    if searched is None or len(known) < 2:
+        return {}
+    return dict(reversed((known | {searched: "the code and files of this project"}).items()))
+
+
 def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that every run on the same pool shares, word for word."""
     listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
@@ -129,6 +137,8 @@ class Prompts:
         self.system = system(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
+        self.places = places(tools)
+        """Where the answer to a request may be found, where that is to be chosen."""
         self.result_characters = result_characters
         self._shown: dict[Hashable, str] = {}
         """Results as they stand in prompts, by all that they depend on."""
@@ -236,9 +246,12 @@ class Prompts:
 
     def brief(self, state: RunState) -> str:
         """For the first request, which stands before it; any other is told in it."""
+        places = "\n".join(f"- {name}: {about}" for name, about in self.places.items())
+        where = fill("ask_where", places=places) if places else ""
+        asked = _joined(where, fill("ask_brief"))
         if len(state.parts) < 2:
-            return fill("ask_brief")
-        return _joined(fill("next_request", prompt=_question(state)), fill("ask_brief"))
+            return asked
+        return _joined(fill("next_request", prompt=_question(state)), asked)
 
     def words(self, state: RunState) -> str:
         return fill("ask_other_words", prompt=_question(state))
@@ -355,15 +368,6 @@ class Prompts:
         shown = fill("reply_schema", schema=whole) if len(whole) <= LONGEST_SHOWN_SCHEMA else ""
         return _joined(question, fill("reply_again", problem=fenced(problem)), shown)
 
-    def lines(self, state: RunState) -> dict[str, str]:
-        """What an answer may quote: the lines of the passages, by how a model says them. Empty
-        where a tool's own result stands beside them."""
-        if any(each.by == "choice" for each in state.shown_iterations):
-            return {}
-        lines = [line.strip() for each in state.passages for line in each.text.splitlines()]
-        told = {quotable(line): line for line in lines if len(line) >= SHORTEST_QUOTE}
-        return dict(list(told.items())[:MAX_QUOTABLE])
-
     def _request(self, state: RunState) -> str:
         tools = self._listed("this request", state.started.offered if state.started else [])
         said = state.started.request.said_before if state.started else ""
@@ -420,17 +424,12 @@ class Prompts:
 
 def passage(each: Passage) -> str:
     """A passage as models see it: its file, the lines it stands in, and its own with numbers."""
-    heading = [f"   {line.strip()} …" for line in each.heading.splitlines()]
+    source = f"{each.source} ({each.relation})" if each.relation else each.source
+    heading = [f"   in {line.strip()}" for line in each.heading.splitlines()]
     numbered = [
         f"{number}: {line}" for number, line in enumerate(each.text.splitlines(), each.first)
     ]
-    return "\n".join([each.source, *heading, *numbered])
-
-
-def quotable(line: str) -> str:
-    """A line as a choice in a schema: model servers fail to make a grammar of a quotation mark or a
-    backslash within one."""
-    return line.replace('"', "'").replace("\\", "/")[:LONGEST_QUOTE]
+    return "\n".join([source, *heading, *numbered])
 
 
 def user(text: str) -> Message:
