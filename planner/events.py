@@ -110,8 +110,6 @@ class BriefMade(BaseEvent):
     search: list[str]
     """Words to search for, besides the request's own."""
     wants: Wants
-    where: str = ""
-    """The upstream that knows the answer; empty where none was chosen."""
 
 
 class PassagesGathered(BaseEvent):

@@ -97,8 +97,6 @@ class Brief(Wire):
     wants: Literal["fact", "overview", "deed"] = "fact"
     reply: str = ""
     """To a greeting and the like; only where there is nothing to look for."""
-    where: str = ""
-    """The upstream that knows the answer; asked for only where there are several."""
 
 
 class Words(Wire):

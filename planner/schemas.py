@@ -81,13 +81,11 @@ def words() -> Schema:
     return record(words={"type": "array", "items": text(24), "minItems": 2, "maxItems": 6})
 
 
-def brief(upstreams: Sequence[str] = ()) -> Schema:
+def brief() -> Schema:
     """What a request is about is said before what it is for. Where it is about nothing, a reply
-    follows instead: a model that may reply at once does so to any question. With `upstreams`, one
-    of them is chosen."""
+    follows instead: a model that may reply at once does so to any question."""
     search = {"type": "array", "items": text(30), "minItems": 1, "maxItems": 6}
-    where = {"where": one_of(upstreams)} if upstreams else {}
-    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]), **where)
+    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]))
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk]}

@@ -42,6 +42,10 @@ REGION = 30
 WHOLE_SHARE = 0.5
 """Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
 MAX_EXCERPTS = 16
+WHOLE_NAMED = 4
+"""Passages shown whole where some have a name of the question."""
+BESIDE_NAMED = 3
+"""Excerpts of others then."""
 FIRST_EXCERPTS = 5
 """Shown before the definitions of what the best passages mention."""
 MAX_MENTIONS = 10
@@ -146,9 +150,11 @@ class Gatherer:
         names = named(question)
         top = _foremost(best, question, more)
         whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
+        if any(each.relation for each in whole):  # others only confuse then
+            whole = whole[:WHOLE_NAMED]
         shown = _within(whole, round(room * WHOLE_SHARE))
         best = [each for each in best if related(each, names) not in shown]
-        others = best[:MAX_EXCERPTS]
+        others = best[: BESIDE_NAMED if any(each.relation for each in whole) else MAX_EXCERPTS]
         defining = [each for each in followed(passages, top) if each not in shown]
         asked = {*words(question), *words(beside)}
         lines = [line for each in best for line in mentions(each, names)]

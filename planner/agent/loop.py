@@ -195,7 +195,6 @@ class _Run:
             self.caller.policy = more.request.policy
             self.unsure = self.best = None
             self.quotes, self.readings = [], []
-            self.asker.upstream = None
             await self.meet_request()
         return self.state
 
@@ -265,31 +264,25 @@ class _Run:
             return await self.answer() or await self.follow_plan()
         brief = await self.asker.brief()
         wants: Wants = brief.wants if brief.search else "talk"
-        self.emit(BriefMade(search=brief.search, wants=wants, where=brief.where))
+        self.emit(BriefMade(search=brief.search, wants=wants))
         if wants == "talk":
             return Conclude(final_answer=brief.reply)
         if wants == "deed":
             return await self.do()
-        self.asker.upstream = self.elsewhere()
-        if self.asker.upstream is None and (found := await self.read(wants)):
+        reads = self.gatherer.search and not self.elsewhere()
+        if reads and (found := await self.read(wants)):
             return found
         return await self.follow_plan()
 
-    def elsewhere(self) -> str | None:
-        """The upstream beside the one that is searched that the request names, itself or by a
-        tool, or that its brief chose; None where there is none."""
-        searched = self.gatherer.search
-        if searched is None:
-            return None
+    def elsewhere(self) -> bool:
+        """Whether the request names an upstream or a tool that gathering does not use."""
         prompt = self.request.prompt
-        others = [tool for tool in self.ranking.tools if tool.upstream != searched.upstream]
-        named = [
-            tool.upstream
-            for tool in others
-            if says(prompt, tool.upstream) or says(prompt, tool.name)
-        ]
-        chosen = [tool.upstream for tool in others if tool.upstream == self.where]
-        return next(iter([*named, *chosen]), None)
+        gathers = self.gatherer.search
+        return any(
+            says(prompt, tool.upstream) or says(prompt, tool.name)
+            for tool in self.ranking.tools
+            if gathers is None or tool.upstream != gathers.upstream
+        )
 
     # Reading: answers from gathered passages.
 
@@ -576,10 +569,6 @@ class _Run:
     def search(self) -> list[str]:
         """Words to search for, besides the request's own."""
         return self.state.brief.search if self.state.brief else []
-
-    @property
-    def where(self) -> str:
-        return self.state.brief.where if self.state.brief else ""
 
     @property
     def wants(self) -> Wants:

@@ -112,16 +112,13 @@ class Asker:
         """Whether tools that are not read-only may be chosen now."""
         self.must_change = False
         """Whether only they may."""
-        self.upstream: str | None = None
-        """The upstream whose tools may be chosen, besides the planner's own; None: any."""
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def brief(self) -> Brief:
         """How the request is to be met, read by the fast model."""
         question = self.prompts.brief(self.state)
-        schema = schemas.brief(list(self.prompts.places))
         return await self.ask(
-            "brief", self.models.fast, question, schema, protocol.BRIEF, BRIEF_TOKENS
+            "brief", self.models.fast, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
         )
 
     async def words(self) -> list[str]:
@@ -228,9 +225,7 @@ class Asker:
         allowed = [
             tool
             for tool in tools
-            if (self.may_change or tool.read_only)
-            and not (self.must_change and tool.read_only)
-            and self.upstream in (None, tool.upstream or self.upstream)
+            if (self.may_change or tool.read_only) and not (self.must_change and tool.read_only)
         ]
         return [tool for tool in allowed if tool.name not in fruitless]
 

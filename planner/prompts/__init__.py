@@ -91,20 +91,6 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
     )
 
 
-def places(tools: Sequence[ToolSpec]) -> dict[str, str]:
-    """The upstreams that answers may come from, and what they are; empty where there is no choice:
-    one upstream, or none whose texts are searched without a plan."""
-    searched = next((tool.upstream for tool in tools if tool.text_argument), None)
-    known = {
-        tool.upstream: fenced(one_line(tool.description))
-        for tool in reversed(tools)
-        if tool.read_only
-    }
-    if searched is None or len(known) < 2:
-        return {}
-    return dict(reversed((known | {searched: "the code and files of this project"}).items()))
-
-
 def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that every run on the same pool shares, word for word."""
     listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
@@ -137,8 +123,6 @@ class Prompts:
         self.system = system(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
-        self.places = places(tools)
-        """Where the answer to a request may be found, where that is to be chosen."""
         self.result_characters = result_characters
         self._shown: dict[Hashable, str] = {}
         """Results as they stand in prompts, by all that they depend on."""
@@ -246,12 +230,9 @@ class Prompts:
 
     def brief(self, state: RunState) -> str:
         """For the first request, which stands before it; any other is told in it."""
-        places = "\n".join(f"- {name}: {about}" for name, about in self.places.items())
-        where = fill("ask_where", places=places) if places else ""
-        asked = _joined(where, fill("ask_brief"))
         if len(state.parts) < 2:
-            return asked
-        return _joined(fill("next_request", prompt=_question(state)), asked)
+            return fill("ask_brief")
+        return _joined(fill("next_request", prompt=_question(state)), fill("ask_brief"))
 
     def words(self, state: RunState) -> str:
         return fill("ask_other_words", prompt=_question(state))
