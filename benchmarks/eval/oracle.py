@@ -319,8 +319,8 @@ class Oracle:
             return self._arguments(called[1])
         branches = schema.get("anyOf", [schema])
         match sorted({name for each in branches for name in each["properties"]}):
-            case [*_, "wants"] | [*_, "wants", "where"]:
-                return self._brief(branches[0])
+            case [*_, "search", "wants"]:
+                return self._brief()
             case ["words"]:
                 return {"words": self._words()}
             case ["answer_again"]:
@@ -341,13 +341,10 @@ class Oracle:
             case _:
                 return self._decision(branches)
 
-    def _brief(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _brief(self) -> dict[str, Any]:
         if self.knows.wants == "talk":
             return {"search": [], "reply": self.knows.answer}
-        said = {"search": searched(self.knows.question), "wants": self.knows.wants}
-        if "where" in schema["properties"]:
-            said["where"] = CONTEXT7 if self.knows.calls else UPSTREAM
-        return said
+        return {"search": searched(self.knows.question), "wants": self.knows.wants}
 
     def _words(self) -> list[str]:
         """Words of what is missing: a strong model guesses good names."""
