@@ -363,7 +363,7 @@ class _Run:
         missing = unsupported(self.state, said.final_answer)
         if missing:
             return f"no result says {', '.join(missing)}"
-        quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
+        quotes = supporting(self.state, said.final_answer, self.request.prompt)
         if self.state.passages and not (quotes or self.deeds):
             return "no result says it"
         return None
@@ -373,7 +373,7 @@ class _Run:
         self.best, self.unsure = said, unsure
 
     def concluded(self, said: Answer) -> Conclude:
-        self.quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
+        self.quotes = supporting(self.state, said.final_answer, self.request.prompt)
         return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
 
     # Working: a plan of tool calls.

@@ -40,7 +40,7 @@ _CLAIM = re.compile(
     r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
     r"|\b[A-Z][A-Z0-9]{2,}\b"  # CONSTANT
     r"|\b\d+(?:\.\d+)?\b"  # a number
-    r"|`[^`\n]+`|\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'"  # a quotation
+    r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
 
 
@@ -129,20 +129,21 @@ def quoted_in(quote: str, text: str) -> bool:
     )
 
 
-def supporting(answer: str, request: str, passages: Sequence[Passage]) -> list[str]:
-    """The lines that say an answer, the best first: those that hold most of what it claims, and
-    of its words beyond the request's. Empty when none does."""
+def supporting(state: RunState, answer: str, request: str) -> list[str]:
+    """The lines of passages and of chosen calls' results that say an answer, the best first: those
+    that hold most of what it claims, and of its words beyond the request's. Empty when none does."""
     wanted = claims(answer)
     told = set(words(answer))
     new = told - set(words(request))
     scored: dict[str, float] = {}
-    for passage in passages:
-        for line in passage.text.splitlines():
-            have = {*words(line)}
-            held = sum(holds(line, claim) for claim in wanted)
-            if held or have & new:
-                score = 3 * held + len(have & new) + len(have & told) / 4
-                scored.setdefault(line.strip()[:MAX_LINE], score)
+    texts = [each.text for each in state.passages]
+    texts += [readable(each.result) for each in _chosen(state)]
+    for line in (line for text in texts for line in text.splitlines()):
+        have = {*words(line)}
+        held = sum(holds(line, claim) for claim in wanted)
+        if held or have & new:
+            score = 3 * held + len(have & new) + len(have & told) / 4
+            scored.setdefault(line.strip()[:MAX_LINE], score)
     best = sorted(scored, key=lambda line: -scored[line])[:MAX_SUPPORT]
     return [line for line in best if scored[line] >= scored[best[0]] / 2]
 
@@ -167,17 +168,22 @@ def unsupported(state: RunState, answer: str) -> list[str]:
 def seen(state: RunState) -> str:
     """All that the models were shown and the user said."""
     texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
-    texts += [
-        f"{each.arguments}\n{readable(each.result)}"
-        for each in state.iterations
-        if each.by == "choice" and each.outcome is Outcome.SUCCESS
-    ]
+    texts += [f"{each.arguments}\n{readable(each.result)}" for each in _chosen(state)]
     # A single step's notes are an answer, which bears nothing out.
     noted = [] if state.single_steps else state.completed_steps
     texts += [f"{step.objective}\n{step.notes}" for step in noted]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
     return "\n".join(texts)
+
+
+def _chosen(state: RunState) -> list[Iteration]:
+    """The iterations that a model chose and that came to a result."""
+    return [
+        each
+        for each in state.iterations
+        if each.by == "choice" and each.outcome is Outcome.SUCCESS
+    ]
 
 
 def _numbered(passage: Passage) -> str:
