@@ -158,7 +158,10 @@ def _changing(case: Change, setting: Setting) -> Iterator[Call]:
         after[path] = was.replace(old, new) if was and old and new is not None else new
     gone = [path for path in paths if after[path] is None]
     yield Call("directory_tree", {"path": "."}, looks=True)
-    for path in before.keys() - gone:
+    read = [path for path in before if path not in gone]
+    if len(read) > 1:
+        yield Call("read_multiple_files", {"paths": read}, looks=True)
+    for path in read:
         yield Call("read_text_file", {"path": path}, looks=True)
     for path, text in after.items():
         if text is None:
