@@ -110,9 +110,7 @@ def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
     name may come from a listing of any folder, so it takes no folders off, but of a `whole` path
     from the root on."""
     longer = [each for each in seen if each.endswith("/" + path)]
-    shorter = [
-        each for each in seen if path.endswith("/" + each) and (whole or "/" in each)
-    ]
+    shorter = [each for each in seen if path.endswith("/" + each) and (whole or "/" in each)]
     if longer or shorter:
         return longer[0] if longer else max(shorter, key=len)
     others = [

@@ -27,5 +27,5 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 
 
 def test_what_stands_between_two_quotations_is_none() -> None:
-    assert claims("""It is 'a' or 'b', "on" or "off".""") == []
+    assert claims("""It is 'a' or 'b', "on" or "no".""") == []
     assert claims("""It says 'out of range' or "too long".""") == ["out of range", "too long"]

@@ -130,8 +130,9 @@ def quoted_in(quote: str, text: str) -> bool:
 
 
 def supporting(state: RunState, answer: str, request: str) -> list[str]:
-    """The lines of passages and of chosen calls' results that say an answer, the best first: those
-    that hold most of what it claims, and of its words beyond the request's. Empty when none does."""
+    """The lines of passages and of results that say an answer, the best first: those that hold most
+    of what it claims, and of its words beyond the request's. Empty when none does."""
+    answer = _plain(answer)
     wanted = claims(answer)
     told = set(words(answer))
     new = told - set(words(request))
@@ -139,8 +140,9 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     texts = [each.text for each in state.passages]
     texts += [readable(each.result) for each in _chosen(state)]
     for line in (line for text in texts for line in text.splitlines()):
-        have = {*words(line)}
-        held = sum(holds(line, claim) for claim in wanted)
+        plain = _plain(line)
+        have = {*words(plain)}
+        held = sum(holds(plain, claim) for claim in wanted)
         if held or have & new:
             score = 3 * held + len(have & new) + len(have & told) / 4
             scored.setdefault(line.strip()[:MAX_LINE], score)
@@ -154,8 +156,13 @@ def _flat(text: str) -> str:
 
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
-    request. Numbers may follow from others in the answer."""
+    request. Numbers may follow from others in the answer; `1,500` is two of them or 1500."""
     text = seen(state)
+    text += f"\n{_plain(text)}"
+    return min((_unheld(each, text) for each in (answer, _plain(answer))), key=len)
+
+
+def _unheld(answer: str, text: str) -> list[str]:
     wanted = claims(answer)
     held = [claim for claim in wanted if holds(text, claim) or _file_in(claim, text)]
     return [
@@ -180,9 +187,7 @@ def seen(state: RunState) -> str:
 def _chosen(state: RunState) -> list[Iteration]:
     """The iterations that a model chose and that came to a result."""
     return [
-        each
-        for each in state.iterations
-        if each.by == "choice" and each.outcome is Outcome.SUCCESS
+        each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
     ]
 
 
