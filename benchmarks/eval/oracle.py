@@ -33,7 +33,7 @@ from benchmarks.eval.case import Answer, Called, Case, Grade, Setting
 from benchmarks.eval.context7 import LIBRARIES
 from benchmarks.eval.families import CASES
 from benchmarks.eval.memory import UPSTREAM, ProjectPool, Watched
-from benchmarks.eval.question import CONTEXT7, Question
+from benchmarks.eval.question import Question
 from benchmarks.eval.systems import START_SECONDS, STOP, Bench, check
 from benchmarks.eval.tasks.changes import Change
 from benchmarks.eval.tasks.solutions import SOLUTIONS
@@ -352,7 +352,9 @@ class Oracle:
     def _words(self) -> list[str]:
         """Words of what is missing: a strong model guesses good names."""
         text = " ".join(group[0] for group in self._missing)
-        words = sorted(dict.fromkeys(tokens(text)), key=lambda word: (not is_name(word), -len(word)))
+        words = sorted(
+            dict.fromkeys(tokens(text)), key=lambda word: (not is_name(word), -len(word))
+        )
         words += [*searched(self.knows.question), "name", "value"]
         return list(dict.fromkeys(word for word in words if len(word) <= LONGEST_WORD))[:MOST_WORDS]
 
