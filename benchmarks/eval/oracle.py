@@ -601,17 +601,20 @@ def main(
 ) -> None:
     """Ask the oracle, and print a table and what it did not reach."""
 
-    async def asked() -> list[Ended]:
-        cases = selected(cases_of(named(families, CASES), split), only, None)
-        return [each async for each in ask_all(cases, wordings, speed)]
+    ended: list[Ended] = []
 
-    ended = anyio.run(asked)
+    async def asked() -> None:
+        cases = selected(cases_of(named(families, CASES), split), only, None)
+        async for each in ask_all(cases, wordings, speed):
+            ended.append(each)
+            if not each.reached:
+                print(f"not reached: {each.case.id}: {each.why}", flush=True)
+            elif doubts and each.doubted:
+                told = "; ".join([*each.oracle.faults, *each.doubted])
+                print(f"doubted: {each.case.id}: {told}", flush=True)
+
+    anyio.run(asked)
     print(table(ended))
-    for each in ended:
-        if not each.reached:
-            print(f"not reached: {each.case.id}: {each.why}")
-        elif doubts and each.doubted:
-            print(f"doubted: {each.case.id}: {'; '.join([*each.oracle.faults, *each.doubted])}")
 
 
 if __name__ == "__main__":
