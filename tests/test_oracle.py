@@ -27,7 +27,7 @@ async def enough(asked: list[Case]) -> list[Ended]:
 
 
 async def test_the_oracle_reaches_what_can_be_looked_up() -> None:
-    ended = await enough([each for each in cases("lookup", 12) if "package" not in each.id])
+    ended = await enough([each for each in cases("lookup", 8) if "package" not in each.id])
     assert sum(each.oracle.gathered for each in ended) > len(ended) / 2
 
 
