@@ -96,7 +96,7 @@ def mended_paths(
         path = value.strip("./")
         if path in ("", *folders, *seen):
             continue
-        if near := _nearest_path(path, seen):
+        if near := _nearest_path(path, seen, whole=value.startswith("/")):
             mended[name] = near
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
         elif name not in _required(tool):
@@ -105,10 +105,12 @@ def mended_paths(
     return mended, changes
 
 
-def _nearest_path(path: str, seen: Sequence[str]) -> str | None:
-    """The path seen that has folders more or fewer before it, else the one spelt most alike."""
+def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
+    """The path seen that has folders more or fewer before it, else the one spelt most alike. A bare
+    name may come from a listing of any folder, so it takes no folders off, but of a `whole` path
+    from the root on."""
     longer = [each for each in seen if each.endswith("/" + path)]
-    shorter = [each for each in seen if path.endswith("/" + each)]
+    shorter = [each for each in seen if path.endswith("/" + each) and (whole or "/" in each)]
     if longer or shorter:
         return longer[0] if longer else max(shorter, key=len)
     others = [

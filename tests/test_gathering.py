@@ -226,3 +226,24 @@ async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None
         prompt=QUESTION,
     )
     assert ran.results[-1][1] is Outcome.SUCCESS
+
+
+async def test_a_tools_result_bears_an_answer_out_where_the_passages_do_not() -> None:
+    pool = pool_of({"src/gates.py": SOURCE})
+    pool.results["list_dir"] = ["notes\nthe gate is made of copper"]
+    ran = await planned(
+        *(nowhere(), plan("list_dir"), {"path": "."}, found("Of copper.")),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert ran.state.passages
+    assert (ran.state.status, ran.guards) == ("answered", [])
+    assert ran.state.quotes[0] == "the gate is made of copper"
+
+
+@pytest.mark.parametrize("said", ["100,000,000", "100000000", "100_000_000"])
+async def test_a_number_may_be_grouped_otherwise_than_in_the_code(said: str) -> None:
+    pool = pool_of({"src/gates.py": f"{SOURCE}\nMOST_BYTES_OF_GATES = 100_000_000\n"})
+    prompt = "What is MOST_BYTES_OF_GATES?"
+    ran = await planned(found(f"It is {said}."), pool=pool, prompt=prompt)
+    assert (ran.state.status, ran.guards) == ("answered", [])

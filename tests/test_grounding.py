@@ -1,8 +1,8 @@
-"""Whether two readings of the same results say the same."""
+"""What an answer claims, and whether two readings of the same results say the same."""
 
 import pytest
 
-from planner.evidence.claims import agree
+from planner.evidence.claims import agree, claims
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,8 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 ) -> None:
     assert agree(first, second_, "What is it?") is same
     assert agree(second_, first, "What is it?") is same
+
+
+def test_what_stands_between_two_quotations_is_none() -> None:
+    assert claims("""It is 'a' or 'b', "on" or "no".""") == []
+    assert claims("""It says 'out of range' or "too long".""") == ["out of range", "too long"]

@@ -217,6 +217,20 @@ def test_the_nearest_path_is_no_part_of_the_path() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "mended"),
+    [
+        ("parcel/rates.py", "parcel/rates.py"),  # a tree shows `parcel`, and `rates.py` below it
+        ("/home/me/rates.py", "rates.py"),
+        ("app/parcel/zones.py", "parcel/zones.py"),
+    ],
+)
+def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, mended: str) -> None:
+    seen = ["rates.py", "parcel/zones.py"]
+    found, _ = guards.mended_paths({"path": path}, READ, seen)
+    assert found == {"path": mended}
+
+
 def test_the_name_path_of_a_symbol_is_no_path() -> None:
     arguments = {"name_path_pattern": "Uploads/run"}
     seen = ["uploads/run.py", "jobs/Uploads/run"]

@@ -67,8 +67,8 @@ def evaluate(
     """Ask the questions of the systems and print how they did. Subcommands: table, questions."""
     if context.invoked_subcommand:
         return
-    names = _named(systems, SYSTEMS)
-    cases = selected(_cases(_named(families, CASES), split), only, limit)
+    names = named(systems, SYSTEMS)
+    cases = selected(cases_of(named(families, CASES), split), only, limit)
     work = _cache() / "work"
     bench = Bench(
         models=ModelSettings(
@@ -115,12 +115,12 @@ def questions(
     families: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(CASES),
 ) -> None:
     """List the questions with their answers, without asking them."""
-    for case in _cases(_named(families, CASES), split):
+    for case in cases_of(named(families, CASES), split):
         print(f"{case.id} ({case.kind}, {case.language}) -> {case.expected}")
         print("".join(f"    {' '.join(wording.split())}\n" for wording in case.wordings), end="")
 
 
-def _named(names: str, known: Iterable[Name]) -> list[Name]:
+def named(names: str, known: Iterable[Name]) -> list[Name]:
     """Of what there is, those named with commas, in the order of the names."""
     by_name = {str(each): each for each in known}
     if unknown := set(names.split(",")) - set(by_name):
@@ -128,7 +128,7 @@ def _named(names: str, known: Iterable[Name]) -> list[Name]:
     return [by_name[name] for name in names.split(",")]
 
 
-def _cases(families: Sequence[Family], split: Choice) -> list[Case]:
+def cases_of(families: Sequence[Family], split: Choice) -> list[Case]:
     splits: Sequence[Split] = SPLITS if split == "all" else (split,)
     return [case for family in families for each in splits for case in CASES[family](each)]
 
@@ -199,7 +199,7 @@ async def _evaluate(
                 and (name != "retrieve" or case.family in SEARCHED)
             ]
             done = 0
-            for together in _by_place(asked):
+            for together in by_place(asked):
                 async with _opened(name, bench, together[0][0]) as (setting, ask):
                     for case, text in together:
                         record = await _record(name, case, text, setting, ask, bench.seconds, wire)
@@ -209,7 +209,7 @@ async def _evaluate(
                         _progress(record, f"{done}/{len(asked)}")
 
 
-def _by_place(asked: Iterable[tuple[Case, str]]) -> Iterator[list[tuple[Case, str]]]:
+def by_place(asked: Iterable[tuple[Case, str]]) -> Iterator[list[tuple[Case, str]]]:
     """What is asked in one opening of a setting."""
     together: dict[str, list[tuple[Case, str]]] = {}
     for number, (case, text) in enumerate(asked):

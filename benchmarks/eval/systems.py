@@ -110,7 +110,7 @@ async def planloom(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
         with anyio.fail_after(START_SECONDS):
             while "starting" in (states := await _states(client)).values():  # noqa: ASYNC110
                 await anyio.sleep(0.5)
-        _check(states)
+        check(states)
 
         async def ask(question: str, ledger: Ledger) -> Answer:
             arguments = {
@@ -147,7 +147,7 @@ async def _states(client: Client[StdioTransport]) -> dict[str, str]:
     return {each["name"]: each["state"] for each in (result.structured_content or {})["upstreams"]}
 
 
-def _check(states: dict[str, str]) -> None:
+def check(states: dict[str, str]) -> None:
     """Raises `PlanloomError` unless every upstream is there: an answer without it says nothing."""
     if missing := [name for name, state in states.items() if state != "ready"]:
         raise PlanloomError(f"These upstreams did not start: {', '.join(missing)}")
@@ -166,7 +166,7 @@ async def _pool(bench: Bench, setting: Setting) -> AsyncIterator[UpstreamPool]:
     )
     async with UpstreamPool(settings) as pool:
         await pool.ready(START_SECONDS)
-        _check({each.name: each.state for each in pool.upstreams()})
+        check({each.name: each.state for each in pool.upstreams()})
         yield pool
 
 
@@ -318,7 +318,7 @@ answer, say that it could not be found.
 
 Question: {question}"""
 _IDENTIFIER = re.compile(r"`([^`]+)`|\b(\w*_\w+|[A-Z]?[a-z]+[A-Z]\w*|[\w/]+\.\w{2,4})\b")
-_STOP = frozenset(
+STOP = frozenset(
     re.findall(
         r"\w+",
         """
@@ -378,7 +378,7 @@ async def _retrieve(
 def keywords(question: str) -> list[str]:
     """The identifiers that a question names, else its longer words without the common ones."""
     named = [quoted or plain for quoted, plain in _IDENTIFIER.findall(question)]
-    plain = [word for word in re.findall(r"[^\W\d_]{4,}", question) if word.lower() not in _STOP]
+    plain = [word for word in re.findall(r"[^\W\d_]{4,}", question) if word.lower() not in STOP]
     return list(dict.fromkeys(named or plain))[:MOST_KEYWORDS]
 
 

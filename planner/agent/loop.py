@@ -375,7 +375,7 @@ class _Run:
         self.best, self.unsure = said, unsure
 
     def concluded(self, said: Answer) -> Conclude:
-        self.quotes = supporting(said.final_answer, self.request.prompt, self.state.passages)
+        self.quotes = supporting(self.state, said.final_answer, self.request.prompt)
         return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
 
     # Working: a plan of tool calls.

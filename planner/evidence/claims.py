@@ -38,9 +38,8 @@ _CLAIM = re.compile(
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
     r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
     r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
-    r"|\b[A-Z][A-Z0-9]{2,}\b"  # CONSTANT
     r"|\b\d+(?:\.\d+)?\b"  # a number
-    r"|`[^`\n]+`|\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'"  # a quotation
+    r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
 
 
@@ -129,20 +128,23 @@ def quoted_in(quote: str, text: str) -> bool:
     )
 
 
-def supporting(answer: str, request: str, passages: Sequence[Passage]) -> list[str]:
-    """The lines that say an answer, the best first: those that hold most of what it claims, and
-    of its words beyond the request's. Empty when none does."""
+def supporting(state: RunState, answer: str, request: str) -> list[str]:
+    """The lines of passages and of results that say an answer, the best first: those that hold most
+    of what it claims, and of its words beyond the request's. Empty when none does."""
+    answer = _plain(answer)
     wanted = claims(answer)
     told = set(words(answer))
     new = told - set(words(request))
     scored: dict[str, float] = {}
-    for passage in passages:
-        for line in passage.text.splitlines():
-            have = {*words(line)}
-            held = sum(holds(line, claim) for claim in wanted)
-            if held or have & new:
-                score = 3 * held + len(have & new) + len(have & told) / 4
-                scored.setdefault(line.strip()[:MAX_LINE], score)
+    texts = [each.text for each in state.passages]
+    texts += [readable(each.result) for each in _chosen(state)]
+    for line in (line for text in texts for line in text.splitlines()):
+        plain = _plain(line)
+        have = {*words(plain)}
+        held = sum(holds(plain, claim) for claim in wanted)
+        if held or have & new:
+            score = 3 * held + len(have & new) + len(have & told) / 4
+            scored.setdefault(line.strip()[:MAX_LINE], score)
     best = sorted(scored, key=lambda line: -scored[line])[:MAX_SUPPORT]
     return [line for line in best if scored[line] >= scored[best[0]] / 2]
 
@@ -153,8 +155,13 @@ def _flat(text: str) -> str:
 
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
-    request. Numbers may follow from others in the answer."""
+    request. Numbers may follow from others in the answer; `1,500` is two of them or 1500."""
     text = seen(state)
+    text += f"\n{_plain(text)}"
+    return min((_unheld(each, text) for each in (answer, _plain(answer))), key=len)
+
+
+def _unheld(answer: str, text: str) -> list[str]:
     wanted = claims(answer)
     held = [claim for claim in wanted if holds(text, claim) or _file_in(claim, text)]
     return [
@@ -167,17 +174,20 @@ def unsupported(state: RunState, answer: str) -> list[str]:
 def seen(state: RunState) -> str:
     """All that the models were shown and the user said."""
     texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
-    texts += [
-        f"{each.arguments}\n{readable(each.result)}"
-        for each in state.iterations
-        if each.by == "choice" and each.outcome is Outcome.SUCCESS
-    ]
+    texts += [f"{each.arguments}\n{readable(each.result)}" for each in _chosen(state)]
     # A single step's notes are an answer, which bears nothing out.
     noted = [] if state.single_steps else state.completed_steps
     texts += [f"{step.objective}\n{step.notes}" for step in noted]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
     return "\n".join(texts)
+
+
+def _chosen(state: RunState) -> list[Iteration]:
+    """The iterations that a model chose and that came to a result."""
+    return [
+        each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
+    ]
 
 
 def _numbered(passage: Passage) -> str:

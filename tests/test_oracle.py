@@ -1,0 +1,51 @@
+"""The planner is not in the way of a model that is right: the oracle reaches the right end."""
+
+import pytest
+
+from benchmarks.eval.__main__ import selected
+from benchmarks.eval.case import SPLITS, Case, Family
+from benchmarks.eval.families import CASES
+from benchmarks.eval.oracle import Ended, ask_all, table
+
+pytestmark = pytest.mark.anyio
+
+ENOUGH = 0.95
+"""The share of its cases that the oracle has to reach in a family."""
+
+
+def cases(family: Family, most: int | None = None) -> list[Case]:
+    """A family's cases, or so many of each split."""
+    return selected([case for split in SPLITS for case in CASES[family](split)], "", most)
+
+
+async def enough(asked: list[Case]) -> list[Ended]:
+    ended = [each async for each in ask_all(asked)]
+    missed = [f"{each.case.id}: {each.why}" for each in ended if not each.reached]
+    assert ended
+    assert len(missed) <= (1 - ENOUGH) * len(ended), "\n".join(missed)
+    return ended
+
+
+async def test_the_oracle_reaches_what_can_be_looked_up() -> None:
+    ended = await enough([each for each in cases("lookup", 8) if "package" not in each.id])
+    assert sum(each.oracle.gathered for each in ended) > len(ended) / 2
+
+
+async def test_the_oracle_talks_in_one_call() -> None:
+    ended = await enough(cases("talk"))
+    assert {len(each.state.ledger) for each in ended} == {1}
+    assert table(ended).splitlines()[-1].startswith(f"| talk | {len(ended)} | {len(ended)} |")
+
+
+async def test_the_oracle_reads_documentation() -> None:
+    await enough(cases("docs"))
+
+
+async def test_the_oracle_makes_changes() -> None:
+    await enough(cases("change", 2))
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("family", ["lookup", "polyglot", "broad", "tools", "change"])
+async def test_the_oracle_reaches_every_case(family: Family) -> None:
+    await enough(cases(family))
