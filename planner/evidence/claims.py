@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from rapidfuzz import fuzz
 
 from planner import schemas
 from planner.context import readable
@@ -29,8 +28,6 @@ MIN_QUOTE = 4
 """Characters of a quotation; a shorter one stands anywhere."""
 SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
-NEARLY = 92
-"""Of 100: how much of a quotation has to stand in a line; models drop a bracket or a comma."""
 
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"']+"  # a URL
@@ -107,7 +104,7 @@ def _sources(state: RunState) -> Iterator[tuple[Iteration, str, str]]:
 
 
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
-    rows = text.splitlines()
+    rows = [row for row in text.splitlines() if row.strip()]
     scores = [
         sum(holds(row, claim) for claim in held)
         + 2 * any(quoted_in(quote, row) for quote in quotes)
@@ -119,13 +116,9 @@ def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]
 
 
 def quoted_in(quote: str, text: str) -> bool:
-    """Whether a quotation stands in a text, but for white space and a character or two."""
-    plain, within = _flat(quote), _flat(text)
-    if len(plain) < MIN_QUOTE:
-        return False
-    return plain in within or (
-        len(plain) <= len(within) and fuzz.partial_ratio(plain, within) >= NEARLY
-    )
+    """Whether a quotation stands in a text, but for white space."""
+    plain = _flat(quote)
+    return len(plain) >= MIN_QUOTE and plain in _flat(text)
 
 
 def supporting(state: RunState, answer: str, request: str) -> list[str]:
@@ -150,7 +143,7 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
 
 
 def _flat(text: str) -> str:
-    return " ".join(re.sub(r"^\s*\d+: ", "", text, flags=re.MULTILINE).split())
+    return " ".join(re.sub(r"^[ \t]*\d+: ", "", text, flags=re.MULTILINE).split())
 
 
 def unsupported(state: RunState, answer: str) -> list[str]:
