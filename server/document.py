@@ -15,8 +15,7 @@ from planner.events import (
     StepStarted,
 )
 from planner.state import RunState
-from server.reports import without_images
-from server.toolresults import clean
+from server.inert import inert
 
 CONCLUSION = "Final conclusion reached"
 LONGEST_UNDERLINE = 72
@@ -65,12 +64,12 @@ class Document:
 
 def line(text: str) -> str:
     """A text of others as one line that is a paragraph, whatever it begins with."""
-    flat = " ".join(clean(without_images(text)).split())
+    flat = " ".join(inert(text).split())
     return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat)
 
 
 def _conclusion(event: RunFinished) -> str:
-    answer = clean(without_images(event.answer)).strip()
+    answer = inert(event.answer).strip()
     if event.status == "answered":
         return answer
     why = f": {line(event.reason)}" if event.reason and event.reason not in event.answer else ""

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, Field
 
 from planner.tools import Policy, Safety
+from server.inert import inert
 from server.reports import counted, indented
 from server.upstreams import UpstreamPool
 
@@ -96,4 +97,4 @@ def listing_markdown(found: PoolListing) -> str:
         lines.append(
             f"- {tool.name} ({tool.upstream}, {safety}, priority {tool.priority}): {short}"
         )
-    return "\n".join(lines if found.tools else [*lines, "(none)"])
+    return inert("\n".join(lines if found.tools else [*lines, "(none)"]))

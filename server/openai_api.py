@@ -35,6 +35,7 @@ from planner.protocol import Limits, RunRequest
 from server import access
 from server.document import CONCLUSION, Document
 from server.engine import Engine
+from server.inert import inert_piece
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.run import Run
 from server.toolresults import clean
@@ -303,12 +304,12 @@ class Completion:
         content = self._document.tell(event)
         if isinstance(event, AnswerDelta):
             begins = "Draft: " if event.begins else ""
-            yield {"reasoning_content": _plain(begins + event.text)}
+            yield {"reasoning_content": inert_piece(begins + event.text)}
             self._drafting = True
         elif self.as_data or not isinstance(event, TOLD):
             newline = "\n" if self._drafting else ""
             line = message(event, self._document.state)
-            yield {"reasoning_content": f"{newline}{_plain(line)}\n"}
+            yield {"reasoning_content": f"{newline}{inert_piece(line)}\n"}
             self._drafting = False
         failed = isinstance(event, RunFinished) and self._problem()
         if content and not self.as_data and not failed:
@@ -365,8 +366,3 @@ class Completion:
 def _event(data: dict[str, Any]) -> str:
     """A server-sent event. All but ASCII is escaped, so that nothing in it ends a line."""
     return f"data: {json.dumps(data)}\n\n"
-
-
-def _plain(text: str) -> str:
-    """Thoughts in which a client that takes them for Markdown finds nothing to fetch."""
-    return re.sub(r"!(?=\[)|<(?=[a-z!])", r"\g<0> ", clean(text), flags=re.IGNORECASE)

@@ -11,6 +11,7 @@ from planner.evidence.claims import Evidence, evidence
 from planner.protocol import Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
+from server.inert import inert
 from server.toolresults import clean
 
 LARGEST_REPORT = 400_000
@@ -258,7 +259,7 @@ def markdown(found: Report) -> str:
         parts.append("### Said while it ran\n\n" + "\n".join(said))
     notes = [
         f"{step.number}. {_flat(step.objective)}{'' if step.success else ' (without success)'}\n"
-        f"   {indented(without_images(step.notes), 3)}"
+        f"   {indented(step.notes, 3)}"
         for step in found.steps
         if step.status == "completed" and step.notes not in ("", found.answer)
     ]
@@ -289,7 +290,7 @@ def markdown(found: Report) -> str:
     if found.warnings:
         parts.append("\n".join(f"**Warning:** {_flat(warning)}" for warning in found.warnings))
     parts.append(_foot(found))
-    return clean("\n\n".join(parts))  # a model may write terminal escapes too
+    return inert("\n\n".join(parts))
 
 
 def _head(found: Report) -> str:
@@ -315,7 +316,7 @@ def _head(found: Report) -> str:
             f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
             "cancel_run to end it."
         )
-    parts = [without_images(found.answer)]
+    parts = [found.answer]
     if found.data is not None:
         parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
     if found.status != "answered" or found.reason:
@@ -361,7 +362,7 @@ def _asked(each: QuestionReport) -> str:
             outcome = f"not answered: {_flat(each.reason)}"
         case None:
             outcome = "not answered yet"
-    asked = _cut(_flat(without_images(each.question)), LONGEST_CLAIM)
+    asked = _cut(_flat(each.question), LONGEST_CLAIM)
     return f'- {each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
@@ -381,6 +382,7 @@ def _cited(number: int, each: Evidence, objective: str) -> str:
 
 def fence(text: str) -> str:
     """The text as a block that nothing in it can close."""
+    text = clean(text)  # before its mark is chosen
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     mark = "`" * max(3, longest + 1)
     return f"{mark}text\n{text}\n{mark}"
@@ -410,15 +412,6 @@ def indented(text: str, spaces: int) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def without_images(text: str) -> str:
-    """Markdown whose images are links, and without HTML that could fetch. A client fetches an image
-    without asking, and its URL can carry to anyone what a hostile text had the model put into it.
-    A blank does it, which changes the meaning of no code."""
-    if re.search(r"\]\s*[\[(:]", text):  # without a link or a definition there is no image
-        text = text.replace("![", "! [")
-    return re.sub(r"<(?=[a-z][^<>]*=|style\b|script\b)", "< ", text, flags=re.IGNORECASE)
 
 
 def _flat(text: str) -> str:

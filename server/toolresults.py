@@ -44,15 +44,16 @@ _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b"
     r"\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    r"|[\u200c\u200d\ufe0e\ufe0f]{3,}"
 )
+_JOINERS = re.compile(r"[\u200c\u200d\ufe0e\ufe0f]{3,}")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
     """The text without terminal escapes, control and invisible characters; newlines are `\\n`."""
     text = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return _SURROGATE.sub("\ufffd", _UNSEEN.sub("", text))
+    seen = _JOINERS.sub("", _UNSEEN.sub("", text))  # runs that are whole once the rest is out
+    return _SURROGATE.sub("\ufffd", seen)
 
 
 def cleaned(value: Any) -> Any:

@@ -16,6 +16,7 @@ from planner.events import (
     ToolReturned,
 )
 from planner.state import RunState
+from server.inert import inert
 from server.progress import message
 from server.toolresults import clean
 
@@ -54,11 +55,12 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
                 pass  # what came of it has it as a whole
             case _:
                 parts.append(f"- {message(event, state)}")
-    return clean("\n\n".join(parts))
+    return inert("\n\n".join(parts))
 
 
 def _block(head: str, text: str) -> str:
     """A heading and a text that cannot close its fence."""
+    text = clean(text)  # before its fence is chosen
     more = len(text) - LONGEST
     shown = text if more <= 0 else f"{text[:LONGEST]}\n[… {more} more characters]"
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)

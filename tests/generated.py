@@ -11,7 +11,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -212,10 +212,13 @@ model_replies = st.tuples(
 """A kind, and what it may need; what a schema lets through is made when the schema is known."""
 
 
-def fitting(schema: dict[str, Any], chance: random.Random) -> Any:
-    """A value that the schema of a model call lets through."""
+TEXTS = ("", "jobs/secret.py", "line 6", CLASS, "search", "</result>", "\u2028")
+
+
+def fitting(schema: dict[str, Any], chance: random.Random, texts: Sequence[str] = TEXTS) -> Any:
+    """A value that the schema of a model call lets through, with these texts where any may be."""
     if "anyOf" in schema:
-        return fitting(chance.choice(schema["anyOf"]), chance)
+        return fitting(chance.choice(schema["anyOf"]), chance, texts)
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
@@ -225,16 +228,16 @@ def fitting(schema: dict[str, Any], chance: random.Random) -> Any:
             properties = schema.get("properties", {})
             required = schema.get("required", [])
             names = [each for each in properties if each in required or chance.random() < 0.5]
-            return {name: fitting(properties[name], chance) for name in names}
+            return {name: fitting(properties[name], chance, texts) for name in names}
         case "array":
-            return [fitting(schema["items"], chance) for _ in range(chance.randrange(3))]
+            return [fitting(schema["items"], chance, texts) for _ in range(chance.randrange(3))]
         case "boolean":
             return chance.random() < 0.5
         case "integer" | "number":
             return chance.randrange(-2, 9)
         case "null":
             return None
-    return chance.choice(["", "jobs/secret.py", "line 6", CLASS, "search", "</result>", "\u2028"])
+    return chance.choice(texts)
 
 
 def said(drawn: tuple[Any, ...], request: Request) -> Reply:

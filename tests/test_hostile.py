@@ -154,6 +154,11 @@ def test_a_file_name_stays_on_its_line() -> None:
         ("a <b> for List<int>, and a<b", "a <b> for List<int>, and a<b"),
         ("`vec![1, 2]` and a[!x]", "`vec![1, 2]` and a[!x]"),
         ("\x1b[8mhidden\x1b[0m \u202eback", "hidden back"),
+        ("!\u200b[i](//a) !\u202e[i](//a) !\x1b[0m[i](//a)", "! [i](//a) ! [i](//a) ! [i](//a)"),
+        ("!\u200c\u200c\u200b\u200c[i](//a)", "! [i](//a)"),
+        ("<\u200bstyle>*{background:url(//a)}", "< style>*{background:url(//a)}"),
+        ("<div <x> <img <y src=//a>", "<div <x> < img < y src=//a>"),
+        ("<!-- the rest", "< !-- the rest"),
     ],
 )
 def test_a_view_fetches_and_hides_nothing(answer: str, shown: str) -> None:
