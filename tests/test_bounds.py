@@ -1,0 +1,69 @@
+"""What hostile upstreams send is bounded: bytes, requests, pages, lines."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import LONG, Place, served
+from starlette.middleware.gzip import GZipMiddleware
+from upstream_server import build_server
+
+from planner.tools import Outcome
+from server import stdio
+from server.upstreams import UpstreamPool
+
+pytestmark = pytest.mark.anyio
+
+MakePool = Callable[..., UpstreamPool]
+
+
+@pytest.fixture
+def pool_of(place: Place, tmp_path: Path) -> MakePool:
+    """A pool of these upstreams."""
+
+    def pool_of(**upstreams: Any) -> UpstreamPool:
+        place.upstreams = upstreams
+        return UpstreamPool(place.settings, cache_dir=tmp_path / "cache")
+
+    return pool_of
+
+
+async def called(pool: UpstreamPool, name: str, **arguments: Any) -> tuple[Outcome, str]:
+    tool = pool.find(name)
+    assert tool
+    result = await pool.call(tool, arguments)
+    return result.outcome, result.text
+
+
+def compressing(app: Any) -> Any:
+    """Whether or not it is asked for."""
+    compressed = GZipMiddleware(app)
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            headers = [each for each in scope["headers"] if each[0] != b"accept-encoding"]
+            scope = {**scope, "headers": [*headers, (b"accept-encoding", b"gzip")]}
+        await compressed(scope, receive, send)
+
+    return asked
+
+
+async def test_an_upstream_is_not_asked_to_compress(pool_of: MakePool, tmp_path: Path) -> None:
+    with served(build_server(tmp_path), wrap=GZipMiddleware, json_response=True) as url:
+        async with pool_of(up={"url": url, "allow": ["flood", "say"]}) as pool:
+            await pool.ready(LONG)
+            outcome, said = await called(pool, "flood", characters=6 * stdio.LONGEST_MESSAGE)
+            assert (outcome, "longer than 8 MiB" in said) == (Outcome.ERROR, True)
+            assert await called(pool, "say", text="still here") == (Outcome.SUCCESS, "still here")
+
+
+async def test_an_answer_that_is_compressed_all_the_same_is_not_read(
+    pool_of: MakePool, tmp_path: Path
+) -> None:
+    with served(build_server(tmp_path), wrap=compressing, json_response=True) as url:
+        async with pool_of(up={"url": url}) as pool:
+            await pool.ready(LONG)
+            (status,) = pool.upstreams()
+            assert status.state == "failed"
+            assert "its answer is compressed (gzip), which was not asked for" in str(status.error)
