@@ -4,6 +4,7 @@ A listed tool that is none takes out itself alone; an upstream that asks for wha
 told so in words; and its questions are taken as they come.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,14 +30,37 @@ REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
 """What an upstream that asks for it is told."""
 
 
+MOST_REQUESTS = 32
+"""Requests of an upstream that are not answered yet; a call of ours, 16 at a time, asks one."""
+
+log = logging.getLogger(__name__)
+
+
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Takes out of a list of tools what is none, for which the SDK would refuse all of it. A list
-    without a tool is left as it is."""
+    """Takes out of a list of tools what is none, for which the SDK would refuse all of it; a list
+    without a tool is left as it is. Of what an upstream requests it takes so much at a time: each
+    is a task, and whoever does not read our answers could have any number of them."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)
         self.unreadable: list[str] = []
         """Why each of those is none."""
+        self._unanswered = 0
+        self._told = False
+
+    async def _dispatch_request(self, *request: Any) -> None:
+        if self._unanswered < MOST_REQUESTS:
+            self._unanswered += 1
+            await super()._dispatch_request(*request)
+        elif not self._told:
+            self._told = True
+            log.warning("an upstream requests too much at once; not all of it is answered")
+
+    async def _handle_request(self, *request: Any) -> None:
+        try:
+            await super()._handle_request(*request)
+        finally:
+            self._unanswered -= 1
 
     async def send_raw_request(
         self,

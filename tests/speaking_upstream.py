@@ -1,7 +1,8 @@
 """An MCP server of 2025-11-25 over stdio that speaks as it likes: by hand, since no library would.
 
 `ask` asks the user, and ends with the answer's action; `hold` ends when `release` is called; `chat`
-sends thousands of notifications. Of the tools it lists, some are none.
+sends thousands of notifications, `demand` tens of thousands of requests whose answers it does not
+read. Of the tools it lists, some are none.
 """
 
 import json
@@ -15,6 +16,10 @@ NO_TOOLS = [
     "text",
 ]
 HINTS = {"readOnlyHint": True}
+SAMPLING = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
+    "maxTokens": 1,
+}
 FORM = {"type": "object", "properties": {"branch": {"type": "string"}}}
 
 
@@ -29,7 +34,7 @@ def end(call: Any, text: str) -> None:
 def main() -> None:
     asked: dict[str, Any] = {}
     held: list[Any] = []
-    names = ("ask", "hold", "release", "chat")
+    names = ("ask", "hold", "release", "chat", "demand")
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tools = [{"name": name, "inputSchema": schema, "annotations": HINTS} for name in names]
     for line in sys.stdin:
@@ -53,6 +58,10 @@ def main() -> None:
                 for call in [*held, number]:
                     end(call, "released")
                 held.clear()
+            case "tools/call" if params["name"] == "demand":
+                for step in range(params["arguments"]["n"]):
+                    say(id=f"d{step}", method="sampling/createMessage", params=SAMPLING)
+                end(number, "asked it all")
             case "tools/call":
                 token = params["_meta"]["progressToken"]
                 for step in range(3000):

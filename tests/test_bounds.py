@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from serving import LONG, Place, served
 from starlette.middleware.gzip import GZipMiddleware
@@ -16,6 +17,7 @@ from server.upstreams import UpstreamPool
 pytestmark = pytest.mark.anyio
 
 MakePool = Callable[..., UpstreamPool]
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -47,6 +49,17 @@ def compressing(app: Any) -> Any:
         await compressed(scope, receive, send)
 
     return asked
+
+
+SPEAKER = {"command": "${PLANLOOM_PYTHON}", "args": [str(HERE / "speaking_upstream.py")]}
+
+
+async def test_requests_whose_answers_are_not_read_are_not_kept(pool_of: MakePool) -> None:
+    async with pool_of(up=SPEAKER) as pool:
+        await pool.ready(LONG)
+        before = psutil.Process().memory_info().rss
+        assert await called(pool, "demand", n=5_000) == (Outcome.SUCCESS, "asked it all")
+        assert psutil.Process().memory_info().rss - before < 16 * 2**20
 
 
 async def test_an_upstream_is_not_asked_to_compress(pool_of: MakePool, tmp_path: Path) -> None:
