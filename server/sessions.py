@@ -4,6 +4,7 @@ A listed tool that is none takes out itself alone; an upstream that asks for wha
 told so in words; and its questions are taken as they come.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ import mcp_types
 from fastmcp import Client
 from fastmcp.client.transports import ClientTransport
 from fastmcp.client.transports.base import TransportOptions
-from mcp import ClientSession
+from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, ElicitationFnT
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
@@ -21,6 +22,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
+from server.stdio import LONGEST_MESSAGE
 from server.toolresults import LONGEST_NAME
 
 NO_SAMPLING = "Sampling is not supported: Planloom lends its models to nobody."
@@ -38,13 +40,15 @@ log = logging.getLogger(__name__)
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
     """Takes out of a list of tools what is none, for which the SDK would refuse all of it; a list
-    without a tool is left as it is. Of what an upstream requests it takes so much at a time: each
+    without a tool is left as it is, and one that is too long over its pages is refused. Of what an upstream requests it takes so much at a time: each
     is a task, and whoever does not read our answers could have any number of them."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)
         self.unreadable: list[str] = []
         """Why each of those is none."""
+        self._listed = 0
+        """Characters of the tool list so far, over its pages."""
         self._unanswered = 0
         self._told = False
 
@@ -71,6 +75,11 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         result = await super().send_raw_request(method, params, opts, **related)
         if method == "tools/list" and isinstance(listed := result.get("tools"), list):
+            before = self._listed if "cursor" in (params or {}) else 0
+            self._listed = before + len(json.dumps(listed))
+            if self._listed > LONGEST_MESSAGE:
+                why = f"its tool list is longer than {LONGEST_MESSAGE // 2**20} MiB, with all pages"
+                raise MCPError(mcp_types.PARSE_ERROR, why)
             version = ((opts or {}).get("headers") or {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
             judged = [(tool, unreadable(tool, version)) for tool in listed]
             if readable := [tool for tool, why in judged if why is None]:

@@ -46,6 +46,11 @@ def main() -> None:
                 version = params["protocolVersion"]
                 answer = {"protocolVersion": version, "capabilities": {"tools": {}}}
                 say(id=number, result=answer | {"serverInfo": server})
+            case "tools/list" if "pages" in sys.argv:
+                page = int(params.get("cursor", 0))
+                tool = {"name": f"t{page}", "description": 3_000_000 * "x", "inputSchema": schema}
+                more = {"nextCursor": str(page + 1)} if page < 40 else {}
+                say(id=number, result={"tools": [tool]} | more)
             case "tools/list":
                 say(id=number, result={"tools": [*NO_TOOLS, *tools]})
             case "tools/call" if params["name"] == "ask":

@@ -51,7 +51,7 @@ def compressing(app: Any) -> Any:
     return asked
 
 
-SPEAKER = {"command": "${PLANLOOM_PYTHON}", "args": [str(HERE / "speaking_upstream.py")]}
+SPEAKER: dict[str, Any] = {"command": "${PLANLOOM_PYTHON}", "args": [str(HERE / "speaking_upstream.py")]}
 
 
 async def test_requests_whose_answers_are_not_read_are_not_kept(pool_of: MakePool) -> None:
@@ -60,6 +60,15 @@ async def test_requests_whose_answers_are_not_read_are_not_kept(pool_of: MakePoo
         before = psutil.Process().memory_info().rss
         assert await called(pool, "demand", n=5_000) == (Outcome.SUCCESS, "asked it all")
         assert psutil.Process().memory_info().rss - before < 16 * 2**20
+
+
+async def test_the_pages_of_a_tool_list_are_bounded_in_sum(pool_of: MakePool) -> None:
+    pages = {**SPEAKER, "args": [*SPEAKER["args"], "pages"]}
+    async with pool_of(up=pages) as pool:
+        await pool.ready(LONG)
+        (status,) = pool.upstreams()
+        assert (status.state, status.tools) == ("failed", 0)
+        assert status.error == "its tool list is longer than 8 MiB, with all pages"
 
 
 async def test_an_upstream_is_not_asked_to_compress(pool_of: MakePool, tmp_path: Path) -> None:
