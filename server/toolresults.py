@@ -27,6 +27,9 @@ from server.config import ToolSettings, UpstreamSettings
 LONGEST_TEXT = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
 
+MOST_LINES = 20_000
+"""Likewise; each line of a result is looked at."""
+
 LONGEST_NAME = 255
 """In characters, of a file; no system has longer ones."""
 
@@ -96,7 +99,11 @@ def skeleton(name: str) -> str:
 
 
 def cut(text: str, limit: int = LONGEST_TEXT) -> str:
-    """The text, or its first `limit` characters and a line that says how many are missing."""
+    """The text, or its first `MOST_LINES` lines or `limit` characters, and a line that says how
+    many are missing."""
+    if (lines := text.count("\n") + 1) > MOST_LINES:
+        first = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
+        text = f"{first}\n[cut here: {lines - MOST_LINES} of {lines} lines left out]"
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters left out]"

@@ -11,7 +11,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from upstream_server import build_server
 
 from planner.tools import Outcome
-from server import stdio
+from server import stdio, toolresults
 from server.upstreams import UpstreamPool
 
 pytestmark = pytest.mark.anyio
@@ -89,3 +89,13 @@ async def test_an_answer_that_is_compressed_all_the_same_is_not_read(
             (status,) = pool.upstreams()
             assert status.state == "failed"
             assert "its answer is compressed (gzip), which was not asked for" in str(status.error)
+
+
+async def test_the_lines_of_a_result_are_bounded(pool_of: MakePool, tmp_path: Path) -> None:
+    with served(build_server(tmp_path)) as url:
+        async with pool_of(up={"url": url}) as pool:
+            await pool.ready(LONG)
+            outcome, said = await called(pool, "say", text="a\n" * 200_000)
+            assert outcome is Outcome.SUCCESS
+            assert said.count("\n") == toolresults.MOST_LINES
+            assert said.endswith("a\n[cut here: 180001 of 200001 lines left out]")
