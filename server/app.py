@@ -141,18 +141,21 @@ def build(
 
     @asynccontextmanager
     async def followed() -> AsyncIterator[Parts]:
-        async with (
-            open_parts(settings, launcher=launcher, for_operator=auth is None) as opened,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(follow, settings, opened.pool, announce)
-            yield opened
-            tasks.cancel_scope.cancel()
+        try:
+            async with (
+                open_parts(settings, launcher=launcher, for_operator=auth is None) as opened,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(follow, settings, opened.pool, announce)
+                running[:] = [opened]
+                yield opened
+                tasks.cancel_scope.cancel()
+        finally:
+            running.clear()
 
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
-            running[:] = [opened]
             if fleet:
                 await seal.open(opened.journal)
                 opened.engine.join(fleet)
@@ -182,7 +185,10 @@ def build(
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:
-        """That the server runs, to anyone who asks, and nothing else."""
-        return JSONResponse({"status": "ok"})
+        """Whether the server runs, with its pool and its engine, to anyone who asks, and nothing
+        else."""
+        return JSONResponse(
+            {"status": "ok"} if running else {"status": "down"}, 200 if running else 503
+        )
 
     return mcp

@@ -104,7 +104,7 @@ class Generation:
     async def connect(self) -> None:
         await self.client.__aenter__()  # type: ignore[no-untyped-call]
         if self._stdio and self._stdio.pid:
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.Error, OSError):
                 self._process = psutil.Process(self._stdio.pid)
 
     async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
@@ -211,15 +211,16 @@ class Generation:
     def _family(self) -> list[psutil.Process]:
         """The process and its descendants. To be asked while the process lives: a descendant that
         outlives it is nobody's child."""
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):
             if self._process:
                 return [self._process, *self._process.children(recursive=True)]
         return []
 
     def _kill(self, family: list[psutil.Process]) -> None:
-        family = [*family, *self._marked(psutil.process_iter())]
+        with suppress(OSError):  # without a file to open, the reaper ends those in the end
+            family = [*family, *self._marked(psutil.process_iter())]
         for member in family:
-            with suppress(psutil.Error):
+            with suppress(psutil.Error, OSError):
                 member.kill()
         deadline = time.monotonic() + KILL_S
         while any(map(_runs, family)) and time.monotonic() < deadline:
@@ -231,7 +232,7 @@ class Generation:
         if self._launch is None:
             return found
         for candidate in processes:
-            with suppress(psutil.Error):
+            with suppress(psutil.Error, OSError):
                 if candidate.environ().get(MARK) == self._launch.mark:
                     found.append(candidate)
         return found
@@ -243,8 +244,12 @@ class Generation:
 
 
 def _runs(process: psutil.Process) -> bool:
+    """False once it is known to have ended; without a file to open, nothing is known."""
     with suppress(psutil.Error):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except OSError:
+            return True
     return False
 
 

@@ -19,6 +19,7 @@ from planner.errors import ConfigError
 from server import access
 from server.app import Parts, build
 from server.config import Settings
+from server.connections import BoundedConnection, most_at_once
 from server.entries import NAME, http_server
 
 ANSWER_SECONDS = 4.0
@@ -48,7 +49,11 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
     hosts = [name.strip() for name in environ.get(ALLOWED_HOSTS, "").split(",") if name.strip()]
     app = mcp.http_app(path="/mcp", host_origin_protection=True, allowed_hosts=hosts)
     config = uvicorn.Config(
-        ClearRefusals(app), log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS
+        ClearRefusals(app),
+        http=BoundedConnection,
+        backlog=most_at_once(),
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
     with listening:
         print(_client_entry(address, hosts, tokens), file=sys.stderr, flush=True)

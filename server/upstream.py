@@ -122,6 +122,11 @@ class Upstream:
                 except ValueError as error:  # nothing to connect to: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
                     return
+                except OSError as error:  # no file left to open, for example
+                    self._become(FAILED, self._scrub(f"it cannot be started: {error}"))
+                    await anyio.sleep(delay)
+                    delay = min(2 * delay, LONGEST_DELAY_S)
+                    continue
                 self._generation = generation
                 self._become(STARTING, self._error)  # the last try's, until one succeeds
                 self._was_ready = await self._start(generation)

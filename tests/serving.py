@@ -98,13 +98,19 @@ class SharedUpstream:
 
 @contextmanager
 def served(
-    mcp: FastMCP, port: int = 0, wrap: Callable[[Any], Any] | None = None, **options: Any
+    mcp: FastMCP,
+    port: int = 0,
+    wrap: Callable[[Any], Any] | None = None,
+    http: Any = "auto",
+    **options: Any,
 ) -> Iterator[str]:
     """The URL of a server that runs over HTTP in a thread; `port` 0 is a free one. `wrap` puts
-    something around its ASGI app, which is made with these options."""
+    something around its ASGI app, which is made with these options; `http` is the protocol."""
     app: Any = mcp.http_app(path="/mcp", **options)
     app = wrap(app) if wrap else app
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="on"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=port, log_level="error", lifespan="on", http=http)
+    )
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

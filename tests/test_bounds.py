@@ -51,7 +51,10 @@ def compressing(app: Any) -> Any:
     return asked
 
 
-SPEAKER: dict[str, Any] = {"command": "${PLANLOOM_PYTHON}", "args": [str(HERE / "speaking_upstream.py")]}
+SPEAKER: dict[str, Any] = {
+    "command": "${PLANLOOM_PYTHON}",
+    "args": [str(HERE / "speaking_upstream.py")],
+}
 
 
 async def test_requests_whose_answers_are_not_read_are_not_kept(pool_of: MakePool) -> None:

@@ -85,8 +85,8 @@ async def test_only_health_and_an_empty_page_are_there_without_the_token(place: 
             "HEAD /v1/{path:path}": 401,
             "POST /v1/{path:path}": 401,
             "PUT /v1/{path:path}": 401,
-            "GET /health": 200,
-            "HEAD /health": 200,
+            "GET /health": 503,
+            "HEAD /health": 503,
         }
     )
 

@@ -1,0 +1,71 @@
+"""Bounds on connections over HTTP, which uvicorn has none of: anybody may open one, without a token.
+
+A connection without a request under way is closed after a while, and at once where another one
+needs its place; so half-open connections keep nobody out, and files are left for everything else.
+"""
+
+import asyncio
+import sys
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS = 10.0
+"""For the headers of a request to come; twice that at most."""
+MOST_CONNECTIONS = 4096
+"""Or half of the files that this process may open, whichever is less."""
+MOST_WAITING = 100
+ENOUGH_FILES = 2 * MOST_CONNECTIONS
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends when it asks for nothing."""
+
+    _idle_since: object = None
+    """The request of which there is only the answer, as last seen."""
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > most_connections():
+            idle = [each for each in self.connections if isinstance(each, BoundedConnection)]
+            gives_way = next((each for each in idle if each.idle and each is not self), self)
+            gives_way.transport.abort()
+            self.connections.discard(gives_way)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._timer:
+            self._timer.cancel()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way; its headers may be."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _look(self) -> None:
+        """Close what has been idle since it was last looked at."""
+        if self._timer and self.idle and self._idle_since is self.cycle:
+            self.transport.close()
+            return
+        self._idle_since = self.cycle if self.idle else self
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._look)
+
+
+def most_connections() -> int:
+    return min(MOST_CONNECTIONS, _files() // 2)
+
+
+def most_at_once() -> int:
+    """How many may wait to be accepted. asyncio accepts them all before it closes one, and without
+    a file left it logs each."""
+    return min(MOST_WAITING, _files() // 16)
+
+
+def _files() -> int:
+    if sys.platform == "win32":
+        return ENOUGH_FILES
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ENOUGH_FILES if files == resource.RLIM_INFINITY else files

@@ -1,0 +1,96 @@
+"""Connections that ask for nothing keep nobody out, and /health says whether there is a server."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+from fastmcp import Client
+from serving import LONG, Place, end, free_port, served, until, upstream, wait_until_it_listens
+
+from server import connections
+from server.app import Parts, build
+from server.connections import BoundedConnection
+
+pytestmark = pytest.mark.anyio
+
+FILES = 160
+"""The most that a server may open here."""
+
+
+def half_open(port: int) -> socket.socket:
+    opened = socket.create_connection(("127.0.0.1", port), timeout=LONG)
+    opened.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
+    return opened
+
+
+@contextmanager
+def with_few_files(place: Place) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    port = free_port()
+    command = place.command("serve", "--http", f"127.0.0.1:{port}")
+    process = subprocess.Popen(
+        ["sh", "-c", f'ulimit -n {FILES} && exec "$@"', "sh", *command],
+        env={**os.environ, **place.environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        wait_until_it_listens(process, port)
+        yield process, port
+    finally:
+        end(process)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no ulimit")
+async def test_half_open_connections_keep_nobody_out(place: Place) -> None:
+    place.upstreams = {"files": upstream()}
+    with with_few_files(place) as (process, port), ExitStack() as stack:
+        url = f"http://127.0.0.1:{port}"
+        async with Client(f"{url}/mcp", auth=place.token) as client:
+            await client.call_tool("list_tools")
+            for _ in range(2 * FILES):
+                stack.enter_context(half_open(port))
+            listed = await client.call_tool("list_tools")
+            assert listed.structured_content["upstreams"][0]["state"] == "ready"
+        async with httpx.AsyncClient() as stranger:
+            assert (await stranger.get(f"{url}/health")).status_code == 200
+        process.terminate()
+        _, said = await anyio.to_thread.run_sync(process.communicate)
+        assert b"Too many open files" not in said
+
+
+def test_a_connection_without_a_request_is_closed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.1)
+    with served(build(place.settings), http=BoundedConnection) as url:
+        port = httpx.URL(url).port
+        assert port
+        with half_open(port) as idle:
+            assert idle.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", port), timeout=LONG) as asks:
+            asks.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET ")
+            with asks.makefile("rb") as answer:
+                assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+                assert b'"ok"' in answer.read()  # to its end, which comes from the server
+
+
+async def test_health_says_when_the_pool_is_gone(place: Place) -> None:
+    opened: list[tuple[asyncio.AbstractEventLoop, Parts]] = []
+    mcp = build(
+        place.settings, on_open=lambda parts: opened.append((asyncio.get_running_loop(), parts))
+    )
+    with served(mcp) as url:
+        health = url.replace("/mcp", "/health")
+        assert httpx.get(health).json() == {"status": "ok"}
+        loop, parts = opened[0]
+        loop.call_soon_threadsafe(parts.pool._tasks.cancel_scope.cancel)
+        await until(lambda: httpx.get(health).status_code == 503)
