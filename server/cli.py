@@ -226,7 +226,8 @@ def tools(
         typer.Option(
             "--accept",
             metavar="NAME",
-            help="Consent to a tool that is held back, or to all of an upstream, as last listed.",
+            help="Show what a tool that is held back would change, or all of an upstream; with the "
+            "digest that this prints (NAME@DIGEST), consent to it.",
         ),
     ] = None,
 ) -> None:
@@ -235,7 +236,7 @@ def tools(
     if accept:
         from server.terminal import accept_tools
 
-        return accept_tools(settings, accept)
+        sys.exit(accept_tools(settings, accept))
     sys.exit(_run_with_upstreams("server.terminal", "list_tools", settings))
 
 

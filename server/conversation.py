@@ -208,7 +208,8 @@ class Conversation:
             raise forms.Unfit("its form shows a secret of the operator's")
         lines = [SECRET] if forms.asks_for_secret(text, form) else []
         lines.append(
-            f"Your answer goes to {self._of['upstream']}: no model sees it, and it is not recorded."
+            f"Your answer goes to {self._of['upstream']} alone. What it says of it in a result, "
+            "models read, and it is recorded."
         )
         return Question(self._message(text, lines), form=form)
 

@@ -72,6 +72,8 @@ class Held:
     tool: str
     differences: tuple[str, ...]
     """In words, from what is pinned."""
+    digest: str = ""
+    """Of its definition as it was listed, all of it."""
 
     def __str__(self) -> str:
         return f"{self.tool}: {'; '.join(self.differences)}"
@@ -143,16 +145,17 @@ class Pins:
         with self._open() as database:
             return _held(upstream, _pins(database, upstream))
 
-    def accept(self, upstream: str, tools: Sequence[str]) -> None:
-        """Pin these tools as they were last listed. Raises `sqlite3.Error`."""
+    def accept(self, upstream: str, held: Held) -> bool:
+        """Pin a tool as it was held; False when it has been listed in another way since. Raises
+        `sqlite3.Error`."""
         with self._open() as database:
             database.execute("begin immediate")
             pins = _pins(database, upstream)
-            wait = {tool: pins[tool].proposed for tool in tools if tool in pins}
-            _write(
-                database, upstream, {tool: _Pin(said, None) for tool, said in wait.items() if said}
-            )
+            if held not in _held(upstream, pins):
+                return False
+            _write(database, upstream, {held.tool: _Pin(pins[held.tool].proposed, None)})
             database.execute("commit")
+        return True
 
     def stamp(self) -> int:
         """Another number when the file has changed."""
@@ -204,10 +207,24 @@ def _compared(
 
 def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[Held]:
     return [
-        Held(_name(upstream), tool, tuple(_differences(pin.pinned, pin.proposed)))
+        Held(
+            _name(upstream),
+            tool,
+            tuple(_differences(pin.pinned, pin.proposed)),
+            _digest(pin.proposed),
+        )
         for tool, pin in pins.items()
         if pin.proposed
     ]
+
+
+def digest_of(held: Sequence[Held]) -> str:
+    """Of all that these say; 128 bits, since an upstream may try any number of definitions."""
+    return _digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _name(upstream: str) -> str:

@@ -28,7 +28,7 @@ from server.engine import START_SECONDS
 from server.inspection import console, output, print_report, show_markdown
 from server.launch import Launcher
 from server.listing import listing_markdown, pool_listing
-from server.pins import Pins, identity
+from server.pins import Pins, digest_of, identity
 from server.progress import HEARTBEAT_SECONDS
 from server.reports import UP, Usage
 from server.run import Run
@@ -201,14 +201,18 @@ async def list_tools(settings: Settings, launcher: Launcher | None = None) -> in
     return 0 if all(each.state in UP for each in found.upstreams) else 1
 
 
-def accept_tools(settings: Settings, names: Sequence[str]) -> None:
-    """Pin held tools as they were last listed, and print what that changes. A name is a tool's,
-    bare or as `upstream.tool`, or an upstream's, for all of it. Raises `ConfigError` for a name of
-    which nothing is held back."""
+def accept_tools(settings: Settings, names: Sequence[str]) -> int:
+    """Print what the definitions of held tools change, and pin them where the name has their digest
+    with it (`docs@8f…`), so that nothing else is accepted than what was shown. A name is a tool's,
+    bare or as `upstream.tool`, or an upstream's, for all of it. Returns 1 when something was only
+    shown. Raises `ConfigError` for a name of which nothing is held back, and for a digest of
+    something else."""
+    shown: list[str] = []
     pins = Pins()
     try:
         held = {name: pins.held(identity(name, each)) for name, each in settings.upstreams.items()}
-        for name in names:
+        for named in names:
+            name, _, digest = named.partition("@")
             meant = [
                 each
                 for waiting in held.values()
@@ -221,12 +225,26 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                     f"--accept {name}: no tool of that name is held back; "
                     + (f"those that are: {', '.join(every)}" if every else "none is")
                 )
-            for each in meant:
+            same = digest in ("", digest_of(meant))
+            for each in meant if same else []:
                 upstream = settings.upstreams[each.upstream]
-                pins.accept(identity(each.upstream, upstream), [each.tool])
-                output.print(Text(f"Accepted {each.upstream}.{each}"), soft_wrap=True)
+                if digest and not (same := pins.accept(identity(each.upstream, upstream), each)):
+                    break
+                told = "Accepted" if digest else "Would accept"
+                output.print(Text(f"{told} {each.upstream}.{each}"), soft_wrap=True)
+            if not same:
+                raise ConfigError(
+                    f"--accept {named}: it has been listed in another way since; see what is held "
+                    f"back now: planloom tools --accept {name}"
+                )
+            if not digest:
+                shown.append(f"{name}@{digest_of(meant)}")
     except sqlite3.Error as error:
         raise ConfigError(f"{pins.file} cannot be used: {error}") from None
+    if shown:
+        command = f"planloom tools --accept {' --accept '.join(shown)}"
+        output.print(Text(f"\nNothing else than this is accepted by: {command}"), soft_wrap=True)
+    return 1 if shown else 0
 
 
 async def prepare_models(settings: Settings) -> None:

@@ -146,9 +146,12 @@ To mend: 1
         assert result.text == 'The tool "search" does not exist.'
         assert manual.calls == []
         # A server that runs takes the consent up by itself.
-        accepted = await anyio.to_thread.run_sync(
-            place.run, "tools", "--accept", "manual.search", "--accept", "search_all"
-        )
+        asked = ("tools", "--accept", "manual.search", "--accept", "search_all")
+        shown = await anyio.to_thread.run_sync(place.run, *asked)
+        assert shown.returncode == 1
+        assert names(pool) == []
+        command = shown.stdout.splitlines()[-1].partition("planloom ")[2].split()
+        accepted = await anyio.to_thread.run_sync(place.run, *command)
         assert (accepted.returncode, accepted.stdout) == snapshot(
             (
                 0,
@@ -168,6 +171,21 @@ Accepted manual.search_all: is new, and says "Searches all manuals."
     assert (nothing.returncode, nothing.stderr) == snapshot(
         (2, "planloom: --accept manual: no tool of that name is held back; none is\n")
     )
+
+
+async def test_what_was_not_shown_is_not_accepted(place: Place, manual: Manual) -> None:
+    await listed(place)
+    manual.replace("search", description="Searches the manual quickly.")
+    await listed(place)
+    shown = await anyio.to_thread.run_sync(place.run, "tools", "--accept", "manual")
+    assert "quickly" in shown.stdout
+    command = shown.stdout.splitlines()[-1].partition("planloom ")[2].split()
+    manual.replace("search", description=POISONED)
+    await listed(place)
+    late = await anyio.to_thread.run_sync(place.run, *command)
+    assert (late.returncode, late.stdout) == (2, "")
+    assert "it has been listed in another way since" in late.stderr
+    assert "search" in (await listed(place)).partition("Held back")[2]
 
 
 async def test_what_changes_back_needs_no_consent(place: Place, manual: Manual) -> None:
@@ -312,6 +330,10 @@ def test_every_change_is_told_and_only_changes(
     assert bool(held) == (old.model_dump_json() != new.model_dump_json())
     if held:
         assert held["a"].differences
-        pins.accept("up 1", ["a"])
+        other = old.model_copy(update={"description": f"{new.description} and more"})
+        assert not pins.check("up 1", {"a": other}).held == held
+        assert not pins.accept("up 1", held["a"])  # it has changed since it was shown
+        assert pins.check("up 1", {"a": new}).held == held
+        assert pins.accept("up 1", held["a"])
         assert pins.check("up 1", {"a": new}).held == {}
         assert pins.check("up 1", {"a": old}).held

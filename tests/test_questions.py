@@ -165,7 +165,7 @@ asker asks, while it runs ask:
 ```text
 Which branch?
 ```
-Your answer goes to asker: no model sees it, and it is not recorded.
+Your answer goes to asker alone. What it says of it in a result, models read, and it is recorded.
 For run RUN: "Do it". No answer within 120 s means none.\
 """)
     assert form == snapshot(
