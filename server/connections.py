@@ -1,4 +1,4 @@
-"""Bounds on connections over HTTP, which uvicorn has none of: anybody may open one, without a token.
+"""Bounds on connections over HTTP, which uvicorn has none of: one is opened without a token.
 
 A connection without a request under way is closed after a while, and at once where another one
 needs its place; so half-open connections keep nobody out, and files are left for everything else.

@@ -40,8 +40,10 @@ log = logging.getLogger(__name__)
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
     """Takes out of a list of tools what is none, for which the SDK would refuse all of it; a list
-    without a tool is left as it is, and one that is too long over its pages is refused. Of what an upstream requests it takes so much at a time: each
-    is a task, and whoever does not read our answers could have any number of them."""
+    without a tool is left as it is, and one that is too long over its pages is refused.
+
+    Of what an upstream requests it takes so much at a time: each is a task, and whoever does not
+    read our answers could have any number of them."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)

@@ -90,7 +90,7 @@ async def test_health_says_when_the_pool_is_gone(place: Place) -> None:
     )
     with served(mcp) as url:
         health = url.replace("/mcp", "/health")
-        assert httpx.get(health).json() == {"status": "ok"}
+        assert (await anyio.to_thread.run_sync(httpx.get, health)).json() == {"status": "ok"}
         loop, parts = opened[0]
         loop.call_soon_threadsafe(parts.pool._tasks.cancel_scope.cancel)
         await until(lambda: httpx.get(health).status_code == 503)

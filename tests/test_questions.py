@@ -668,11 +668,11 @@ async def test_a_tool_that_is_none_is_left_out_and_the_others_work(
         result, _ = await step(caller, "release")
     assert listed.structured_content
     (upstream,) = listed.structured_content["upstreams"]
-    assert (upstream["state"], upstream["tools"], result) == ("ready", 4, "released")
+    assert (upstream["state"], upstream["tools"], result) == ("ready", 5, "released")
     assert text(listed).partition("### Tools")[0] == snapshot("""\
 ### Upstreams
 
-- speaker: ready, 4 tools, 4 seen first and pinned
+- speaker: ready, 5 tools, 5 seen first and pinned
 
 ### Left out, since they are no tools
 
