@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Self
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
@@ -76,6 +77,8 @@ class Engine:
         self._followed: dict[str, Run] = {}
         """Those that other servers drive, and somebody has asked for here."""
         self._resuming = anyio.Lock()
+        self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
+        """Callers' request keys of which a run is just being begun."""
         self.ended = False
         """Whether the server ends: views of runs that others drive end then, too."""
         self._fleet = ""
@@ -137,8 +140,17 @@ class Engine:
         if request.policy is Policy.ASK and not can_ask:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
-        if request_key and (known := await self._of_key(caller, request_key)):
-            return await self._same(known, caller, request, request_key)
+        if not request_key:
+            return await self._start(request, caller, None, can_ask)
+        beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
+        async with beginning:  # until it is known which run the key belongs to
+            if known := await self._of_key(caller, request_key):
+                return await self._same(known, caller, request, request_key)
+            return await self._start(request, caller, request_key, can_ask)
+
+    async def _start(
+        self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
+    ) -> Run:
         models = await self._models()
         made = _made(models)
         fleet = self._fleet_of(made)
@@ -390,12 +402,15 @@ class Engine:
                 async with self._turns:
                     run.queued = False
                     began = anyio.current_time()
-                    await self.pool.usable(PATIENCE_SECONDS, START_SECONDS)
+                    spent = recorded.seconds if recorded else 0.0
+                    left = max(0.0, run.request.limits.seconds - spent)
+                    await self.pool.usable(min(PATIENCE_SECONDS, left), min(START_SECONDS, left))
+                    spent += anyio.current_time() - began
                     tools = recorded.tools if recorded else None
                     if tools is None:
                         tools = list(self.pool.tools())
                         run.recording.began_with(tools)
-                    tape = Tape(run.recording, run.record, recorded)
+                    tape = Tape(run.recording, run.record, recorded, spent)
                     run.clock = tape.clock
                     ours = RunPool(self.pool, run.request.roots, run.state, run.converse)
                     guarded = GuardedPool(ours, run.approvals, self.pool.changed())

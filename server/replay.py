@@ -83,11 +83,12 @@ class Tape:
         record: Record,
         emit: Callable[[Event], None],
         recorded: Recorded | None = None,
+        spent: float = 0.0,
     ) -> None:
         """`emit` gets every event that is not in the record yet; `recorded` is what is, of a run
-        that is resumed."""
+        that is resumed. `spent`: the seconds that the run has taken before."""
         played = recorded.entries if recorded else []
-        self.clock = Clock(recorded.seconds if recorded else 0.0)
+        self.clock = Clock(spent)
         self.clock.hold()
         self.diverged: str | None = None
         self._record = record
@@ -166,7 +167,8 @@ class Tape:
             return in_doubt
         self._write("intent", {"asked": asked}, key, synced=True)
         if not await self._record.saved():
-            raise NotRecorded
+            self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
+            raise NotRecorded  # for good, should the intent still come on record
         return await self._asked(key, ask)
 
     async def saved(self) -> bool:
@@ -195,6 +197,8 @@ class Tape:
         if entry.kind == "cut":
             self.clock.expire()
             await anyio.sleep_forever()
+        if entry.kind == "error" and entry.data["error"] == NotRecorded.__name__:
+            raise NotRecorded
         if entry.kind == "error":
             raise getattr(errors, entry.data["error"])(entry.data["text"])
         return shape.model_validate(entry.data)
