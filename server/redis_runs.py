@@ -75,6 +75,7 @@ end
 """
 
 _APPEND = """
+if ARGV[6] ~= '' and redis.call('LINDEX', KEYS[2], ARGV[3]) == ARGV[4] then return end  -- the end
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
 if redis.call('LLEN', KEYS[2]) == tonumber(ARGV[3]) then  -- else it is there, and sent again
     redis.call('RPUSH', KEYS[2], ARGV[4])
@@ -171,6 +172,8 @@ class RedisRecord(Record):
     next: int = 0
     problem: str | None = None
     lost: bool = False
+    late: bool = False
+    """Whether the problem is that Redis did not take what was written: it is sent again."""
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         number, self.next = self.next, self.next + 1
@@ -217,12 +220,7 @@ class RedisJournal(Journal):
     async def __aenter__(self) -> Self:
         self._db = self._connect()
         self._stack.push_async_callback(self._db.aclose)
-        try:
-            await self._renew()
-            await self._db.hsetnx(f"{SPACE}secret", "key", os.urandom(32).hex())
-        except (RedisError, OSError) as error:
-            self.problem = self._why(error)
-            return self
+        await self._open()
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
         tasks.start_soon(self._live)
@@ -237,7 +235,7 @@ class RedisJournal(Journal):
         trace: TracebackType | None,
     ) -> None:
         with anyio.CancelScope(shield=True):
-            if self.problem is None and self._db:
+            if self.problem is None:
                 with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
                     await self._drained()
                     await self._db.delete(f"{SPACE}server:{self.owner}")
@@ -366,7 +364,7 @@ class RedisJournal(Journal):
                 await self._read(self._prune)
 
     async def _prune(self, db: Database) -> None:
-        keep, before = self.settings, time.time() - self.settings.days * 86_400
+        keep, before = self.settings, self.now - self.settings.days * 86_400
         catalogues = set(await db.hkeys(f"{SPACE}catalogues"))  # before the runs that use them
         rows = await _rows(db, "owner", "updated", "bytes", "fleet", "request_key", "catalogue")
         lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in _each(rows, "owner")}
@@ -490,7 +488,7 @@ class RedisJournal(Journal):
         return await self._db.eval(script, len(keys), *keys, self.owner, *arguments)
 
     def _soon(self, record: RedisRecord, *command: str | int) -> None:
-        if record.problem is None:
+        if record.problem is None or record.late:
             self._waiting.append((record, command))
             self._due.set()
 
@@ -500,13 +498,16 @@ class RedisJournal(Journal):
             await self._written.wait()
 
     async def _write(self) -> None:
-        """Send what has gathered since the last time, in its order."""
+        """Send what has gathered since the last time, in its order; before that, what Redis has not
+        taken so far. The runs do not wait for it, and say meanwhile that they are not recorded.
+        What was taken without an answer may be sent again: an entry has its number."""
         assert self._db
+        kept: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
         while True:
             await self._due.wait()
             self._due = anyio.Event()
             waiting = len(self._waiting)
-            due = [each for each in self._waiting if each[0].problem is None]
+            due = [each for each in [*kept, *self._waiting] if not each[0].lost]
             pipe = self._db.pipeline(transaction=False)
             for _, command in due:
                 pipe.execute_command(*command)
@@ -514,10 +515,16 @@ class RedisJournal(Journal):
                 answers = await pipe.execute(raise_on_error=False)
             except (RedisError, OSError) as error:
                 answers = [error] * len(due)
+            failed: dict[str, str] = {}
             for (record, _), answer in zip(due, answers, strict=True):
-                if isinstance(answer, Exception) and record.problem is None:
-                    record.lost = isinstance(answer, ResponseError) and "TAKEN" in str(answer)
-                    record.problem = TAKEN if record.lost else self._why(answer)
+                if isinstance(answer, ResponseError) and "TAKEN" in str(answer):
+                    record.lost, record.late, record.problem = True, False, TAKEN
+                elif isinstance(answer, Exception):
+                    failed.setdefault(record.run_id, self._why(answer))
+            kept = [each for each in due if each[0].run_id in failed and not each[0].lost]
+            for record in {id(record): record for record, _ in due if not record.lost}.values():
+                record.problem = failed.get(record.run_id)
+                record.late = record.problem is not None
             del self._waiting[:waiting]
             self._done += waiting
             written, self._written = self._written, anyio.Event()
@@ -527,11 +534,22 @@ class RedisJournal(Journal):
         assert self._db
         await self._db.set(f"{SPACE}server:{self.owner}", "1", px=int(LEASE_SECONDS * 1000))
 
+    async def _open(self) -> None:
+        try:
+            await self._renew()
+            await self._db.hsetnx(f"{SPACE}secret", "key", os.urandom(32).hex())
+            self.problem = None
+        except (RedisError, OSError) as error:
+            self.problem = self._why(error)
+
     async def _live(self) -> None:
         while True:
             await anyio.sleep(RENEW_SECONDS)
+            if self.problem:
+                await self._open()
             with suppress(RedisError, OSError):  # once more soon; the lease lasts longer
                 await self._renew()
+                self._due.set()  # it answers: what it has not taken so far is sent again
 
     async def _listen(self) -> None:
         while True:

@@ -6,6 +6,7 @@ it lives is `server.sqlite_runs` (a file, for the servers of one machine) or `se
 (for those of several).
 """
 
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -193,6 +194,7 @@ class Journal(ABC):
         """Why nothing can be recorded."""
         self.owner = uuid.uuid4().hex
         """This server, to the others."""
+        self._opened = time.time(), time.monotonic()
         self._redacted = redacted
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
@@ -319,6 +321,13 @@ class Journal(ABC):
         """There is something new; who waits on this server looks at once."""
         if bell := self._bells.pop(topic, None):
             bell.set()
+
+    @property
+    def now(self) -> float:
+        """The time by which runs are old, in seconds since the epoch. A clock that is set forward
+        while this server runs makes none old."""
+        opened, since = self._opened
+        return min(time.time(), opened + time.monotonic() - since)
 
     def scrubbed(self, value: Any) -> Any:
         """JSON data without secrets; what upstreams say has none, this holds for all."""

@@ -13,6 +13,7 @@ any server of a fleet may take it up.
 import asyncio
 import hashlib
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -54,6 +55,8 @@ APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 LONG_TEXT = 1000
 """Characters; what is longer is kept once for each run, however often it stands in the record."""
+AGAIN_SECONDS = 5.0
+"""Between two tries to open the file; a run that begins makes them."""
 BUSY_SECONDS = 5.0
 """How long a write waits for another server's."""
 
@@ -198,6 +201,8 @@ class SqliteJournal(Journal):
         self._guard = threading.Lock()
         self._waiting: list[tuple[Record, Write, bool]] = []
         self._connection: sqlite3.Connection | None = None
+        self._tried = -math.inf
+        """When it was last tried to open the file."""
 
     async def __aenter__(self) -> Self:
         await self._in_writer(self._open)
@@ -225,6 +230,8 @@ class SqliteJournal(Journal):
         fleet: str = "",
         waits: bool = False,
     ) -> Record:
+        if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
+            await self._in_writer(self._open)
         record = SqliteRecord(self, run_id, problem=self.problem)
         now = time.time()
         shown = json.dumps(self.scrubbed(request.model_dump()))
@@ -507,6 +514,8 @@ class SqliteJournal(Journal):
             raise
 
     def _open(self) -> None:
+        self.problem, self._tried = None, time.monotonic()
+        self._disconnect()
         try:
             self.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))  # its WAL takes that over
@@ -529,14 +538,18 @@ class SqliteJournal(Journal):
         if self._lock.is_locked:
             self._lock.release()
             self._lock_file(self.owner).unlink(missing_ok=True)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection:
             self._connection.close()
+        self._connection = None
 
     def _prune(self) -> None:
         keep = self.settings
         limits = {
             "most": keep.most,
-            "before": time.time() - keep.days * 86_400,
+            "before": self.now - keep.days * 86_400,
             "bytes": int(keep.megabytes * 1e6),
         }
         with self._transaction():
@@ -551,7 +564,8 @@ class SqliteJournal(Journal):
                 if not self._lives(file.stem):
                     file.unlink(missing_ok=True)
         if gone:
-            self._db.execute("PRAGMA incremental_vacuum").fetchall()
+            # `execute` takes one step of it, which frees one page.
+            self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
     def _lock_file(self, owner: str) -> Path:
         return self.settings.directory / f"{owner}.lock"
