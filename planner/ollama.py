@@ -41,6 +41,13 @@ _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repeti
 _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
 
 
+RECORD_BYTES, SPARE_RECORDS = 1000, 100
+"""A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
+a record of some 150 bytes for each."""
+MOST_TOKENS, MOST_NANOSECONDS = 10**9, 10**18
+"""What a server may count; what is beyond, or negative, is none of its counts."""
+
+
 class ChatReply(ollama.ChatResponse):
     """One record of a chat stream, with the field that the client's own type leaves out."""
 
@@ -83,8 +90,16 @@ class OllamaClient(ollama.AsyncClient):
                     said = (await response.aread()).decode(errors="replace")
                     raise _refusal(said, response.status_code, name, self.url)
                 # Not the client's own loop: it takes U+0085 in a reply for the end of a line.
-                rest = b""
+                rest, tokens = b"", body["options"].get("num_predict", 0)
+                room = RECORD_BYTES * (tokens + SPARE_RECORDS)
                 async for chunk in response.aiter_bytes():
+                    room -= len(chunk)
+                    if room < 0:
+                        raise ModelError(
+                            f"Ollama at {self.url} did not end the reply of `{name}` after the "
+                            f"{tokens} tokens it was to have (num_predict). Update or restart it, "
+                            "or use another model."
+                        )
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         yield _record(line, name, self.url)
@@ -208,7 +223,7 @@ class OllamaModel:
     def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
         """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of
         `truncate: false`."""
-        count = last.prompt_eval_count
+        count = _counted(last.prompt_eval_count, MOST_TOKENS)
         if count is None:
             return
         if words := words_if_cut(messages, count, self.context_tokens):
@@ -278,7 +293,8 @@ def host_url(host: str | None) -> str:
 
 
 def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
-    count, cached = last.prompt_eval_count, last.prompt_eval_cached_count
+    count = _counted(last.prompt_eval_count, MOST_TOKENS)
+    cached = _counted(last.prompt_eval_cached_count, MOST_TOKENS)
     tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
     return Reply(
         text=text,
@@ -286,11 +302,20 @@ def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: flo
         prompt_tokens=tokens,
         cached_tokens=round(covered * tokens) if cached is None else cached,
         cached_told=cached is not None,
-        generated_tokens=last.eval_count or 0,
-        load_seconds=(last.load_duration or 0) / _NANOSECONDS,
-        prefill_seconds=(last.prompt_eval_duration or 0) / _NANOSECONDS,
-        decode_seconds=(last.eval_duration or 0) / _NANOSECONDS,
+        generated_tokens=_counted(last.eval_count, MOST_TOKENS) or 0,
+        load_seconds=_seconds(last.load_duration),
+        prefill_seconds=_seconds(last.prompt_eval_duration),
+        decode_seconds=_seconds(last.eval_duration),
     )
+
+
+def _counted(count: int | None, most: int) -> int | None:
+    """What a server says it has counted; None where it cannot have."""
+    return count if count is not None and 0 <= count <= most else None
+
+
+def _seconds(nanoseconds: int | None) -> float:
+    return (_counted(nanoseconds, MOST_NANOSECONDS) or 0) / _NANOSECONDS
 
 
 def _record(line: bytes, name: str, url: str) -> ChatReply:

@@ -108,6 +108,8 @@ def read(file: Path) -> Any:
         raise ConfigError(f"{file}:{error.lineno}: this is not JSON: {error.msg}") from None
     except RecursionError:
         raise ConfigError(f"{file}: this is nested too deep") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(f"{file}: this cannot be read: {error}") from None
 
 
 def read_text(file: Path) -> str:

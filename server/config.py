@@ -386,9 +386,9 @@ class RunSettings(_Frozen):
     """Where runs are recorded; by default `runs` in the user's state directory."""
     most: Annotated[int, Field(ge=0)] = 1000
     """Ended runs that are kept."""
-    days: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30
+    days: Annotated[float, Field(ge=0, le=1e6)] = 30
     """Days that an ended run is kept."""
-    megabytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1024
+    megabytes: Annotated[float, Field(ge=0, le=1e9)] = 1024
     """Megabytes that the records may take."""
     redis: Hidden | None = None
     """The URL of a Redis or Valkey database, for servers on several machines: runs are recorded
@@ -587,6 +587,9 @@ def _read(path: Path, variables: Mapping[str, str]) -> File:
     raise ConfigError("\n".join(problems))
 
 
+MOST_NODES = 100_000
+"""Of the file, with aliases written out; a few lines of them can stand for billions."""
+
 _Key = tuple[str | int, ...]
 
 
@@ -597,6 +600,8 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
         lines: dict[_Key, int] = {(): 1}
         if (node := loader.get_single_node()) is None:
             return {}, lines
+        if _size(node, {}) > MOST_NODES:
+            raise ConfigError(f"{path}:1: its aliases stand for too much; write them out")
         _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
         return loader.construct_document(node), lines
     except RecursionError:
@@ -606,6 +611,19 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
         line = mark.line + 1 if mark else 1
         what = getattr(error, "problem", None) or "it holds a character YAML does not allow"
         raise ConfigError(f"{path}:{line}: this is not YAML: {what}; mend that line") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(f"{path}:1: this cannot be read: {error}") from None
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """The nodes below this one, with those that an alias stands for."""
+    if id(node) not in known:
+        known[id(node)] = 1 + sum(
+            _size(part, known)
+            for each in (node.value if isinstance(node, yaml.CollectionNode) else ())
+            for part in (each if isinstance(each, tuple) else (each,))
+        )
+    return known[id(node)]
 
 
 def _note_lines(node: yaml.Node, key: _Key, lines: dict[_Key, int], path: Path) -> None:

@@ -61,7 +61,8 @@ def register(mcp: FastMCP) -> None:
         """The whole result of one tool call of a run; iterations count from 0."""
         run = await _run(ctx, run_id)
         iterations = run.state.iterations
-        number = int(iteration) if iteration.isdecimal() else len(iterations)
+        short = iteration.isdecimal() and len(iteration) <= len(str(len(iterations)))
+        number = int(iteration) if short else len(iterations)
         if number >= len(iterations):
             count = counted(len(iterations), "iteration")
             raise ResourceError(f"iteration: run {run_id} has {count}, counted from 0.")
