@@ -19,6 +19,7 @@ from server.approval import Question
 from server.engine import Engine
 from server.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.run import Run
+from server.toolresults import clean
 
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
 warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
@@ -117,7 +118,7 @@ def _slim(event: Event) -> dict[str, Any]:
 def _cut(value: Any) -> Any:
     match value:
         case str():
-            return value[:LONGEST_RESULT]
+            return clean(value[:LONGEST_RESULT])
         case list():
             return [_cut(item) for item in value]
         case dict():

@@ -12,7 +12,7 @@ from planner.protocol import Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
 from server.inert import inert
-from server.toolresults import clean
+from server.toolresults import clean, cleaned
 
 LARGEST_REPORT = 400_000
 """Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
@@ -166,7 +166,8 @@ def report(
     while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
         longest //= 2
         found = found.model_copy(update={"actions": actions(state, chosen, longest)})
-    return found
+    shown = cleaned(found.model_dump(mode="json"), keys=True)  # models may write anything
+    return Report.model_validate(shown)
 
 
 def _warnings(state: RunState, not_recorded: str | None) -> list[str]:

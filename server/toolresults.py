@@ -54,19 +54,24 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 def clean(text: str) -> str:
     """The text without terminal escapes, control and invisible characters; newlines are `\\n`."""
-    text = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text or "\x9b" in text:
+        text = _ESCAPE_SEQUENCE.sub("", text)
     seen = _JOINERS.sub("", _UNSEEN.sub("", text))  # runs that are whole once the rest is out
     return _SURROGATE.sub("\ufffd", seen)
 
 
-def cleaned(value: Any) -> Any:
-    """`clean` applied to every string in JSON data, the keys left alone."""
+def cleaned(value: Any, *, keys: bool = False) -> Any:
+    """`clean` applied to every string in JSON data, the keys left alone unless they are to be
+    cleaned too."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [cleaned(item) for item in value]
+        return [cleaned(item, keys=keys) for item in value]
     if isinstance(value, dict):
-        return {key: cleaned(item) for key, item in value.items()}
+        return {
+            clean(key) if keys else key: cleaned(item, keys=keys) for key, item in value.items()
+        }
     return value
 
 
