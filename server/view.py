@@ -5,11 +5,13 @@ as an event of a stream.
 """
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 from fastmcp import Context, FastMCP
@@ -33,6 +35,8 @@ MOST_LISTED = 100
 """Runs in the list, the newest."""
 PACE_SECONDS = 0.2
 """Between two changes that a page is told."""
+SHARE = 20
+"""Times as long as it took to draw a page, it is not drawn again."""
 QUIET_SECONDS = 1.0
 """After so long without an event a page is told that nothing has changed."""
 HEADERS = {
@@ -78,7 +82,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
             run = await find(engine(), request.path_params["run_id"])
         except PlanloomError as error:
             return refusal(404, error)
-        events = (f"data: {json.dumps(each)}\n\n" async for each in changes(run, engine()))
+        events = (f"data: {each}\n\n" async for each in changes(run, engine()))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
     @access.route(mcp, "/view/runs/{run_id}/steer", ["POST"])
@@ -163,38 +167,64 @@ async def listing(engine: Engine) -> dict[str, Any]:
     return {"runs": cleaned([vars(each) for each in found])}
 
 
-async def changes(run: Run, engine: Engine) -> AsyncIterator[dict[str, Any]]:
-    """The keys of the run's page that have changed, at first all of them, until the run or the
-    server ends."""
-    told: dict[str, Any] = {}
-    count = 0
+async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
+    """The keys of the run's page that have changed, at first all of them, as JSON, until the run or
+    the server ends."""
+    told: dict[str, str] = {}
     while True:
-        new = run.events[count:]
-        count += len(new)
         await run.saved()  # what a page was told is not lost
-        if not told or run.finished or not all(isinstance(each, AnswerDelta) for each in new):
-            now = page(run)
-        else:
-            now = told | {"draft": cleaned(run.state.draft), "doing": doing(run)}
-        yield {key: value for key, value in now.items() if key not in told or told[key] != value}
+        page = _PAGES.setdefault(run, Page())
+        page.draw(run)
+        count, now = page.count, page.shown
+        new = {key: value for key, value in now.items() if told.get(key) != value}
+        yield f"{{{', '.join(f'{json.dumps(key)}: {value}' for key, value in new.items())}}}"
         told = now
         if engine.ended or (run.finished and count == len(run.events)):
             return
-        await anyio.sleep(PACE_SECONDS)
+        await anyio.sleep(max(PACE_SECONDS, page.pause))
         with anyio.move_on_after(QUIET_SECONDS):
             await run.wait_beyond(count)
 
 
-def page(run: Run) -> dict[str, Any]:
-    """The run's report, and what a page shows besides."""
-    more = {
-        "prompt": run.request.prompt,
-        "created": run.created,
-        "began": run.state.started.at if run.state.started else run.created,
-        "doing": doing(run),
-    }
-    shown: dict[str, Any] = cleaned(report_of(run).model_dump(mode="json") | more)
-    return shown
+class Page:
+    """The run's report, and what a page shows besides, drawn once for all who look at it."""
+
+    def __init__(self) -> None:
+        self.count = -1
+        """The events that are in it."""
+        self.shown: dict[str, str] = {}
+        """JSON, by key."""
+        self.pause = 0.0
+        """Seconds until it is worth while to draw it again: it shall cost less than its run."""
+        self._finished = False
+
+    def draw(self, run: Run) -> None:
+        new = run.events[max(0, self.count) :]
+        if self.shown and run.finished == self._finished:
+            if not new:
+                return
+            if all(isinstance(each, AnswerDelta) for each in new):
+                changed = {"draft": run.state.draft, "doing": doing(run)}
+                self.shown = self.shown | _as_json(cleaned(changed))
+                self.count = len(run.events)
+                return
+        began = time.perf_counter()
+        self.count, self._finished = len(run.events), run.finished
+        more = {
+            "prompt": run.request.prompt,
+            "created": run.created,
+            "began": run.state.started.at if run.state.started else run.created,
+            "doing": doing(run),
+        }
+        self.shown = _as_json(report_of(run).model_dump(mode="json") | cleaned(more))
+        self.pause = SHARE * (time.perf_counter() - began)
+
+
+_PAGES: WeakKeyDictionary[Run, Page] = WeakKeyDictionary()
+
+
+def _as_json(values: dict[str, Any]) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in values.items()}
 
 
 def doing(run: Run) -> str:
