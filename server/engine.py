@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
+SHARE = 0.75
+"""Of the turns and of the places in the queue, the most that one caller of several may have."""
 PATIENCE_SECONDS = 15.0
 """How long a run waits for slow upstreams when another is up; it goes on without them."""
 START_SECONDS = 90.0
@@ -71,6 +73,8 @@ class Engine:
         self.pool = pool
         self.journal = journal
         self._turns = anyio.CapacityLimiter(journal.settings.concurrent)
+        self._turns_of_all = anyio.CapacityLimiter(math.inf)
+        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._usual_seconds = USUAL_SECONDS
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
@@ -154,7 +158,7 @@ class Engine:
         models = await self._models()
         made = _made(models)
         fleet = self._fleet_of(made)
-        await self._hold_bounds(fleet)
+        await self._hold_bounds(fleet, caller)
         elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
         run.approvals.can_ask = can_ask
@@ -191,8 +195,9 @@ class Engine:
         if recorded is None and kept is not None:
             return kept
         if recorded is None:
+            named = f' "{run_id}"' if run_id.isalnum() else " of that id"  # for it may be logged
             raise RequestError(
-                f'There is no run "{run_id}". Run ids come with the report of plan_and_answer; '
+                f"There is no run{named}. Run ids come with the report of plan_and_answer; "
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
         if there := self._followed.get(run_id):  # since the journal was asked
@@ -268,7 +273,7 @@ class Engine:
             run = await self.get(run_id, caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
-            await self._hold_bounds(self._fleet_of(_made(models)))
+            await self._hold_bounds(self._fleet_of(_made(models)), caller)
             await run.saved()
             before = None if run.not_recorded else await self.journal.load(run_id, caller)
             if before is None:
@@ -399,7 +404,7 @@ class Engine:
         try:
             with run.scope:
                 run.queued = True
-                async with self._turns:
+                async with self._share_of(run.caller), self._turns:
                     run.queued = False
                     began = anyio.current_time()
                     spent = recorded.seconds if recorded else 0.0
@@ -549,9 +554,25 @@ class Engine:
     def _has_turn(self) -> bool:
         return sum(run.under_way for run in self._runs.values()) < self.journal.settings.concurrent
 
-    async def _hold_bounds(self, fleet: str) -> None:
+    def _share_of(self, caller: str) -> anyio.CapacityLimiter:
+        """The turns that one of several callers may have at a time."""
+        if caller == LOCAL:
+            return self._turns_of_all
+        most = math.ceil(SHARE * self.journal.settings.concurrent)
+        return self._shares.setdefault(caller, anyio.CapacityLimiter(most))
+
+    async def _hold_bounds(self, fleet: str, caller: str) -> None:
         limits = self.journal.settings
         unfinished = sum(not run.finished for run in self._runs.values())
+        own = sum(not run.finished and run.caller == caller for run in self._runs.values())
+        most = math.ceil(SHARE * (limits.concurrent + limits.queue))
+        if caller != LOCAL and own >= most:
+            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
+            raise Busy(
+                f"Busy: {own} runs of yours are under way or wait for their turn, and the other "
+                f"places are for others. Try again in {seconds} s.",
+                seconds,
+            )
         if fleet:
             with suppress(RequestError):  # then it is driven here, unrecorded
                 unfinished += await self.journal.waiting(fleet)

@@ -85,11 +85,21 @@ class Reaper:
             return
         try:
             self._write(line)
-        except OSError:  # somebody killed it: another one takes over
-            self._process.wait()
-            self.start()
-            for group in self._groups:
-                self._write(f"+{group}\n")
+        except OSError:  # somebody killed it
+            self._replace()
+
+    def keep(self) -> None:
+        """Have another one, if somebody killed it. To be called now and then: a server that is
+        killed after its reaper cannot do it any more."""
+        if self._process is not None and self._process.poll() is not None:
+            self._replace()
+
+    def _replace(self) -> None:
+        assert self._process
+        self._process.wait()
+        self.start()
+        for group in self._groups:
+            self._write(f"+{group}\n")
 
     def _write(self, line: str) -> None:
         assert self._process

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +23,8 @@ from server.redaction import Redactor
 from server.reuse import Reuse
 from server.upstream import DISABLED, READY, STARTING, Upstream
 
+REAPER_S = 0.2
+"""How often it is looked at whether the reaper lives."""
 SCOPED_SESSIONS = 4
 """Sessions with callers' own roots that are kept; those unused the longest go first."""
 
@@ -84,7 +87,10 @@ class UpstreamPool:
         async with anyio.create_task_group() as self._running:
             self._start(self._upstreams.values())
             task_status.started()
-            await self._closing.wait()
+            while not self._closing.is_set():
+                with anyio.move_on_after(REAPER_S), suppress(OSError):  # the next time will do
+                    self._reaper.keep()
+                    await self._closing.wait()
             self._running.cancel_scope.cancel()
 
     def _start(self, upstreams: Iterable[Upstream]) -> None:

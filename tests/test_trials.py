@@ -3,6 +3,7 @@
 import json
 import random
 import sqlite3
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,19 +13,26 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
+import psutil
 import pytest
+from fastmcp import Client
 from fastmcp.exceptions import ToolError
 from faults import ANSWER, QUESTION
 from generated import fitting
 from mcp import MCPError
-from scripted_ollama import Answer, Reply, Request, ScriptedOllama
-from serving import LONG, Caller, Place, upstream
+from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
+from serving import LONG, Caller, Place, until, upstream
 
-from planner.errors import ConfigError
-from server import sqlite_runs
+from planner.errors import Busy, ConfigError
+from planner.protocol import RunRequest
+from server import sqlite_runs, view
+from server.app import Parts, build
 from server.clients import servers
 from server.config import RunSettings, load_settings
+from server.run import Run
 from server.sqlite_runs import SqliteJournal
+from server.tools import report_of as report_of_run
 
 pytestmark = pytest.mark.anyio
 
@@ -193,3 +201,100 @@ async def test_a_model_that_does_not_stop_is_stopped(place: Place) -> None:
         async with place.client() as caller:
             report = report_of(await caller.call("plan_and_answer", prompt=QUESTION))
     assert "did not end the reply" in str(report["reason"])
+
+
+UNSEEN = "\u202eever\u200b \U000e0041"
+
+
+async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> None:
+    """(17) The report as data, progress, and `runs show --json` kept it."""
+
+    def hiding(request: Request) -> Reply:
+        said = fitting(request.schema or {}, random.Random(0), [f"{ANSWER} {UNSEEN}"])
+        return Answer(json.dumps(said))
+
+    with ScriptedOllama(handler=hiding) as place.ollama:
+        async with place.client() as caller:
+            result = await caller.call("plan_and_answer", prompt=QUESTION)
+            told = json.dumps(caller.progress.meta, ensure_ascii=False)
+            run_id = report_of(result)["run_id"]
+        shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id, "--json")
+    for seen in (json.dumps(report_of(result), ensure_ascii=False), told, shown.stdout):
+        assert "ever" in seen
+        assert not {"\u202e", "\u200b", "\U000e0041"} & set(seen)
+
+
+async def test_a_page_is_drawn_once_for_all_who_look_at_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(11) Each open view cost more than its run."""
+    drawn = 0
+
+    def counting(run: Run) -> Any:
+        nonlocal drawn
+        drawn += 1
+        return report_of_run(run)
+
+    monkeypatch.setattr(view, "report_of", counting)
+    opened: list[Parts] = []
+    async with Client(build(place.settings, opened.append)) as client:
+        result = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
+        engine = opened[0].engine
+        run = await engine.get(report_of(result)["run_id"])
+        pages = [[json.loads(each) async for each in view.changes(run, engine)] for _ in range(10)]
+    assert all(page == pages[0] and page[0]["answer"] == ANSWER for page in pages)
+    assert drawn == 1
+
+
+async def test_a_caller_writes_no_line_into_the_log(place: Place) -> None:
+    """(19) An id with an escape and a line end did."""
+    with place.http() as (process, port):
+        async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
+            for uri in ("run://%1b%5b2J%0aFAKE", "run://%1b%5b2J%0aFAKE/transcript"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(uri)
+        process.terminate()
+        _, said = await anyio.to_thread.run_sync(process.communicate)
+    assert b"\x1b[2J" not in said
+    assert not [line for line in said.splitlines() if line.startswith(b"FAKE")]
+
+
+async def test_one_caller_leaves_places_to_others(place: Place) -> None:
+    """(20) One with a token filled all places for a day."""
+    place.bounds = {"runs": {"concurrent": 4, "queue": 4}}
+    hangs = ScriptedOllama(handler=lambda request: Hang())
+    with hangs as place.ollama:
+        opened: list[Parts] = []
+        async with Client(build(place.settings, opened.append)):
+            engine = opened[0].engine
+            request = RunRequest(prompt=QUESTION)
+            for _ in range(6):
+                await engine.start(request, "one")
+            with pytest.raises(Busy, match="6 runs of yours"):
+                await engine.start(request, "one")
+            other = await engine.start(request, "another")
+            with anyio.fail_after(LONG):
+                while not other.events:  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no reaper")
+async def test_a_reaper_that_was_killed_is_replaced(place: Place) -> None:
+    """(22) Killed before its server, it left processes behind."""
+    faulty = [str(Path(__file__).with_name("faulty_upstream.py")), "stubborn"]
+    place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
+    with place.http() as (process, port):
+        async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
+            await client.call_tool("list_tools")
+
+            def reapers() -> list[psutil.Process]:
+                family = psutil.Process(process.pid).children()
+                alive = [each for each in family if each.status() != psutil.STATUS_ZOMBIE]
+                return [each for each in alive if "reaper.py" in " ".join(each.cmdline())]
+
+            (first,) = reapers()
+            first.kill()
+            await until(lambda: bool(reapers()) and reapers() != [first])
+            await anyio.sleep(0.5)  # for it to be told what there is
+        process.kill()
+        await until(lambda: place.processes() == [])
