@@ -75,12 +75,11 @@ end
 """
 
 _APPEND = """
-if ARGV[6] ~= '' and redis.call('LINDEX', KEYS[2], ARGV[3]) == ARGV[4] then return end  -- the end
+if redis.call('LINDEX', KEYS[2], ARGV[3]) == ARGV[4] then return end  -- it is sent again
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
-if redis.call('LLEN', KEYS[2]) == tonumber(ARGV[3]) then  -- else it is there, and sent again
-    redis.call('RPUSH', KEYS[2], ARGV[4])
-    redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[4])
-end
+if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return redis.error_reply('GAP') end
+redis.call('RPUSH', KEYS[2], ARGV[4])
+redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[4])
 redis.call('HSET', KEYS[1], 'updated', ARGV[5])
 if ARGV[6] ~= '' then
     redis.call('HSET', KEYS[1], 'status', ARGV[6], 'owner', '')

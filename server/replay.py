@@ -167,6 +167,8 @@ class Tape:
             return in_doubt
         self._write("intent", {"asked": asked}, key, synced=True)
         if not await self._record.saved():
+            if self._record.lost:
+                await anyio.sleep_forever()  # the server sees it soon, and lets go of the run
             self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
             raise NotRecorded  # for good, should the intent still come on record
         return await self._asked(key, ask)

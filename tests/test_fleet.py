@@ -5,11 +5,12 @@ import json
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 from fastmcp import Client, FastMCP
 from inline_snapshot import snapshot
@@ -49,20 +50,37 @@ PLACES = ("file", "redis")
 COUNTED = "How many notes are there, and what is in them?"
 
 
-@pytest.fixture(scope="module")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of an empty database of a server of its own."""
-    port = free_port()
+@contextmanager
+def serving_redis(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
-    folder = str(tmp_path_factory.mktemp("redis"))
     server = subprocess.Popen(
-        ["redis-server", *options, "--dir", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ["redis-server", *options, "--dir", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         wait_until_it_listens(server, port)
-        yield f"redis://127.0.0.1:{port}/0"
+        yield server
     finally:
         end(server)
+
+
+@pytest.fixture(scope="module")
+def redis_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """The URL of an empty database of a server of its own, and its process."""
+    port = free_port()
+    with serving_redis(tmp_path_factory.mktemp("redis"), port) as server:
+        yield f"redis://127.0.0.1:{port}/0", server.pid
+
+
+@pytest.fixture
+def redis_server(redis_served: tuple[str, int]) -> str:
+    return redis_served[0]
+
+
+@pytest.fixture
+def redis_process(redis_served: tuple[str, int]) -> int:
+    return redis_served[1]
 
 
 @pytest.fixture
@@ -453,3 +471,66 @@ async def test_any_replica_answers_for_any_run(
         ollama.release()
         ended = [await two.call("get_run", run_id=each) for each in ids]
         assert {report(each)["answer"] for each in ended} == {"Number 0.", "Number 1."}
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("where", PLACES)
+async def test_a_server_that_was_paused_writes_nothing_twice(
+    where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, redis: str
+) -> None:
+    """Over Redis its lease ends meanwhile and another one goes on; over a file its lock holds."""
+    place.upstreams = {"notes": notes(shared_notes, policy="allow")}
+    ollama.expect({"tool": "add_note"}, model=None)
+    ollama.expect(Hang(then=json.dumps({"text": "hello"})))
+    async with replicas(place, where, redis) as ((one, two), (first, _)):
+        call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
+        run_id = report(await one.call("plan_and_answer", **call))["run_id"]
+        await ollama.arrived(2)
+        first.send_signal(signal.SIGSTOP)
+        try:
+            if where == "redis":
+                ollama.expect({"text": "hello"})
+            ollama.expect(found("It is noted."), contains=["hello", "added"])
+            seconds = LONG if where == "redis" else 1
+            meanwhile = report(await two.call("get_run", run_id=run_id, wait_s=seconds))
+        finally:
+            first.send_signal(signal.SIGCONT)
+        assert meanwhile["status"] == ("answered" if where == "redis" else "running")
+        ollama.release()
+        told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
+        if told[0]["status"] == "interrupted":  # it has just let go of it
+            told[0] = report(await one.call("get_run", run_id=run_id))
+    assert [each["answer"] for each in told] == ["It is noted."] * 2
+    assert noted(place.project) == [["hello", "nobody"]]
+
+
+@pytest.mark.outside
+async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: int) -> None:
+    """A run that was answered while Redis stood still was running for ever elsewhere."""
+    async with journals(redis, 2) as (one, two):
+        record = await begun(one, "r1")
+        record.append(guard("before"))
+        assert await record.saved()
+        psutil.Process(redis_process).suspend()
+        try:
+            record.append(guard("meanwhile"))
+            record.append(ended())
+            assert not await record.saved()
+            assert "Timeout" in str(record.problem)
+        finally:
+            psutil.Process(redis_process).resume()
+        await until(lambda: record.problem is None)
+        found = await two.load("r1")
+    assert found
+    assert (found.status, len(found.entries)) == ("answered", 3)
+
+
+@pytest.mark.outside
+async def test_a_redis_that_comes_later_is_used_then(tmp_path: Path) -> None:
+    port = free_port()
+    settings = load_settings(None, Path("/"), {"PLANLOOM_RUNS": f"redis://127.0.0.1:{port}/0"}).runs
+    async with RedisJournal(settings) as journal:
+        assert (await begun(journal, "r1")).problem
+        with serving_redis(tmp_path, port):
+            await until(lambda: journal.problem is None)
+            assert (await begun(journal, "r2")).problem is None
