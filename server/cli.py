@@ -236,7 +236,7 @@ def tools(
     if accept:
         from server.terminal import accept_tools
 
-        sys.exit(accept_tools(settings, accept))
+        return accept_tools(settings, accept)
     sys.exit(_run_with_upstreams("server.terminal", "list_tools", settings))
 
 

@@ -201,12 +201,11 @@ async def list_tools(settings: Settings, launcher: Launcher | None = None) -> in
     return 0 if all(each.state in UP for each in found.upstreams) else 1
 
 
-def accept_tools(settings: Settings, names: Sequence[str]) -> int:
+def accept_tools(settings: Settings, names: Sequence[str]) -> None:
     """Print what the definitions of held tools change, and pin them where the name has their digest
     with it (`docs@8f…`), so that nothing else is accepted than what was shown. A name is a tool's,
-    bare or as `upstream.tool`, or an upstream's, for all of it. Returns 1 when something was only
-    shown. Raises `ConfigError` for a name of which nothing is held back, and for a digest of
-    something else."""
+    bare or as `upstream.tool`, or an upstream's, for all of it. Raises `ConfigError` for a name of
+    which nothing is held back, and for a digest of something else."""
     shown: list[str] = []
     pins = Pins()
     try:
@@ -244,7 +243,6 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> int:
     if shown:
         command = f"planloom tools --accept {' --accept '.join(shown)}"
         output.print(Text(f"\nNothing else than this is accepted by: {command}"), soft_wrap=True)
-    return 1 if shown else 0
 
 
 async def prepare_models(settings: Settings) -> None:

@@ -450,6 +450,10 @@ def test_commands_consent(
         run_here(["planloom", "tools"], monkeypatch, given)
         assert "planloom tools --accept" in capsys.readouterr().out
         run_here(list(words), monkeypatch, given)
+        shown = capsys.readouterr().out
+        assert "Would accept docs.search" in shown
+        command = shown.splitlines()[-1].partition(": ")[2].split()
+        run_here(command, monkeypatch, given)
     assert "Accepted docs.search" in capsys.readouterr().out
 
 
