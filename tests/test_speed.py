@@ -10,22 +10,28 @@ from benchmarks.speed.bound import least
 from benchmarks.speed.designs import planloom
 from benchmarks.speed.results import Measured
 from benchmarks.speed.server import FAST, FULL, serving
-from benchmarks.speed.simulation import LAPTOP, ModelServer, Served, common_prefix
+from benchmarks.speed.simulation import LAPTOP, MACHINES, ModelServer, Served, common_prefix
 from planner.errors import ModelError
 from planner.ollama import OllamaClient, OllamaModel, probe
 
 pytestmark = pytest.mark.anyio
 
 # What the planner costs at most at ten steps, as ratios to the lower bound. The first three are
-# where it stands, for changes to lower; the aims are 1.25, 1.5 and 1.5.
-MOST_COMPUTED = 2.0
-MOST_GENERATED = 2.75
-MOST_LAPTOP_SECONDS = 2.5
+# where it stands and 5 % more, for changes to lower; the aims are 1.25, 1.5 and 1.5. It computed
+# 2.0 while decisions wrote arguments themselves: these have a call of their own now, with the
+# tool's parameters and the request in its question, and generate less for it.
+MOST_COMPUTED = 2.34
+MOST_GENERATED = 2.15
+MOST_LAPTOP_SECONDS = 2.2
 LEAST_CACHED = 0.6
 MOST_CALLS = 20
 """At ten steps."""
 MOST_GROWTH = 1.05
 """Of a ratio from ten steps to thirty."""
+MOST_GROWTH_OF_CALLS = 1.18
+"""The same of the number of calls, and of the seconds of a machine that spends most of them on what
+each call costs: of thirty calls more are made at once, which the bound counts as one, and each has
+its arguments written in a call of its own. It stands at 1.12."""
 
 OPTIONS = {"num_ctx": 8192}
 TEXT = st.lists(st.sampled_from("abc"), min_size=1, max_size=12)
@@ -200,7 +206,8 @@ async def test_the_distance_does_not_grow_with_the_steps(measured: list[Measured
     replay = await planloom(run)
     after = Measured(least(run), [replay]).ratios(replay)
     for name, ratio in ten.ratios(ten.replay("planloom")).items():
-        assert after[name] <= MOST_GROWTH * ratio, name
+        by_call = name in ("calls", MACHINES[-1].name)
+        assert after[name] <= (MOST_GROWTH_OF_CALLS if by_call else MOST_GROWTH) * ratio, name
 
 
 async def test_the_tables_and_the_plot_show_every_design(measured: list[Measured]) -> None:
