@@ -94,6 +94,8 @@ class Script:
         usual = usual_reply(properties, self.last_answer)
         if "answer_again" in properties and not own:
             own = isinstance(self.turns[0] if self.turns else None, Hangs | Unconstrained)
+        if model == "fast" and self.turns and isinstance(self.turns[0], Fast):
+            own = own or not kind  # a fault, or no JSON: nothing else is asked of the fast model
         if usual is not None:
             self.asides.append(asked)
         else:

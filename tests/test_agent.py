@@ -35,6 +35,7 @@ from serving import (
     deep,
     found,
     move_on,
+    no_look_up,
     nowhere,
     plan,
     second,
@@ -47,7 +48,7 @@ from planner.agent.model_calls import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
-from planner.tools import Outcome, Policy, ToolResult, ToolSpec
+from planner.tools import Approval, Outcome, Policy, ToolResult, ToolSpec
 from server.reports import report
 
 pytestmark = pytest.mark.anyio
@@ -72,13 +73,17 @@ def without_text_tool(pool: DictionaryPool) -> DictionaryPool:
     return pool
 
 
-def talk() -> dict[str, Any]:
-    """The brief of a request that has nothing to look for."""
-    return {"search": [], "wants": "fact"}
+async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+    return Approval(approved=True, by="policy", reason="the test permits it")
 
 
-def brief(wants: str, *search: str) -> dict[str, Any]:
-    return {"search": list(search), "wants": wants}
+def talk(reply: str) -> Fast:
+    """The brief of a request that has nothing to look for: the reply to it."""
+    return Fast({"search": [], "reply": reply})
+
+
+def brief(wants: str, *search: str) -> Fast:
+    return Fast({"search": list(search), "wants": wants})
 
 
 def plan_of(*steps: tuple[str, str | None]) -> dict[str, Any]:
@@ -99,7 +104,7 @@ async def test_passages_are_gathered_before_an_answer_is_asked_for(pool: Diction
     assert '"wants"' in read.messages[0]["content"]
     assert QUESTION in read.text
     assert '"answer_again"' in again.last
-    assert f"jobs/secret.py\n{LINE}" in ran.asked[0].last
+    assert f"jobs/secret.py (defines {CLASS})\n{LINE}" in ran.asked[0].last
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
     assert (ran.state.reason, ran.state.unsupported, ran.guards) == (None, [], [])
 
@@ -123,7 +128,7 @@ async def test_where_nothing_is_found_other_words_are_searched_for_and_then_a_pl
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
-        words("hello", "welcome"),
+        Fast(words("hello", "welcome")),
         plan("list_dir"),
         {"path": "jobs"},
         found("There is notes/guide.md."),
@@ -140,7 +145,7 @@ async def test_where_nothing_is_found_other_words_are_searched_for_and_then_a_pl
 async def test_other_words_may_find_what_the_first_did_not(pool: DictionaryPool) -> None:
     pool.files["jobs/limits.py"] = "BOUND_OF_JOBS = 31\n"
     ran = await planned(
-        nowhere(), words("bound", "jobs"), found("It is 31."), pool=pool, prompt=QUESTION
+        nowhere(), Fast(words("bound", "jobs")), found("It is 31."), pool=pool, prompt=QUESTION
     )
     assert ran.roles == [("answer", "full")] * 2
     assert "BOUND_OF_JOBS" not in ran.asked[0].text
@@ -157,10 +162,10 @@ async def test_without_a_text_tool_a_plan_is_made_at_once(pool: DictionaryPool) 
         prompt=f"Tell me of jobs/secret.py: {QUESTION}",
     )
     assert pool.calls == [("read_file", {"path": "jobs/secret.py"})]
-    assert [call.role for call in ran.state.ledger] == [
-        *("brief", "plan", "arguments", "answer", "again")
+    assert [(call.role, call.model) for call in ran.state.ledger] == [
+        ("brief", "fast"),
+        *((role, "full") for role in ("plan", "arguments", "answer", "again")),
     ]
-    assert {call.model for call in ran.state.ledger} == {"full"}
     assert ran.state.status == "answered"
 
 
@@ -197,9 +202,9 @@ async def test_only_read_only_tools_are_offered(pool: DictionaryPool) -> None:
 async def test_talk_is_replied_to_by_the_fast_model_and_nothing_is_searched(
     pool: DictionaryPool,
 ) -> None:
-    ran = await planned(talk(), Fast({"reply": "Hello."}), pool=pool, prompt="Hi!")
+    ran = await planned(talk("Hello."), pool=pool, prompt="Hi!")
     assert pool.calls == []
-    assert ran.roles == [("reply", "fast")]
+    assert [(call.role, call.model) for call in ran.state.ledger] == [("brief", "fast")]
     assert (ran.state.status, ran.state.answer) == ("answered", "Hello.")
 
 
@@ -232,10 +237,18 @@ QUICKLY = {"prompt_tokens": 400, "prefill_seconds": 1.0}
 LONG = f"`{CLASS}` has a method `run`, which returns `{CONSTANT}`. " * 6
 
 
+def read_quickly(pool: DictionaryPool) -> list[Said]:
+    """The first reading of an overview, which tells how quickly the machine reads, and words that
+    find more."""
+    pool.files |= {"jobs/limits.py": "BOUND_OF_JOBS = 31\n", "jobs/builder.py": "# builder\n"}
+    pool.files["jobs/constants.py"] = "CONSTANTS = 9\n"
+    return [brief("overview", "phoenix"), nowhere(), Fast(words("bound", "margin"))]
+
+
 async def test_the_parts_of_a_long_answer_are_looked_up_one_by_one(pool: DictionaryPool) -> None:
     ran = await planned(
-        brief("overview", "phoenix"),
-        {"parts": ["What is the constant?", "What is said here?"]},
+        *read_quickly(pool),
+        {"parts": ["What is the constant?", "What does the builder say?"]},
         {"note": f"{CONSTANT} is {VALUE}."},
         {"note": "Nothing is."},
         conclusion(LONG),
@@ -243,19 +256,18 @@ async def test_the_parts_of_a_long_answer_are_looked_up_one_by_one(pool: Diction
         prompt=f"Explain {CLASS}",
         reply_fields=QUICKLY,
     )
-    assert [role for role, _ in ran.roles] == ["parts", "note", "note", "conclude"]
+    assert [role for role, _ in ran.roles] == ["answer", "parts", "note", "note", "conclude"]
     assert [(step.objective, step.notes, step.success) for step in ran.state.steps] == [
         ("What is the constant?", f"{CONSTANT} is {VALUE}.", True),
-        ("What is said here?", "Nothing is.", True),
+        ("What does the builder say?", "Nothing is.", True),
     ]
     assert f"{CONSTANT} is {VALUE}." in ran.asked[-1].text
     assert (ran.state.status, ran.state.answer) == ("answered", LONG)
 
 
 async def test_a_part_that_finds_nothing_has_no_note(pool: DictionaryPool) -> None:
-    pool.results = {"search": [f"jobs/secret.py:{LINE}".replace(": ", ":", 1), ""]}
     ran = await planned(
-        brief("overview", "phoenix"),
+        *read_quickly(pool),
         {"parts": ["What is the weather?"]},
         conclusion(LONG),
         pool=pool,
@@ -279,15 +291,8 @@ async def test_a_slow_machine_answers_at_length_from_one_reading(pool: Dictionar
 
 
 async def test_a_deed_that_nothing_permits_is_refused(pool: DictionaryPool) -> None:
-    ran = await planned(
-        brief("deed", "guide"),
-        plan("read_file"),
-        {"path": "notes/guide.md"},
-        found("I have deleted notes/guide.md."),
-        pool=pool,
-        prompt="Delete notes/guide.md",
-    )
-    assert [name for name, _ in pool.calls] == ["read_file"]
+    ran = await planned(brief("deed", "guide"), pool=pool, prompt="Delete notes/guide.md")
+    assert (pool.calls, ran.asked) == ([], [])
     assert ran.state.status == "refused"
     assert ran.state.answer == "Nothing was changed: this run may only use tools that read."
 
@@ -299,13 +304,36 @@ async def test_a_deed_without_its_call_is_not_done_whatever_a_model_says(
         brief("deed", "guide"),
         plan("read_file"),
         {"path": "notes/guide.md"},
-        found("I have changed notes/guide.md."),
+        Unconstrained(plan_of(("Change it", None))),
+        conclusion("I have changed notes/guide.md."),
         pool=pool,
         prompt="Change notes/guide.md",
         policy=Policy.ASK,
     )
+    assert {name for name, _ in pool.calls} == {"search", "read_file"}
     assert ran.state.status == "failed"
     assert ran.state.answer == "Nothing was changed: no call that changes anything was made."
+
+
+async def test_of_a_change_without_an_answer_it_is_said_that_nothing_is_known(
+    pool: DictionaryPool,
+) -> None:
+    lost = ToolResult(outcome=Outcome.TIMEOUT, text="no answer within 5 s", answered=False)
+    pool.results["write_file"] = [lost]
+    ran = await planned(
+        brief("deed", "guide"),
+        no_look_up(),
+        plan("write_file"),
+        {"path": "notes/guide.md", "text": "New."},
+        deep(conclusion("I have changed notes/guide.md.")),
+        pool=pool,
+        prompt="Write New. to notes/guide.md",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert pool.calls[-1] == ("write_file", {"path": "notes/guide.md", "text": "New."})
+    assert ran.state.status == "failed"
+    assert ran.state.answer.startswith("It is not known whether anything was changed")
 
 
 # Arguments
@@ -423,15 +451,22 @@ async def test_an_answer_that_no_result_holds_is_repaired(pool: DictionaryPool) 
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
-async def test_a_quotation_that_no_passage_has_is_repaired(pool: DictionaryPool) -> None:
-    invented = found(ANSWER) | {"assessment": "class Invented(Base): pass"}
-    quoted = found(ANSWER) | {"assessment": f"class {CLASS}:"}
-    ran = await planned(invented, quoted, pool=pool, prompt=QUESTION)
-    assert ran.guards == ["grounding"]
-    assert "class Invented(Base): pass" in ran.asked[1].last
-    assert (ran.state.status, ran.state.quotes) == ("answered", [f"class {CLASS}:"])
+async def test_the_lines_that_say_the_answer_are_found_by_code(pool: DictionaryPool) -> None:
+    said = found(ANSWER) | {"assessment": "class Invented(Base): pass"}
+    ran = await planned(said, pool=pool, prompt=QUESTION)
+    assert (ran.state.status, ran.guards) == ("answered", [])
+    assert ran.state.quotes == [f"class {CLASS}:", f"return {CLASS}().run()"]
     evidence, *_ = report("run", ran.state, 0).evidence
+    assert evidence.source.startswith("jobs/secret.py:")
     assert f"class {CLASS}:" in evidence.lines
+
+
+async def test_the_lines_are_those_of_the_answer_that_counts(pool: DictionaryPool) -> None:
+    ran = await planned(found(f"`{CONSTANT}` is 9."), found(ANSWER), pool=pool, prompt=QUESTION)
+    assert ran.guards == ["grounding"]
+    assert "no result says 9" in ran.asked[1].last
+    assert (ran.state.status, ran.state.quotes[0]) == ("answered", f"class {CLASS}:")
+    assert not any(CONSTANT in line for line in ran.state.quotes)
 
 
 def read_again(ran: Ran) -> list[Asked]:
@@ -460,7 +495,23 @@ async def test_two_readings_that_differ_leave_the_answer_partial(pool: Dictionar
     assert ran.guards == ["second_reading"]
 
 
-async def test_an_answer_that_comes_twice_counts_whatever_the_second_reading_said(
+async def test_an_answer_counts_that_agrees_with_any_second_reading(pool: DictionaryPool) -> None:
+    other = f"It is what `{FUNCTION}` runs."
+    ran = await planned(
+        found(other),
+        second(ANSWER),
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        found(ANSWER),
+        second(other),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    assert (ran.state.reason, ran.guards) == (None, ["second_reading"])
+
+
+async def test_an_answer_that_the_same_question_gives_twice_is_no_more_certain(
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
@@ -470,14 +521,15 @@ async def test_an_answer_that_comes_twice_counts_whatever_the_second_reading_sai
         {"path": "jobs/secret.py"},
         found(ANSWER),
         second(OTHER),
+        conclusion(ANSWER),
         pool=pool,
         prompt=QUESTION,
     )
-    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
-    assert (ran.state.reason, ran.guards) == (None, ["second_reading"])
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
+    assert ran.state.reason == f"two readings of the results differ: {OTHER}"
+    assert ran.guards == ["second_reading"] * 2
 
 
-@pytest.mark.xfail(strict=True, reason="a model's fault discards the answer before it")
 async def test_a_second_reading_that_fails_leaves_the_answer_partial(pool: DictionaryPool) -> None:
     ran = await planned(
         found(ANSWER), Unconstrained("?"), Unconstrained("?"), pool=pool, prompt=QUESTION
@@ -618,7 +670,7 @@ async def test_a_prompt_begins_with_what_was_said_before(pool: DictionaryPool) -
 async def test_of_a_completed_step_only_the_notes_stay_where_room_is_short(
     pool: DictionaryPool,
 ) -> None:
-    script, taken = three_steps(), {"prompt_tokens": 5000}
+    script, taken = three_steps(), {"prompt_tokens": 5200}
     ran = await planned(*script, pool=pool, prompt=QUESTION, reply_fields=taken)
     guide, uses = "Nothing here.", f"def {FUNCTION}"
     first_step, second_step, third_step = ran.asked[5:6], ran.asked[6:8], ran.asked[8:]
@@ -750,7 +802,7 @@ async def test_a_tool_that_writes_is_refused_with_the_reason(pool: DictionaryPoo
     ran = await planned(
         nowhere(),
         Unconstrained(plan("write_file")),
-        found(ANSWER),
+        deep(conclusion(ANSWER)),
         pool=pool,
         prompt=QUESTION,
     )
@@ -762,6 +814,25 @@ async def test_a_tool_that_writes_is_refused_with_the_reason(pool: DictionaryPoo
     assert ran.guards == ["not_allowed"]
     assert ran.state.status == "refused"
     assert ran.state.answer.startswith("Nothing was changed: ")
+    assert {name for name, _ in pool.calls} == {"search"}
+
+
+async def test_a_plan_that_only_reads_cannot_change_anything(pool: DictionaryPool) -> None:
+    """Of a request that wants to know something; its policy would ask for the change."""
+    ran = await planned(
+        nowhere(),
+        Unconstrained(plan("write_file")),
+        deep(conclusion(ANSWER)),
+        pool=pool,
+        prompt=QUESTION,
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    _, outcome, result = ran.results[-1]
+    assert outcome is Outcome.ERROR
+    assert result == "write_file may change something, and only a planned step may do that."
+    assert ran.guards == ["not_allowed"]
+    assert ran.state.status == "failed"
     assert {name for name, _ in pool.calls} == {"search"}
 
 
@@ -987,10 +1058,11 @@ async def test_a_reply_that_is_not_the_json_asked_for_is_redone_once(
 
 
 async def test_a_reply_of_the_fast_model_is_redone_by_the_full_one(pool: DictionaryPool) -> None:
-    ran = await planned(
-        talk(), Fast(Unconstrained("Hello")), {"reply": "Hello."}, pool=pool, prompt="Hi!"
-    )
-    assert ran.roles == [("reply", "fast"), ("reply", "full")]
+    mended = {"search": [], "reply": "Hello."}
+    ran = await planned(Fast(Unconstrained("Hello")), mended, pool=pool, prompt="Hi!")
+    asked = [(call.role, call.model) for call in ran.state.ledger]
+    assert asked == [("brief", "fast"), ("brief", "full")]
+    assert ran.guards == ["reply"]
     assert (ran.state.status, ran.state.answer) == ("answered", "Hello.")
 
 
@@ -1016,12 +1088,7 @@ FAULTS: dict[str, Callable[[], list[Said]]] = {
 }
 
 
-LOST = pytest.mark.xfail(strict=True, reason="gathered passages are not told without a model")
-
-
-@pytest.mark.parametrize(
-    "role", [pytest.param(role, marks=[] if role == "decide" else LOST) for role in FAULTS]
-)
+@pytest.mark.parametrize("role", FAULTS)
 async def test_a_model_that_is_gone_leaves_what_was_found(role: str, pool: DictionaryPool) -> None:
     ran = await planned(*FAULTS[role](), pool=pool, prompt=QUESTION)
     assert (ran.state.status, ran.state.reason) == ("partial", str(GONE))
@@ -1035,7 +1102,7 @@ async def test_notes_of_completed_steps_are_left_too(pool: DictionaryPool) -> No
     assert "- Read the file: The file was read." in ran.state.answer
 
 
-@pytest.mark.parametrize("turns", [[GONE], [plan_of(("Greet", None)), GONE], [talk(), Fast(GONE)]])
+@pytest.mark.parametrize("turns", [[GONE], [plan_of(("Greet", None)), GONE], [Fast(GONE)]])
 async def test_a_model_that_is_gone_before_anything_was_found_is_a_failure(
     turns: list[Said], pool: DictionaryPool
 ) -> None:

@@ -13,6 +13,7 @@ from planner.events import (
     PassagesGathered,
     PlanMade,
     Role,
+    RunContinued,
     RunStarted,
     StepConcluded,
     StepContinued,
@@ -86,13 +87,20 @@ LOOKED_UP = [
         iteration=0,
         query=REQUEST,
         passages=[
-            Passage(source="jobs/pool.py", first=3, last=3, text="LIMIT_OF_WORKERS = 4"),
+            Passage(
+                source="jobs/pool.py",
+                first=3,
+                last=3,
+                text="LIMIT_OF_WORKERS = 4",
+                relation="defines LIMIT_OF_WORKERS",
+            ),
             Passage(
                 source="jobs/pool.py",
                 first=9,
                 last=9,
                 text="        return LIMIT_OF_WORKERS",
                 heading="class Pool:\n    def size(self) -> int:",
+                relation="uses LIMIT_OF_WORKERS",
             ),
         ],
     ),
@@ -193,12 +201,8 @@ Reply: {"search":[],"wants":"fact"}\
             },
             {
                 "role": "user",
-                "content": "Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?",
-            },
-            {
-                "role": "user",
                 "content": """\
-The user's next request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
+Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Which tool gives the facts for this request? Reply {"tool":"name"}, or {"tool":null} if no tool is needed.\
 """,
             },
@@ -225,12 +229,12 @@ The arguments before did not fit: 'path' is missing\
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py
+jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 
-jobs/pool.py
-   class Pool: …
-   def size(self) -> int: …
+jobs/pool.py (uses LIMIT_OF_WORKERS)
+   in class Pool:
+   in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
 ANSWER?\
@@ -256,11 +260,26 @@ def test_brief() -> None:
         [
             {
                 "role": "user",
-                "content": "Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?",
-            },
-            {"role": "user", "content": "Reply:"},
+                "content": """\
+Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
+Reply:\
+""",
+            }
         ]
     )
+
+
+def test_a_next_request_is_told_with_what_is_asked_first_of_it() -> None:
+    request = RunRequest(prompt="And on Trio?", goal="step")
+    state = state_of([*STARTED, RunContinued(request=request, spent=0.0, paused=0.0)])
+    assert PROMPTS.brief(state) == snapshot("""\
+The user's next request: And on Trio?
+Reply:\
+""")
+    assert PROMPTS.select(state) == snapshot("""\
+The user's next request: And on Trio?
+Which tool gives the facts for this request? Reply {"tool":"name"}, or {"tool":null} if no tool is needed.\
+""")
 
 
 def test_what_was_said_before_the_first_call_stays() -> None:
@@ -280,12 +299,12 @@ BRIEF?\
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py
+jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 
-jobs/pool.py
-   class Pool: …
-   def size(self) -> int: …
+jobs/pool.py (uses LIMIT_OF_WORKERS)
+   in class Pool:
+   in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
 QUESTION?\
@@ -327,16 +346,17 @@ def test_answer() -> None:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py
+jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 
-jobs/pool.py
-   class Pool: …
-   def size(self) -> int: …
+jobs/pool.py (uses LIMIT_OF_WORKERS)
+   in class Pool:
+   in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"assessment":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"assessment":"","final_answer":"...","found_in":"nowhere"}.\
+Answer it from the results above only, in the language of the request. The answer is one or two sentences with the exact names, values and files.
+Reply {"assessment":what the results say about it,"final_answer":the answer,"found_in":"results" or, if nothing above says it, "nowhere"}.\
 """,
             }
         ]
@@ -375,12 +395,12 @@ def test_decide() -> None:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py
+jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 
-jobs/pool.py
-   class Pool: …
-   def size(self) -> int: …
+jobs/pool.py (uses LIMIT_OF_WORKERS)
+   in class Pool:
+   in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
 ANSWER?\
@@ -441,12 +461,12 @@ def test_completed_and_current() -> None:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py
+jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 
-jobs/pool.py
-   class Pool: …
-   def size(self) -> int: …
+jobs/pool.py (uses LIMIT_OF_WORKERS)
+   in class Pool:
+   in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
 ANSWER?\
@@ -588,12 +608,12 @@ Tools for step 1:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py
+jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 
-jobs/pool.py
-   class Pool: …
-   def size(self) -> int: …
+jobs/pool.py (uses LIMIT_OF_WORKERS)
+   in class Pool:
+   in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
 ANSWER?\

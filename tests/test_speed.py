@@ -17,15 +17,21 @@ from planner.ollama import OllamaClient, OllamaModel, probe
 pytestmark = pytest.mark.anyio
 
 # What the planner costs at most at ten steps, as ratios to the lower bound. The first three are
-# where it stands, for changes to lower; the aims are 1.25, 1.5 and 1.5.
-MOST_COMPUTED = 2.0
-MOST_GENERATED = 2.75
-MOST_LAPTOP_SECONDS = 2.5
+# where it stands and 5 % more, for changes to lower; the aims are 1.25, 1.5 and 1.5. It computed
+# 2.0 while decisions wrote arguments themselves: these have a call of their own now, with the
+# tool's parameters and the request in its question, and generate less for it.
+MOST_COMPUTED = 2.34
+MOST_GENERATED = 2.15
+MOST_LAPTOP_SECONDS = 2.2
 LEAST_CACHED = 0.6
 MOST_CALLS = 20
 """At ten steps."""
-MOST_GROWTH = 1.05
-"""Of a ratio from ten steps to thirty."""
+MOST_GROWTH = 1.12
+"""Of a ratio from ten steps to thirty. It stands at 1.07, of what is generated: both runs plan six
+of their calls, and the others are decided on."""
+MOST_GROWTH_OF_CALLS = 1.18
+"""The same of the number of calls. It stands at 1.12: of thirty tool calls more are made at once,
+which the bound counts as one, and each has its arguments written in a call of its own."""
 
 OPTIONS = {"num_ctx": 8192}
 TEXT = st.lists(st.sampled_from("abc"), min_size=1, max_size=12)
@@ -200,7 +206,8 @@ async def test_the_distance_does_not_grow_with_the_steps(measured: list[Measured
     replay = await planloom(run)
     after = Measured(least(run), [replay]).ratios(replay)
     for name, ratio in ten.ratios(ten.replay("planloom")).items():
-        assert after[name] <= MOST_GROWTH * ratio, name
+        most = MOST_GROWTH_OF_CALLS if name == "calls" else MOST_GROWTH
+        assert after[name] <= most * ratio, name
 
 
 async def test_the_tables_and_the_plot_show_every_design(measured: list[Measured]) -> None:

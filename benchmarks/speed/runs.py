@@ -70,8 +70,8 @@ class Run(Recorded):
     """The call that gathers the first facts; its assessment and notes are the plan's."""
     main_objective: str = ""
     steps: list[Step] = []
-    a_quote: str
-    """The line that says the answer."""
+    assessment: str
+    """What the results say about the request, thought over before the answer."""
     answer: str
     again: str = ""
     """The answer in a few words, as a second reading gives it; long answers have none."""

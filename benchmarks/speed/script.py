@@ -41,7 +41,7 @@ class PlannerScript:
         if "main_objective" in asked:
             return self._plan()
         if "found_in" in asked:
-            said = {"assessment": self.run.a_quote, "final_answer": self.run.answer}
+            said = {"assessment": self.run.assessment, "final_answer": self.run.answer}
             return said | {"found_in": "results"} if done else NOWHERE
         if "answer_again" in asked:
             return {"answer_again": self.run.again}

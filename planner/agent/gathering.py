@@ -145,8 +145,12 @@ class Gatherer:
     ) -> list[Passage]:
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
         beside = " ".join(more)
-        before = {each.place for each in self.state.passages}  # they stand in the prompt already
-        best = [each for each in ranked(passages, question, beside) if each.place not in before]
+        before = self.state.passages  # they stand in the prompt already
+        best = [
+            each
+            for each in ranked(passages, question, beside)
+            if not any(each.within(other) for other in before)
+        ]
         names = named(question)
         top = _foremost(best, question, more)
         whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
@@ -169,7 +173,7 @@ class Gatherer:
             *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
         ]
         left = room - sum(map(_size, shown))
-        shown += _within(excerpts, left, shown)
+        shown += _within(excerpts, left, [*before, *shown])
         self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
         return shown
 

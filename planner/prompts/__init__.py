@@ -230,16 +230,20 @@ class Prompts:
         )
 
     def brief(self, state: RunState) -> str:
-        """For the first request, which stands before it; any other is told in it."""
-        if len(state.parts) < 2:
-            return fill("ask_brief")
-        return _joined(fill("next_request", prompt=_question(state)), fill("ask_brief"))
+        return self._asked_first(state, fill("ask_brief"))
 
     def words(self, state: RunState) -> str:
         return fill("ask_other_words", prompt=_question(state))
 
     def select(self, state: RunState) -> str:
-        return _joined(fill("next_request", prompt=_question(state)), fill("select"))
+        return self._asked_first(state, fill("select"))
+
+    def _asked_first(self, state: RunState, question: str) -> str:
+        """What is asked first about a request: the first one stands before it; any other is told
+        in it."""
+        if len(state.parts) < 2:
+            return question
+        return _joined(fill("next_request", prompt=_question(state)), question)
 
     def select_for_step(self, step: Step, tools: Sequence[str]) -> str:
         return fill(
