@@ -96,6 +96,10 @@ def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: Scri
    ```text
    class VeryUniqueClassName_Phoenix_2025_QW3RTY:
    ```
+2. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
+   ```text
+   return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   ```
 
 _Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_
 """)
@@ -103,8 +107,8 @@ _Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached,
    0.0 s  Started with 6 read-only tools
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
    0.0 s  looking for value
-   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, which
-   0.0 s  search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|which
+   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, which
+   0.0 s  search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
    0.0 s  search returned 5 lines in 0.0 s
    0.0 s  found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:3, jobs/secret.py:8
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)

@@ -94,6 +94,10 @@ async def test_the_answer_comes_as_data_besides_the_text(
    ```text
    class VeryUniqueClassName_Phoenix_2025_QW3RTY:
    ```
+2. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
+   ```text
+   return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   ```
 
 _Run RUN: 1 tool call (0.0 s), 4 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)

@@ -159,17 +159,17 @@ Final conclusion reached
 Started with 6 read-only tools
 qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
 looking for value
-Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, return
-search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|return
+Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return
+search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return
 search returned 5 lines in 0.0 s
 found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:8, jobs/secret.py:3
 Draft: No line says it.
 qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
 qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)
-Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, return
-search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|return
+Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return
+search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return
 search returned 5 lines in 0.0 s
-no passage was found
+no new passage was found
 qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
 Step 1 of 2: next is read_file: Read the file
 Step 1 of 2: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)
@@ -430,7 +430,7 @@ async def test_a_busy_server_says_when_to_come_again(place: Place, ollama: Scrip
     assert busy.value.response.headers["retry-after"] == "30"
     assert busy.value.body == snapshot(
         {
-            "message": "Busy: 1 runs are under way and 0 wait for their turn. Try again in 30 s.",
+            "message": "Busy: 1 runs of yours are under way or wait for their turn, and the other places are for others. Try again in 30 s.",
             "type": "rate_limit_error",
             "param": None,
             "code": "rate_limit_exceeded",

@@ -581,9 +581,9 @@ Could not find out: the record of the run, made by planloom 9.0.1.0, cannot be f
 
 Found so far:
 - passages on the request:
-jobs/secret.py
+jobs/secret.py (defines VeryUniqueClassName_Phoenix_2025_QW3RTY)
 6:  class VeryUniqueClassName_Phoenix_2025_QW3RTY:
-jobs/secret.py
+jobs/secret.py (uses VeryUniqueClassName_Phoenix_2025_QW3RTY)
 11:  def standalone_unique_function_MNBVCX_777() -> int:
 12:      return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
 jobs/secret.py
@@ -595,7 +595,7 @@ _Status: partial_
 
 ### Evidence
 
-1. `jobs/secret.py`, `6`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`: `jobs/secret.py:6`, step 0 (gathering), `search`
+1. `jobs/secret.py`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
    ```text
    class VeryUniqueClassName_Phoenix_2025_QW3RTY:
    ```
@@ -777,14 +777,14 @@ Reply:
 
 - looking for value
 
-- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, which
+- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, which
 
-- search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|which
+- search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
 
 ## search: SUCCESS
 
 ```text
-{"pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|which"}
+{"pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which"}
 ```
 
 Result, after 0.0 s:
@@ -803,7 +803,8 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
 
 ```text
 Request: What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?
-Answer it in the language of the request, with what the results above say and nothing else: in one or two sentences, with the exact names, values and files. First copy the line that says it: {"assessment":"...","final_answer":"...","found_in":"results"}. If nothing above says it: {"assessment":"","final_answer":"...","found_in":"nowhere"}.
+Answer it from the results above only, in the language of the request. The answer is one or two sentences with the exact names, values and files.
+Reply {"assessment":what the results say about it,"final_answer":the answer,"found_in":"results" or, if nothing above says it, "nowhere"}.
 ```
 
 Reply:

@@ -529,15 +529,15 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Started with 6 read-only tools",
             "qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)",
             "looking for value",
-            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, return",
-            "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|return",
+            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return",
+            "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return",
             "search returned 5 lines in 0.0 s",
             "found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:8, jobs/secret.py:3",
             "Answer so far: No line says it.",
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)",
-            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, return",
-            "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|return",
+            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return",
+            "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return",
             "search returned 5 lines in 0.0 s",
             "no new passage was found",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
@@ -600,6 +600,11 @@ A plan has been created where the objective is: Find out the value
    ```text
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
+3. `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `48613`: step 1 (Read the file), `read_file`
+   ```text
+   UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
+   return UNIQUE_CONSTANT_VERIFICATION_ZX9
+   ```
 
 _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
@@ -648,13 +653,13 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "planning": "",
                     "reflection": "",
                     "approach": "Find out the value",
-                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, return",
+                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return",
                     "tool_calls": [
                         {
                             "name": "search",
                             "upstream": "files",
                             "args": {
-                                "pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|return"
+                                "pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return"
                             },
                             "approval": None,
                             "result": """\
@@ -684,13 +689,13 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "planning": "",
                     "reflection": "",
                     "approach": "Find out the value",
-                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, veryuniqueclassname_phoenix_2025_qw3rty, uniqu, class, phoenix, return",
+                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return",
                     "tool_calls": [
                         {
                             "name": "search",
                             "upstream": "files",
                             "args": {
-                                "pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|veryuniqueclassname_phoenix_2025_qw3rty|uniqu|class|phoenix|return"
+                                "pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return"
                             },
                             "approval": None,
                             "result": """\
@@ -800,6 +805,17 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "source": "jobs/secret.py:3",
                     "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],
                     "lines": ["UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613"],
+                },
+                {
+                    "iteration": 2,
+                    "step": 1,
+                    "tool": "read_file",
+                    "source": "",
+                    "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],
+                    "lines": [
+                        "UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613",
+                        "return UNIQUE_CONSTANT_VERIFICATION_ZX9",
+                    ],
                 },
             ],
             "questions": [],
