@@ -46,7 +46,7 @@ from serving import (
 
 from planner.agent.model_calls import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
-from planner.events import PlanRevised, StepConcluded
+from planner.events import PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
 from planner.tools import Approval, Outcome, Policy, ToolResult, ToolSpec
 from server.reports import report
@@ -150,6 +150,46 @@ async def test_other_words_may_find_what_the_first_did_not(pool: DictionaryPool)
     assert ran.roles == [("answer", "full")] * 2
     assert "BOUND_OF_JOBS" not in ran.asked[0].text
     assert "1: BOUND_OF_JOBS = 31" in ran.asked[-1].last
+    assert ran.state.status == "answered"
+
+
+async def test_other_words_that_are_the_same_leave_what_was_found(pool: DictionaryPool) -> None:
+    ran = await planned(
+        nowhere(),
+        Fast(words("value", "Value")),
+        plan("list_dir"),
+        {"path": "notes"},
+        found(ANSWER),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert [name for name, _ in pool.calls] == ["search", "list_dir"]
+    before, *later = ran.asked
+    assert all(asked.messages[: len(before.messages)] == before.messages for asked in later)
+    assert (ran.state.status, ran.guards) == ("answered", [])
+
+
+async def test_other_words_that_are_the_same_show_what_there_was_no_room_for(
+    pool: DictionaryPool,
+) -> None:
+    pool.specs = [SEARCH, spec("read_file", "path", file_argument="path"), LIST]
+    rows = (f"def part_{number}() -> str:\n    return '{'value ' * 20}'\n" for number in range(40))
+    pool.files["jobs/long.py"] = "\n\n".join(rows)
+    ran = await planned(
+        nowhere(),
+        Fast(words("value", "Value")),
+        found(ANSWER),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert [name for name, _ in pool.calls] == ["search", "read_file", "read_file"]
+    first, last = ran.asked
+    assert last.messages[: len(first.messages)] == first.messages
+    one, other = (each for each in ran.events if isinstance(each, PassagesGathered))
+    assert one.passages
+    assert other.passages
+    assert not any(each.within(shown) for each in other.passages for shown in one.passages)
+    assert ran.state.passages == [*one.passages, *other.passages]
     assert ran.state.status == "answered"
 
 

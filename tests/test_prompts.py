@@ -657,6 +657,23 @@ Tools for step 2:
     )
 
 
+def test_the_request_stands_before_what_is_told_with_a_step() -> None:
+    """Also before the first call, so that the next prompt begins with the same."""
+    begun: list[Event] = [
+        *STARTED,
+        StepStarted(number=1, objective=REQUEST),
+        StepConcluded(number=1, success=False, notes="The model was gone."),
+        StepStarted(number=2, objective="And on Trio?"),
+    ]
+    then = [*begun, *called(READ, "Read it", "a = 1", path="jobs/a.py")]
+    prompts = Prompts(TOOLS, 1800)
+    first, second = (prompts.conversation(state_of(each), "QUESTION?") for each in (begun, then))
+    assert second[: len(first) - 1] == first[:-1]
+    assert [each["content"].partition(":")[0] for each in first[1:]] == [
+        *("Request", "Completed steps, in short", "Main objective", "QUESTION?")
+    ]
+
+
 def test_decide_deep() -> None:
     assert PROMPTS.decide(state_of(FIRST_STEP), "deep") == snapshot(
         """\

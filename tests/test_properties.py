@@ -272,7 +272,8 @@ def test_prompts_only_grow(data: st.DataObject) -> None:
         (call,) = [each for each in called if each.role != "again"]
         pending = first[-1]["content"].removesuffix(call.question).rstrip("\n")
         assert second[len(first) - 1]["content"].startswith(pending)
-        if call.role not in ASIDE:
+        # What is asked before the first call for a later request is told in it, and not kept.
+        if call.role not in ASIDE and (len(state.parts) == 1 or state.part_iterations):
             assert second[len(first) - 1] == first[-1]
             assert second[len(first)] == {"role": "assistant", "content": call.reply}
 

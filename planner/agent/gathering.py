@@ -73,24 +73,32 @@ class Gatherer:
         if self.search is None:
             return []
         before = len(self.state.iterations)
-        found = await self._searched(self.search, question, more)
+        searched = await self._searched(self.search, question, more)
+        found = hits.of_search(searched.result) if searched else []
         named = await self._named(question, found)
         files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
         passages = await self._read(files, found)
         passages += await self._defined(self.search, passages, question, more)
+        shown = self._shown(question, more, passages)
         if len(self.state.iterations) == before:  # all calls were made before
-            return self._told(question, more, passages, before - 1) if passages else []
-        return self._told(question, more, passages, len(self.state.iterations) - 1)
+            if not (shown and searched):
+                return []
+            self.caller.recall(searched)  # what it led to before stays as it is in the prompt
+        iteration = len(self.state.iterations) - 1
+        self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
+        return shown
 
-    async def _searched(self, tool: ToolSpec, question: str, more: Sequence[str]) -> list[Hit]:
-        """The lines that hold a word of the question. Where that is too much for the tool, those
-        with fewer of its words."""
+    async def _searched(
+        self, tool: ToolSpec, question: str, more: Sequence[str]
+    ) -> Iteration | None:
+        """The search for the lines that hold a word of the question. Where that is too much for
+        the tool, for those with fewer of its words."""
         for chosen in dict.fromkeys(map(tuple, searches(question, more))):
             pattern = f"(?i){'|'.join(map(re.escape, chosen))}"
             iteration = await self.caller.look_up(tool, pattern, f"find {', '.join(chosen)}")
             if iteration.outcome is Outcome.SUCCESS:
-                return hits.of_search(iteration.result)
-        return []
+                return iteration
+        return None
 
     async def _named(self, question: str, found: Sequence[Hit]) -> list[str]:
         """The files that a question names, as the project has them."""
@@ -140,12 +148,13 @@ class Gatherer:
         found = hits.as_passages(hits.of_search(iteration.result))
         return [each for each in found if each.place not in known]
 
-    def _told(
-        self, question: str, more: Sequence[str], passages: Sequence[Passage], iteration: int
+    def _shown(
+        self, question: str, more: Sequence[str], passages: Sequence[Passage]
     ) -> list[Passage]:
+        """What is shown of the passages: the best ones that do not stand in the prompt already."""
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
         beside = " ".join(more)
-        before = self.state.passages  # they stand in the prompt already
+        before = self.state.passages
         best = [
             each
             for each in ranked(passages, question, beside)
@@ -173,9 +182,7 @@ class Gatherer:
             *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
         ]
         left = room - sum(map(_size, shown))
-        shown += _within(excerpts, left, [*before, *shown])
-        self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
-        return shown
+        return shown + _within(excerpts, left, [*before, *shown])
 
 
 def searches(question: str, more: Sequence[str]) -> list[list[str]]:

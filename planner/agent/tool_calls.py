@@ -75,6 +75,12 @@ class Caller:
         await self.execute(iteration, tool, arguments)
         return iteration
 
+    def recall(self, earlier: Iteration) -> None:
+        """A call of the planner's own once more, from the record."""
+        self.emit(ToolSelected(tool=earlier.tool, prompt=earlier.prompt, by="lookup"))
+        again = self.state.iterations[-1]
+        self.returned(again, earlier.arguments, Outcome.SUCCESS, earlier.result)
+
     async def call(self, *calls: Call, given: dict[str, Any] | None = None) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
         one after the other, on one prompt, and then the calls run side by side; those that may

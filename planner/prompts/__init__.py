@@ -133,9 +133,6 @@ class Prompts:
         messages = [self.system]
         opening = state.parts[0].opening if state.parts else []
         request = self._request(state)
-        first = not opening and not state.iterations
-        if not opening and not first:
-            messages.append(user(request))
         for asked, reply in opening:
             messages += [user(_joined(request, asked)), assistant(reply)]
             request = ""
@@ -152,8 +149,12 @@ class Prompts:
             due = [beginnings.pop(0)[1] for at, _ in list(beginnings) if at <= (iteration, asked)]
             return [message for each in due for message in each]
 
-        messages += begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
-        pending, said = request if first else "", ""
+        before = begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
+        if request and (before or state.iterations):  # what follows comes after it
+            messages.append(user(request))
+            request = ""
+        messages += before
+        pending, said = request, ""
         part = 0
         for iteration in shown:
             if iteration.part > part:
