@@ -221,7 +221,7 @@ async def test_a_call_made_again_after_its_step_gets_its_result_from_the_record(
         pool=pool,
         prompt="Which is it?",
         tool="read",
-        reply_fields={"prompt_tokens": 5000},  # so the first step's results make room
+        reply_fields={"prompt_tokens": 5500},  # so the first step's results make room
     )
     assert len(pool.calls) == 2
     assert [outcome for _, outcome, _ in ran.results[2:]] == [Outcome.SUCCESS, Outcome.ERROR]

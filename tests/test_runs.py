@@ -79,6 +79,7 @@ class Kept:
     journal: Any
     entries: list[Entry] = field(default_factory=list)
     problem: str | None = None
+    lost: bool = False
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         self.entries.append(entry)

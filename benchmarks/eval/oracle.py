@@ -591,6 +591,10 @@ def table(ended: Sequence[Ended]) -> str:
     return "\n".join(lines)
 
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 def main(
     families: Annotated[str, typer.Option(help="Which, with commas.")] = ",".join(CASES),
     split: Annotated[Choice, typer.Option(help="Of the cases.")] = "all",
@@ -618,4 +622,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app(prog_name="python -m benchmarks.eval.oracle")
