@@ -55,6 +55,13 @@ class Outcome(StrEnum):
     TIMEOUT = "TIMEOUT"
 
 
+ROLES = (
+    *("text_argument", "name_argument", "file_argument"),
+    *("library_argument", "identifier_argument", "topic_argument"),
+)
+"""What a tool's arguments are to the planner, where it uses the tool by itself."""
+
+
 class ToolSpec(BaseModel):
     """One tool of the pool, as the planner may offer it."""
 
@@ -83,6 +90,15 @@ class ToolSpec(BaseModel):
     file_argument: str | None = None
     """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
     what one line does not tell."""
+
+    library_argument: str | None = None
+    """The argument that takes a library's name, if this tool finds libraries by it. The planner
+    looks the libraries up with it that a request names."""
+    identifier_argument: str | None = None
+    """The argument that takes a library's identifier, if this tool reads its documentation. The
+    planner reads with it what the libraries' documentation says."""
+    topic_argument: str | None = None
+    """The argument of either that takes the question."""
 
     @cached_property
     def grammar(self) -> dict[str, Any]:

@@ -221,6 +221,14 @@ class ToolSettings(_Frozen):
     """Set for the tool that finds files by name: the argument that takes the name."""
     file_argument: str | None = None
     """Set for the tool that reads a whole file: the argument that takes its path."""
+    library_argument: str | None = None
+    """Set for the tool that finds libraries by name: the argument that takes the name."""
+    identifier_argument: str | None = None
+    """Set for the tool that reads a library's documentation: the argument that takes the identifier
+    that the other tool gives. The planner reads there what a request asks of a library that the
+    project uses."""
+    topic_argument: str | None = None
+    """Set for either: the argument that takes the question."""
     verbatim: bool = False
     """The result is a file's own text: `lines_from` changes nothing in it."""
 

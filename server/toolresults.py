@@ -21,7 +21,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from planner.tools import Safety, ToolSpec
+from planner.tools import ROLES, Safety, ToolSpec
 from server.config import ToolSettings, UpstreamSettings
 
 LONGEST_TEXT = 2_000_000
@@ -185,9 +185,11 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
         policy=chosen.policy or settings.policy,
         fixed_arguments=chosen.arguments,
         priority=settings.priority if chosen.priority is None else chosen.priority,
-        text_argument=chosen.text_argument if chosen.text_argument in properties else None,
-        name_argument=chosen.name_argument if chosen.name_argument in properties else None,
-        file_argument=chosen.file_argument if chosen.file_argument in properties else None,
+        **{
+            role: argument
+            for role in ROLES
+            if (argument := getattr(chosen, role)) is not None and argument in properties
+        },
     )
 
 

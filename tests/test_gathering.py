@@ -247,3 +247,104 @@ async def test_a_number_may_be_grouped_otherwise_than_in_the_code(said: str) -> 
     prompt = "What is MOST_BYTES_OF_GATES?"
     ran = await planned(found(f"It is {said}."), pool=pool, prompt=prompt)
     assert (ran.state.status, ran.guards) == ("answered", [])
+
+
+# What a library's documentation says
+
+FIND_LIBRARY = spec(
+    "find_library",
+    "name",
+    "topic",
+    upstream="docs",
+    library_argument="name",
+    topic_argument="topic",
+)
+READ_DOCS = spec(
+    "read_docs",
+    "id",
+    "topic",
+    upstream="docs",
+    identifier_argument="id",
+    topic_argument="topic",
+)
+FOUND = "Libraries:\n\n- Title: Rails\n- ID: /iron/rails\n---\n- Title: Hinge\n- ID: /gates/hinge"
+SAID = "### Limits\n\nA hinge opens up to `max_angle`, 110 by default.\n\n### Colours\n\nAny."
+
+
+def documented(files: dict[str, str]) -> DictionaryPool:
+    return DictionaryPool(
+        files,
+        specs=[SEARCH, READ_WHOLE, LIST, FIND_LIBRARY, READ_DOCS],
+        results={"find_library": [FOUND], "read_docs": [SAID]},
+    )
+
+
+def asked_documentation(ran: Ran) -> list[dict[str, Any]]:
+    return [
+        arguments for name, arguments in ran.pool.calls if name in ("find_library", "read_docs")
+    ]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import hinge",
+        "from hinge import Hinge",
+        'const { open } = require("hinge")',
+        'import { open } from "hinge";',
+        "use hinge::Hinge;",
+        '"hinge": "^2.1.0"',
+        '    "hinge>=2",',
+        "hinge==2.1",
+        "#include <hinge.h>",
+    ],
+)
+async def test_the_documentation_of_a_library_that_the_project_uses_is_read(use: str) -> None:
+    prompt = "How far does a Hinge open by default?"
+    ran = await gathered(documented({"src/gate.txt": f"{use}\n\nopen it\n"}), prompt)
+    topic = f"{prompt} value"  # with the words of the brief
+    assert asked_documentation(ran) == [
+        {"name": "Hinge", "topic": topic},
+        {"id": "/gates/hinge", "topic": topic},
+    ]
+    assert "/gates/hinge\n" in ran.asked[0].last
+    assert "A hinge opens up to `max_angle`, 110 by default." in ran.asked[0].last
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"src/gate.py": "# A hinge holds a gate.\n"},
+        {"src/gate.py": "from .hinge import Hinge\n"},
+        {"hinge/__init__.py": "", "src/gate.py": "from hinge import Hinge  # a Hinge of ours\n"},
+    ],
+    ids=["a word", "a file beside it", "the project's own"],
+)
+async def test_what_is_no_library_of_the_project_is_not_looked_up(files: dict[str, str]) -> None:
+    files["hinge/value.py"] = "value = 1  # of a hinge\n"
+    ran = await gathered(documented(files), "How far does a Hinge open by default?")
+    assert asked_documentation(ran) == []
+
+
+async def test_documentation_that_is_named_is_asked_for_any_library() -> None:
+    pool = documented({"src/gate.py": "value = 1\n"})
+    prompt = "Use docs: how far does a hinge open by default?"
+    ran = await planned(
+        Fast({"search": ["hinge", "angle"], "wants": "fact"}),
+        found("110"),
+        pool=pool,
+        prompt=prompt,
+    )
+    assert [each.get("id") or each["name"] for each in asked_documentation(ran)] == [
+        "hinge",
+        "/gates/hinge",
+    ]
+    assert ran.state.status == "answered"
+
+
+async def test_a_library_that_is_not_documented_is_passed_over() -> None:
+    pool = documented({"src/gate.py": "import hinge\n\nvalue = 1\n"})
+    pool.results["find_library"] = ["No libraries found."]
+    ran = await gathered(pool, "How far does a Hinge open by default?")
+    assert [each["name"] for each in asked_documentation(ran)] == ["Hinge"]
+    assert ran.state.status == "answered"

@@ -14,7 +14,7 @@ from planner.context import reading_characters
 from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.hits import Hit
-from planner.evidence.passages import Passage, of_file
+from planner.evidence.passages import Passage, of_document, of_file
 from planner.evidence.ranking import (
     defined,
     defining_lines,
@@ -25,7 +25,7 @@ from planner.evidence.ranking import (
     related,
     undefined,
 )
-from planner.evidence.words import is_name, named, tokens, words
+from planner.evidence.words import is_name, named, says, tokens, words
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
@@ -41,6 +41,15 @@ REGION = 30
 """Lines between two hits that belong to different places of a file."""
 WHOLE_SHARE = 0.5
 """Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
+DOCUMENTED_SHARE = 0.7
+"""Of what is shown: for documentation, where there is some."""
+MAX_LIBRARIES = 2
+"""Looked up for one question."""
+USE = (
+    r"(?i)(?:\b(?:import|require|from|use|using|include)\W{1,2}(?:NAMES)\b"
+    r"|[\"'](?:NAMES)[\"'\[<>=~!:]|^\s*(?:NAMES)\s*(?:[=<>~!\[]|$))"
+)
+"""How most languages, and the files that list what a project needs, name a library."""
 MAX_EXCERPTS = 16
 WHOLE_NAMED = 4
 """Passages shown whole where some have a name of the question."""
@@ -66,6 +75,10 @@ class Gatherer:
         self.search = next((tool for tool in read if tool.text_argument), None)
         self.find = next((tool for tool in read if tool.name_argument), None)
         self.read = next((tool for tool in read if tool.file_argument), None)
+        self.library = next((tool for tool in read if tool.library_argument), None)
+        self.documents = next((tool for tool in read if tool.identifier_argument), None)
+        used = (self.search, self.read, self.library, self.documents)
+        self.upstreams = {tool.upstream for tool in used if tool}
 
     async def gather(self, question: str, more: Sequence[str] = ()) -> list[Passage]:
         """The passages for a question, as an event too; `more` are words beside its own. Empty
@@ -79,7 +92,8 @@ class Gatherer:
         files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
         passages = await self._read(files, found)
         passages += await self._defined(self.search, passages, question, more)
-        shown = self._shown(question, more, passages)
+        documented = await self._documented(self.search, question, more, found)
+        shown = self._shown(question, more, passages, documented)
         if len(self.state.iterations) == before:  # all calls were made before
             if not (shown and searched):
                 return []
@@ -148,13 +162,71 @@ class Gatherer:
         found = hits.as_passages(hits.of_search(iteration.result))
         return [each for each in found if each.place not in known]
 
-    def _shown(
-        self, question: str, more: Sequence[str], passages: Sequence[Passage]
+    async def _documented(
+        self, tool: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
     ) -> list[Passage]:
-        """What is shown of the passages: the best ones that do not stand in the prompt already."""
+        """What the documentation says of the libraries that the question names: those that the
+        project uses, and any where the question names the documentation itself."""
+        if self.library is None or self.documents is None:
+            return []
+        passages: list[Passage] = []
+        topic = " ".join([question, *more])  # its words are English, whatever the question is
+        for name in await self._libraries(tool, question, more, found):
+            purpose = f"find the library {name}"
+            known = await self.caller.look_up(self.library, name, purpose, topic)
+            stem = re.escape(name.partition(".")[0])
+            identifier = re.search(rf"(?im)(?<!\S)/[\w.-]*/?[\w.-]*{stem}[\w./-]*", known.result)
+            if known.outcome is not Outcome.SUCCESS or identifier is None:
+                continue
+            purpose = f"read the documentation of {name}"
+            read = await self.caller.look_up(self.documents, identifier[0], purpose, topic)
+            if read.outcome is Outcome.SUCCESS:
+                passages += of_document(identifier[0], read.result, self.documents.upstream)
+        return passages
+
+    async def _libraries(
+        self, tool: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
+    ) -> list[str]:
+        """The names in a question of libraries that the project uses; of any, the brief's first,
+        where the question names their documentation."""
+        assert self.documents
+        own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
+        spelled = re.findall(r"[^\W\d_][\w-]+(?:\.\w+)?", question)
+        spelled += [name.partition(".")[0] for name in spelled]  # commander.js is used as commander
+        said = {*words(question)}
+        spelled += [term for term in more if said >= {*words(term)}]
+        names = {name.lower(): name for name in spelled if len(name) >= MIN_TERM}
+        names = {key: name for key, name in names.items() if key not in own}
+        names.pop(self.documents.upstream.lower(), None)
+        if not names:
+            return []
+        purpose = "find what the project uses"
+        used = await self.caller.look_up(tool, _use(names), purpose)
+        lines = hits.of_search(used.result) if used.outcome is Outcome.SUCCESS else []
+        kept = [
+            name
+            for key, name in names.items()
+            if any(re.search(_use([key]), line.text) for line in lines)
+        ]
+        if not kept and says(question, self.documents.upstream):
+            kept = [name for key, name in names.items() if key in {term.lower() for term in more}]
+        return kept[:MAX_LIBRARIES]
+
+    def _shown(
+        self,
+        question: str,
+        more: Sequence[str],
+        passages: Sequence[Passage],
+        documented: Sequence[Passage],
+    ) -> list[Passage]:
+        """What is shown of the passages: the best ones that do not stand in the prompt already, of
+        the documentation and of the project."""
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
         beside = " ".join(more)
         before = self.state.passages
+        told = ranked(documented, question, beside)
+        told = _within(told, round(room * DOCUMENTED_SHARE), before)
+        room -= sum(map(_size, told))
         best = [
             each
             for each in ranked(passages, question, beside)
@@ -182,7 +254,7 @@ class Gatherer:
             *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
         ]
         left = room - sum(map(_size, shown))
-        return shown + _within(excerpts, left, [*before, *shown])
+        return [*told, *shown, *_within(excerpts, left, [*before, *shown])]
 
 
 def searches(question: str, more: Sequence[str]) -> list[list[str]]:
@@ -230,6 +302,11 @@ def _foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -
     best = ranked(passages, question, " ".join(more))
     defining = [each for each in best if names & defined(each).keys()]
     return list(dict.fromkeys([*defining[:TOP], *best[:TOP]]))
+
+
+def _use(names: Iterable[str]) -> str:
+    """A pattern of the lines that use one of these libraries."""
+    return USE.replace("NAMES", "|".join(map(re.escape, names)))
 
 
 def _size(passage: Passage) -> int:

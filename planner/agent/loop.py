@@ -282,11 +282,10 @@ class _Run:
     def elsewhere(self) -> bool:
         """Whether the request names an upstream or a tool that gathering does not use."""
         prompt = self.request.prompt
-        gathers = self.gatherer.search
         return any(
             says(prompt, tool.upstream) or says(prompt, tool.name)
             for tool in self.ranking.tools
-            if gathers is None or tool.upstream != gathers.upstream
+            if tool.upstream not in self.gatherer.upstreams
         )
 
     # Reading: answers from gathered passages.

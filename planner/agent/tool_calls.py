@@ -23,6 +23,7 @@ from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
 from planner.tools import (
+    ROLES,
     Approver,
     Outcome,
     Policy,
@@ -64,10 +65,10 @@ class Caller:
         self.state = state
         self.emit = emit
 
-    async def look_up(self, tool: ToolSpec, value: str, purpose: str) -> Iteration:
+    async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
         """A call of the planner's own, with what is looked up and everything else as it is by
         default. One that was made before is not made again."""
-        arguments = _arguments(tool, value)
+        arguments = _arguments(tool, value, topic)
         if earlier := guards.repeated(self.state, tool, arguments):
             return earlier
         self.emit(ToolSelected(tool=tool.name, prompt=purpose, by="lookup"))
@@ -320,11 +321,15 @@ class Caller:
         )
 
 
-def _arguments(tool: ToolSpec, value: str) -> dict[str, Any]:
-    """A look-up's arguments: what is looked up, and everywhere where a place is required."""
-    argument = str(tool.text_argument or tool.name_argument or tool.file_argument)
+def _arguments(tool: ToolSpec, value: str, topic: str) -> dict[str, Any]:
+    """A look-up's arguments: what is looked up, the question where one is taken, and everywhere
+    where a place is required."""
+    arguments = (getattr(tool, role) for role in ROLES)
+    told = {next(filter(None, arguments)): value}
+    if tool.topic_argument and topic:
+        told[tool.topic_argument] = topic
     required = tool.input_schema.get("required", [])
-    return {argument: value} | {name: "." for name in required if name != argument}
+    return told | {name: "." for name in required if name not in told}
 
 
 def nothing_in(result: ToolResult) -> bool:

@@ -86,6 +86,12 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     return passages
 
 
+def of_document(source: str, text: str, upstream: str = "") -> list[Passage]:
+    """The passages of a text in Markdown that is no file, such as a library's documentation."""
+    found = of_file(f"{source}.md", text, upstream)
+    return [each.model_copy(update={"source": source}) for each in found]
+
+
 def around(lines: Sequence[str], number: int) -> list[str]:
     """The lines that a line stands deeper in, from the outermost on."""
     found: list[str] = []
