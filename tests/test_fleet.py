@@ -24,10 +24,12 @@ from serving import (
     Progress,
     SharedUpstream,
     conclusion,
+    deed,
     end,
     found,
     free_port,
     listens,
+    no_look_up,
     normalised,
     plan,
     text,
@@ -385,9 +387,8 @@ async def test_a_run_survives_the_kill_of_its_worker(
 ) -> None:
     """What it did is not done again, and what it may have done is not either, but told."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
-    ollama.expect({"search": ["note"], "wants": "deed"})
-    nothing = [{"objective": "Nothing to look up", "tool": None}]
-    ollama.expect({"main_objective": "Note hello", "steps": nothing})
+    ollama.expect(deed("note"))
+    ollama.expect(no_look_up())
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(Hang())
@@ -480,9 +481,8 @@ async def test_a_server_that_was_paused_writes_nothing_twice(
 ) -> None:
     """Over Redis its lease ends meanwhile and another one goes on; over a file its lock holds."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
-    ollama.expect({"search": ["note"], "wants": "deed"})
-    nothing = [{"objective": "Nothing to look up", "tool": None}]
-    ollama.expect({"main_objective": "Note hello", "steps": nothing})
+    ollama.expect(deed("note"))
+    ollama.expect(no_look_up())
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect(Hang(then=json.dumps({"text": "hello"})))
     async with replicas(place, where, redis) as ((one, two), (first, _)):
