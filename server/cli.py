@@ -75,7 +75,21 @@ def init(
         bool, typer.Option("--force", help="Replace your upstreams.yaml; it is kept beside it.")
     ] = False,
     client: Annotated[
-        Literal["claude-desktop", "continue", "cursor", "vscode"] | None,
+        Literal[
+            "claude-code",
+            "claude-desktop",
+            "cline",
+            "codex",
+            "continue",
+            "copilot",
+            "cursor",
+            "gemini",
+            "goose",
+            "opencode",
+            "vscode",
+            "zed",
+        ]
+        | None,
         typer.Option(help="Print the entry by which this client uses Planloom, instead."),
     ] = None,
     write: Annotated[

@@ -5,7 +5,7 @@ and the files name commands to run.
 """
 
 import json
-import re
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,10 @@ import yaml
 from platformdirs import PlatformDirs
 
 from planner.errors import ConfigError
+from server import documents
 
-KEYS = ("mcpServers", "servers", "context_servers")
-"""Under which clients have their servers: most of them, VS Code, Zed."""
-
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers", "extensions", "mcp")
+"""Under which clients have their servers: most of them, VS Code, Zed, Codex, goose, opencode."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,8 @@ class Client:
     name: str
     title: str
     patterns: tuple[str, ...]
-    """Where they may be; `CONFIG` is where the system keeps configurations of programs."""
+    """Where they may be; `CONFIG` is where the system keeps configurations of programs, `XDG`
+    where Linux does."""
 
     def files(self) -> list[Path]:
         """Those of its files that there are."""
@@ -38,8 +37,9 @@ class Client:
 
     @property
     def file(self) -> Path:
-        """The first of them, there or not."""
-        return _expanded(self.patterns[0])
+        """Where an entry goes: the first of them that there is, else the first."""
+        places = [_expanded(each) for each in self.patterns if "*" not in each]
+        return next((each for each in places if each.is_file()), places[0])
 
 
 CLIENTS = {
@@ -50,14 +50,34 @@ CLIENTS = {
         Client("cursor", "Cursor", ("~/.cursor/mcp.json",)),
         Client("vscode", "VS Code", ("CONFIG/Code/User/mcp.json",)),
         Client("continue", "Continue", ("~/.continue/config.yaml", "~/.continue/mcpServers/*")),
-        Client("zed", "Zed", ("~/.config/zed/settings.json", "CONFIG/Zed/settings.json")),
+        Client("zed", "Zed", ("XDG/zed/settings.json", "CONFIG/Zed/settings.json")),
+        Client("codex", "Codex", ("~/.codex/config.toml",)),
+        Client("gemini", "Gemini CLI", ("~/.gemini/settings.json",)),
+        Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",)),
+        Client(
+            "cline",
+            "Cline",
+            (
+                "~/.cline/data/settings/cline_mcp_settings.json",
+                "CONFIG/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
+                "cline_mcp_settings.json",
+            ),
+        ),
+        Client(
+            "goose", "goose", ("XDG/goose/config.yaml", "CONFIG/Block/goose/config/config.yaml")
+        ),
+        Client(
+            "opencode", "opencode", ("XDG/opencode/opencode.json", "XDG/opencode/opencode.jsonc")
+        ),
     )
 }
 
 
 def _expanded(place: str) -> Path:
     config = PlatformDirs(appauthor=False, roaming=True).user_config_dir
-    return Path(re.sub("^CONFIG", lambda _: config, place)).expanduser()
+    starts = {"CONFIG": config, "XDG": os.environ.get("XDG_CONFIG_HOME") or "~/.config"}
+    start, rest = place.split("/", 1)
+    return Path(starts.get(start, start), rest).expanduser()
 
 
 def _matching(place: str) -> list[Path]:
@@ -67,7 +87,7 @@ def _matching(place: str) -> list[Path]:
     return sorted(each for each in path.parent.glob(path.name) if each.suffix in SUFFIXES)
 
 
-SUFFIXES = (".json", ".jsonc", ".yaml", ".yml")
+SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
 
 
 def servers(file: Path) -> list[tuple[str, Any]]:
@@ -81,25 +101,27 @@ def servers(file: Path) -> list[tuple[str, Any]]:
 def _servers(data: dict[str, Any], stem: str) -> Iterator[tuple[Any, Any]]:
     if "command" in data or "url" in data:  # Continue takes a file that is one server
         yield data.get("name", stem), data
-    inner = data.get("mcp")  # VS Code's settings.json
-    for part in (data, inner if isinstance(inner, dict) else {}):
-        for key in KEYS:
-            match part.get(key):
-                case dict() as entries:
-                    yield from entries.items()
-                case list() as entries:
-                    for number, entry in enumerate(entries):
-                        named = isinstance(entry, dict) and "name" in entry
-                        yield entry["name"] if named else f"{key}.{number}", entry
+    for key in KEYS:
+        match data.get(key):
+            case {"servers": dict() as entries} if key == "mcp":  # VS Code's settings.json
+                yield from entries.items()
+            case dict() as entries:
+                yield from entries.items()
+            case list() as entries:
+                for number, entry in enumerate(entries):
+                    named = isinstance(entry, dict) and "name" in entry
+                    yield entry["name"] if named else f"{key}.{number}", entry
 
 
 def read(file: Path) -> Any:
-    """The data of a YAML file, or of a JSON file that may have comments. Raises `ConfigError`."""
-    text = read_text(file)
+    """The data of a client's file. Raises `ConfigError`."""
+    return parsed(file, read_text(file))
+
+
+def parsed(file: Path, text: str) -> Any:
+    """The data of a file with this text. Raises `ConfigError`."""
     try:
-        if file.suffix in (".yaml", ".yml"):
-            return yaml.safe_load(text)
-        return json.loads(without_comments(text)) if text.strip() else {}
+        return documents.parsed(text, file.suffix)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else str(file)
@@ -108,24 +130,14 @@ def read(file: Path) -> Any:
         raise ConfigError(f"{file}:{error.lineno}: this is not JSON: {error.msg}") from None
     except RecursionError:
         raise ConfigError(f"{file}: this is nested too deep") from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # TOML; or a number of thousands of digits
         raise ConfigError(f"{file}: this cannot be read: {error}") from None
 
 
 def read_text(file: Path) -> str:
     """What stands in a file. Raises `ConfigError`."""
     try:
-        return file.read_text("utf-8-sig")
+        return file.read_bytes().decode("utf-8-sig")  # with the ends of lines that it has
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"{file}: cannot be read: {why}") from None
-
-
-def without_comments(text: str) -> str:
-    """JSON with comments and trailing commas as JSON, every line where it was."""
-
-    def blank(match: re.Match[str]) -> str:
-        found = match[0]
-        return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
-
-    return _STRING_OR_COMMA.sub(blank, _STRING_OR_COMMENT.sub(blank, text))

@@ -504,7 +504,13 @@ def load_settings(
 def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
     named = environ.get("PLANLOOM_PROJECT")
     place = "--project" if project else "PLANLOOM_PROJECT"
-    path = (project or (Path(named) if named else Path.cwd())).expanduser().absolute()
+    return folder_named(project or (Path(named) if named else Path.cwd()), place)
+
+
+def folder_named(given: Path, place: str) -> Path:
+    """A project's folder as an absolute path; `place` says where it was named. Raises
+    `ConfigError`."""
+    path = given.expanduser().absolute()
     if not path.is_dir():
         raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
     return path

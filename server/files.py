@@ -22,10 +22,10 @@ def replace(file: Path, text: str, *, keep: bool = True) -> Path | None:
         target.parent.mkdir(parents=True, exist_ok=True)
         kept = _keep(target) if keep and target.exists() else None
         with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}-", delete=False
+            "wb", dir=target.parent, prefix=f".{target.name}-", delete=False
         ) as temporary:
             new = Path(temporary.name)
-            temporary.write(text)
+            temporary.write(text.encode())  # ends of lines as they are
             temporary.flush()
             os.fsync(temporary.fileno())
         if kept:

@@ -62,11 +62,12 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
         entry = entries.over_http(client, address)
     title, place = CLIENTS[client].title, short(entry.file)
     if write:
-        kept = entries.write(entry)
-        told = [f"{place} has Planloom now" + (f"; what it was is {short(kept)}" if kept else "")]
-        told.append(f"Start {title} anew.")
+        name, kept = entries.write(entry)
+        called = "" if name == entries.NAME else f", as {name}"
+        was = f"; what it was is {short(kept)}" if kept else ""
+        told = [f"{place} has Planloom now{called}{was}", f"Start {title} anew."]
     else:
-        typer.echo(entry.text(), nl=False)
+        typer.echo(entries.printed(entry), nl=False)
         told = [f"This goes into {place}; --write puts it there."]
     if address:
         asks = " once it asks" if entry.inputs else f" in {entries.TOKEN}"

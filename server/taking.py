@@ -25,11 +25,22 @@ STDIO = ("stdio", "local", "custom")
 HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp", "remote")
 """What clients call the two ways in."""
 URLS = ("url", "serverUrl", "httpUrl")
+ALIASES = {
+    "cmd": "command",  # goose
+    "environment": "env",  # opencode
+    "envs": "env",  # goose
+    "http_headers": "headers",  # Codex
+    "uri": "url",  # goose
+}
+NAMED_VARIABLES = ("env_keys", "env_vars")
+"""Where goose and Codex name the variables of the environment that a server gets."""
 UNDERSTOOD = frozenset(
     {"apiKey", "args", "command", "cwd", "env", "headers", "path", "requestOptions", *URLS}
-    | {"disabled", "enabled", "transport", "type"}
+    | {"bearer_token_env_var", "disabled", "enabled", "transport", "type", *NAMED_VARIABLES}
 )
-UNIMPORTANT = frozenset({"description", "gallery", "icon", "name", "source", "version"})
+UNIMPORTANT = frozenset(
+    {"bundled", "description", "display_name", "gallery", "icon", "name", "source", "version"}
+)
 """Keys that change nothing in what a server does."""
 ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME", "USERPROFILE")
 """The variables that a text of ours takes without a default."""
@@ -43,6 +54,7 @@ _REFERENCE = re.compile(
     r"|\$\{(?P<home>userHome)\}"
     r"|\$\{(?P<separator>pathSeparator|/)\}"
     r"|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"  # Claude Code
+    r"|\{env:(?P<braces>[A-Za-z_]\w*)\}"  # opencode
     r"|(?P<other>\$\{[^}]*\}?)"
 )
 _SCHEME = re.compile(r"(Bearer|Basic|Token|Bot|ApiKey) +(?=\S)", re.IGNORECASE)
@@ -170,6 +182,13 @@ def _taken(
 
 def _flat(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry with `command` a text and `args` a list, whichever way it was written."""
+    entry = {ALIASES.get(key, key): value for key, value in entry.items()}
+    if variable := entry.get("bearer_token_env_var"):  # Codex
+        entry["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
+    env = entry.get("env") or {}
+    for name in (each for key in NAMED_VARIABLES for each in entry.get(key) or ()):
+        if isinstance(env, dict):
+            entry["env"] = env = {str(name): f"${{{name}}}"} | env
     command = entry.get("command")
     if isinstance(command, dict):  # Zed, formerly
         entry = {**entry, **command, "command": command.get("path", "")}
@@ -193,10 +212,10 @@ def _is_planloom(words: list[str]) -> bool:
 
 
 def _over_stdio(entry: dict[str, Any], translator: "_Translator") -> dict[str, Any]:
-    if (way := entry.get("type") or entry.get("transport")) and way not in STDIO:
-        raise _CannotTakeError(f"it has no address for the transport {way}")
     if not entry.get("command"):
         raise _CannotTakeError("it has no command and no URL; its client starts it by itself")
+    if (way := entry.get("type") or entry.get("transport")) and way not in STDIO:
+        raise _CannotTakeError(f"it has no address for the transport {way}")
     settings: dict[str, Any] = {"command": translator.argument(entry["command"], "command")}
     if entry["args"]:
         settings["args"] = list(translator.arguments(entry["args"]))
@@ -311,7 +330,7 @@ class _Translator:
         if asked := match["input"] or match["secret"]:
             place = f"{self._source.title} asks for it ({asked}), for {self._upstream}"
             return self._needed(_variable_name(asked), place)
-        name = match["env"] or match["name"]
+        name = match["env"] or match["braces"] or match["name"]
         return self._needed(name, f"`{key}` of {self._upstream} takes it from your environment")
 
     def _needed(self, name: str, place: str) -> str:

@@ -7,10 +7,11 @@ import string
 import subprocess
 import sys
 from collections.abc import Callable
+from difflib import ndiff
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import yaml
@@ -21,8 +22,9 @@ from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from platformdirs.macos import MacOS
 
-from server import cli, clients
-from server.clients import CLIENTS
+from server import cli
+from server.clients import CLIENTS, servers
+from server.entries import FORMS
 from server.config import expand, load_settings
 from server.init import upstreams_text
 from server.schema import schema_text, upstreams_schema
@@ -291,7 +293,7 @@ def test_a_named_file_or_folder_is_taken_instead_of_all(run: Run, populated: Pat
         (
             2,
             "",
-            "planloom: none.json: names no MCP servers (`mcpServers`, `servers`, `context_servers`); name a client's file\n",
+            "planloom: none.json: names no MCP servers (`mcpServers`, `servers`, `context_servers`, `mcp_servers`, `extensions`, `mcp`); name a client's file\n",
         )
     )
 
@@ -300,7 +302,7 @@ def test_without_any_client_the_shipped_file_is_written(run: Run) -> None:
     code, output, told = run("init", "--dry-run")
     assert (code, [*yaml.safe_load(output)["upstreams"]]) == (0, ["serena", "context7"])
     assert told == snapshot("""\
-No file of a client was found (Claude Desktop, Claude Code, Cursor, VS Code, Continue, Zed); --from FILE names one.
+No file of a client was found (Claude Desktop, Claude Code, Cursor, VS Code, Continue, Zed, Codex, Gemini CLI, Copilot CLI, Cline, goose, opencode); --from FILE names one.
 Next: planloom doctor
 """)
 
@@ -489,15 +491,6 @@ def test_a_text_that_comes_along_is_the_same_text(text: str) -> None:
             assert expand(each.settings["args"][1], {}).get_secret_value() == text
 
 
-@given(st.text(alphabet=' \n"\\/*,]}{[:a', max_size=30))
-def test_a_file_without_comments_is_read_as_it_is(text: str) -> None:
-    value = {"a": [text, {"b": text}]}
-    for indent in (None, 2):
-        assert json.loads(clients.without_comments(json.dumps(value, indent=indent))) == value
-    commented = f'/* "x" */ {{"a": // one\n {json.dumps(text)}, /* , */ }}'
-    assert json.loads(clients.without_comments(commented)) == {"a": text}
-
-
 def test_each_system_has_its_places(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     places = {name: str(client.file.relative_to(home)) for name, client in CLIENTS.items()}
     assert places == snapshot(
@@ -508,6 +501,12 @@ def test_each_system_has_its_places(monkeypatch: pytest.MonkeyPatch, home: Path)
             "vscode": ".config/Code/User/mcp.json",
             "continue": ".continue/config.yaml",
             "zed": ".config/zed/settings.json",
+            "codex": ".codex/config.toml",
+            "gemini": ".gemini/settings.json",
+            "copilot": ".copilot/mcp-config.json",
+            "cline": ".cline/data/settings/cline_mcp_settings.json",
+            "goose": ".config/goose/config.yaml",
+            "opencode": ".config/opencode/opencode.json",
         }
     )
     monkeypatch.setattr("server.clients.PlatformDirs", MacOS)
@@ -528,12 +527,35 @@ def shown(text: str, home: Path) -> str:
     return text.replace(COMMAND, "/bin/planloom").replace(str(home), "HOME")
 
 
-@pytest.mark.parametrize("client", ["claude-desktop", "continue", "cursor", "vscode"])
+def test_every_client_can_be_named() -> None:
+    named, _ = get_args(get_type_hints(cli.init)["client"])
+    assert sorted(get_args(named)) == sorted(FORMS) == sorted(CLIENTS)
+
+
+@pytest.mark.parametrize("client", sorted(FORMS))
 def test_a_clients_entry_is_printed(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client)
     assert code == 0
     expected = snapshot(
         {
+            "claude-code": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "type": "stdio",
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ]
+    }
+  }
+}
+""",
+                "This goes into ~/.claude.json; --write puts it there.\n",
+            ],
             "claude-desktop": [
                 """\
 {
@@ -551,10 +573,36 @@ def test_a_clients_entry_is_printed(run: Run, home: Path, client: str) -> None:
 """,
                 "This goes into ~/.config/Claude/claude_desktop_config.json; --write puts it there.\n",
             ],
+            "cline": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ],
+      "timeout": 60
+    }
+  }
+}
+""",
+                "This goes into ~/.cline/data/settings/cline_mcp_settings.json; --write puts it there.\n",
+            ],
+            "codex": [
+                """\
+[mcp_servers.planloom]
+command = "/bin/planloom"
+args = ["serve", "--project", "HOME"]
+""",
+                "This goes into ~/.codex/config.toml; --write puts it there.\n",
+            ],
             "continue": [
                 """\
-name: Planloom
-version: 0.1.0
+name: Local Config
+version: 1.0.0
 schema: v1
 mcpServers:
 - name: planloom
@@ -564,7 +612,28 @@ mcpServers:
   - --project
   - HOME
 """,
-                "This goes into ~/.continue/mcpServers/planloom.yaml; --write puts it there.\n",
+                "This goes into ~/.continue/config.yaml; --write puts it there.\n",
+            ],
+            "copilot": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "type": "local",
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ],
+      "tools": [
+        "*"
+      ]
+    }
+  }
+}
+""",
+                "This goes into ~/.copilot/mcp-config.json; --write puts it there.\n",
             ],
             "cursor": [
                 """\
@@ -583,6 +652,59 @@ mcpServers:
 """,
                 "This goes into ~/.cursor/mcp.json; --write puts it there.\n",
             ],
+            "gemini": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ]
+    }
+  }
+}
+""",
+                "This goes into ~/.gemini/settings.json; --write puts it there.\n",
+            ],
+            "goose": [
+                """\
+extensions:
+  planloom:
+    enabled: true
+    type: stdio
+    name: planloom
+    description: A planning agent for questions about a project
+    cmd: /bin/planloom
+    args:
+    - serve
+    - --project
+    - HOME
+    timeout: 300
+""",
+                "This goes into ~/.config/goose/config.yaml; --write puts it there.\n",
+            ],
+            "opencode": [
+                """\
+{
+  "mcp": {
+    "planloom": {
+      "type": "local",
+      "command": [
+        "/bin/planloom",
+        "serve",
+        "--project",
+        "HOME"
+      ],
+      "timeout": 60000
+    }
+  }
+}
+""",
+                "This goes into ~/.config/opencode/opencode.json; --write puts it there.\n",
+            ],
             "vscode": [
                 """\
 {
@@ -599,23 +721,70 @@ mcpServers:
   }
 }
 """,
-                "This goes into ~/.config/Code/User/mcp.json; --write puts it there.\n",
+                "This goes into ~/.vscode/mcp.json; --write puts it there.\n",
+            ],
+            "zed": [
+                """\
+{
+  "context_servers": {
+    "planloom": {
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ]
+    }
+  }
+}
+""",
+                "This goes into ~/.config/zed/settings.json; --write puts it there.\n",
             ],
         }
     )
     assert expected[client] == [shown(output, home), told]
 
 
-@pytest.mark.parametrize("client", ["continue", "cursor", "vscode"])
+@pytest.mark.parametrize("client", sorted(name for name, form in FORMS.items() if form.http))
 def test_an_entry_over_http_refers_to_the_token(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client, "--http", "127.0.0.1:8000")
     assert code == 0
     expected = snapshot(
         {
+            "claude-code": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "type": "http",
+      "url": "http://127.0.0.1:8000/mcp",
+      "headers": {
+        "Authorization": "Bearer ${PLANLOOM_TOKEN}"
+      }
+    }
+  }
+}
+""",
+                """\
+This goes into ~/.claude.json; --write puts it there.
+Claude Code needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
+""",
+            ],
+            "codex": [
+                """\
+[mcp_servers.planloom]
+url = "http://127.0.0.1:8000/mcp"
+bearer_token_env_var = "PLANLOOM_TOKEN"
+""",
+                """\
+This goes into ~/.codex/config.toml; --write puts it there.
+Codex needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
+""",
+            ],
             "continue": [
                 """\
-name: Planloom
-version: 0.1.0
+name: Local Config
+version: 1.0.0
 schema: v1
 mcpServers:
 - name: planloom
@@ -626,8 +795,30 @@ mcpServers:
       Authorization: Bearer ${{ secrets.PLANLOOM_TOKEN }}
 """,
                 """\
-This goes into ~/.continue/mcpServers/planloom.yaml; --write puts it there.
+This goes into ~/.continue/config.yaml; --write puts it there.
 Continue needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
+""",
+            ],
+            "copilot": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "type": "http",
+      "url": "http://127.0.0.1:8000/mcp",
+      "headers": {
+        "Authorization": "Bearer ${PLANLOOM_TOKEN}"
+      },
+      "tools": [
+        "*"
+      ]
+    }
+  }
+}
+""",
+                """\
+This goes into ~/.copilot/mcp-config.json; --write puts it there.
+Copilot CLI needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
 """,
             ],
             "cursor": [
@@ -646,6 +837,63 @@ Continue needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
                 """\
 This goes into ~/.cursor/mcp.json; --write puts it there.
 Cursor needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
+""",
+            ],
+            "gemini": [
+                """\
+{
+  "mcpServers": {
+    "planloom": {
+      "httpUrl": "http://127.0.0.1:8000/mcp",
+      "headers": {
+        "Authorization": "Bearer ${PLANLOOM_TOKEN}"
+      }
+    }
+  }
+}
+""",
+                """\
+This goes into ~/.gemini/settings.json; --write puts it there.
+Gemini CLI needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
+""",
+            ],
+            "goose": [
+                """\
+extensions:
+  planloom:
+    enabled: true
+    type: streamable_http
+    name: planloom
+    description: A planning agent for questions about a project
+    uri: http://127.0.0.1:8000/mcp
+    headers:
+      Authorization: Bearer ${PLANLOOM_TOKEN}
+    env_keys:
+    - PLANLOOM_TOKEN
+    timeout: 300
+""",
+                """\
+This goes into ~/.config/goose/config.yaml; --write puts it there.
+goose needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
+""",
+            ],
+            "opencode": [
+                """\
+{
+  "mcp": {
+    "planloom": {
+      "type": "remote",
+      "url": "http://127.0.0.1:8000/mcp",
+      "headers": {
+        "Authorization": "Bearer {env:PLANLOOM_TOKEN}"
+      }
+    }
+  }
+}
+""",
+                """\
+This goes into ~/.config/opencode/opencode.json; --write puts it there.
+opencode needs the token in PLANLOOM_TOKEN: `planloom token` prints it.
 """,
             ],
             "vscode": [
@@ -682,7 +930,11 @@ VS Code needs the token once it asks: `planloom token` prints it.
 
 def test_claude_desktop_takes_no_url(run: Run) -> None:
     assert run("init", "--client", "claude-desktop", "--http", "127.0.0.1:8000") == snapshot(
-        (2, "", "planloom: --http: Claude Desktop's file takes commands only; leave --http out\n")
+        (
+            2,
+            "",
+            "planloom: --http: Claude Desktop's file cannot refer to a token; leave --http out\n",
+        )
     )
 
 
@@ -726,29 +978,218 @@ def test_writing_keeps_everything_else(run: Run, home: Path, client: str, half: 
     assert (file.read_text(), len([*file.parent.iterdir()])) == (again, 2)
 
 
-def test_continue_gets_a_file_of_its_own(run: Run, home: Path) -> None:
+BEFORE = {
+    "zed": """\
+// mine
+{
+  "theme": "One", // dark
+  /* servers */
+  "context_servers": {
+    "other": {"command": "x"}, // the other
+    // "old": {},
+  },
+}
+""",
+    "codex": """\
+# mine
+model = 'some'   # small
+
+[mcp_servers.other]  # the other
+command = "x"
+
+# profiles
+[profiles.fast]
+model = "tiny"
+""",
+    "continue": """\
+# mine
+name: me
+version: 1.0.0
+schema: v1
+mcpServers:
+  # the other
+  - name: other
+    command: "x" # it
+
+# models
+models:
+  - name: a
+""",
+    "goose": """\
+GOOSE_MODEL: some # small
+extensions:
+  # the other
+  other:
+    enabled: true
+    cmd: 'x'
+
+# more
+GOOSE_MODE: auto
+""",
+}
+
+
+@pytest.mark.parametrize("client", sorted(BEFORE))
+def test_what_people_wrote_stays_as_it_is(run: Run, home: Path, client: str) -> None:
+    before = BEFORE[client]
+    file = put(CLIENTS[client].file, before)
+    assert run("init", "--client", client, "--write")[0] == 0
+    after = file.read_text()
+    expected = snapshot(
+        {
+            "codex": """\
+# mine
+model = 'some'   # small
+
+[mcp_servers.other]  # the other
+command = "x"
+
+# profiles
+[profiles.fast]
+model = "tiny"
+
+[mcp_servers.planloom]
+command = "/bin/planloom"
+args = ["serve", "--project", "HOME"]
+""",
+            "continue": """\
+# mine
+name: me
+version: 1.0.0
+schema: v1
+mcpServers:
+  # the other
+  - name: other
+    command: "x" # it
+  - name: planloom
+    command: /bin/planloom
+    args:
+      - serve
+      - --project
+      - HOME
+
+# models
+models:
+  - name: a
+""",
+            "goose": """\
+GOOSE_MODEL: some # small
+extensions:
+  # the other
+  other:
+    enabled: true
+    cmd: 'x'
+  planloom:
+    enabled: true
+    type: stdio
+    name: planloom
+    description: A planning agent for questions about a project
+    cmd: /bin/planloom
+    args:
+    - serve
+    - --project
+    - HOME
+    timeout: 300
+
+# more
+GOOSE_MODE: auto
+""",
+            "zed": """\
+// mine
+{
+  "theme": "One", // dark
+  /* servers */
+  "context_servers": {
+    "other": {"command": "x"}, // the other
+    "planloom": {
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ]
+    },
+    // "old": {},
+  },
+}
+""",
+        }
+    )
+    assert expected[client] == shown(after, home)
+    differing = [line for line in ndiff(before.splitlines(), after.splitlines()) if line[0] == "-"]
+    assert not differing
+    run("init", "--client", client, "--write")
+    assert file.read_text() == after
+
+
+@pytest.mark.parametrize("client", sorted(BEFORE))
+def test_ends_of_lines_stay(run: Run, client: str) -> None:
+    file = put(CLIENTS[client].file, "")
+    file.write_bytes(BEFORE[client].replace("\n", "\r\n").encode())
+    run("init", "--client", client, "--write")
+    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n") > 5
+
+
+@pytest.mark.parametrize("client", sorted(FORMS))
+def test_a_client_may_have_several_projects(run: Run, home: Path, client: str) -> None:
+    folders = [home / "a/Some Shop", home / "b/some-shop", home / "c"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        assert run("init", "--client", client, "--write", "--project", str(folder))[0] == 0
+    file = CLIENTS[client].file
+    text = file.read_text()
+    named = {name: str(entry) for name, entry in servers(file)}
+    assert [*named] == ["planloom", "planloom-some-shop", "planloom-c"]
+    for folder, entry in zip(folders, named.values(), strict=True):
+        assert f"'{folder}'" in entry
+    _, _, told = run("init", "--client", client, "--write", "--project", str(folders[1]))
+    assert "as planloom-some-shop" in told
+    assert file.read_text() == text
+
+
+def test_a_folder_that_is_not_there_is_refused(run: Run, home: Path) -> None:
+    assert run("init", "--client", "cursor", "--write", "--project", "/gone") == snapshot(
+        (2, "", "planloom: --project: /gone is not a directory; name the project's folder\n")
+    )
+    assert not (home / ".cursor").exists()
+
+
+def test_vs_code_gets_the_open_folder_in_a_workspace_only(run: Run, home: Path) -> None:
+    run("init", "--client", "vscode", "--write")
+    (workspace,) = servers(home / ".vscode/mcp.json")
+    assert workspace[1]["args"][-1] == "${workspaceFolder}"
+    assert not CLIENTS["vscode"].file.exists()
+    run("init", "--client", "vscode", "--write", "--project", ".")
+    ((_, entry),) = servers(CLIENTS["vscode"].file)
+    assert entry["args"][-1] == str(home)
+
+
+def test_what_a_person_added_to_an_entry_stays(run: Run, home: Path) -> None:
+    file = put(home / ".continue/config.yaml", BEFORE["continue"])
     run("init", "--client", "continue", "--write")
-    file = home / ".continue/mcpServers/planloom.yaml"
-    data = yaml.safe_load(file.read_text())
-    data["mcpServers"][0]["env"] = {"A": "b"}
-    file.write_text(yaml.safe_dump(data))
-    run("init", "--client", "continue", "--write", "--project", "/elsewhere")
-    (entry,) = yaml.safe_load(file.read_text())["mcpServers"]
-    assert (entry["args"][-1], entry["env"]) == ("/elsewhere", {"A": "b"})
+    file.write_text(
+        file.read_text().replace("/planloom\n", "/planloom # mine\n    env: {A: b}\n    cwd: /x\n")
+    )
+    before = file.read_text()
+    assert "# mine" in before
+    file.write_text(before.replace("serve", "old"))
+    run("init", "--client", "continue", "--write")
+    assert file.read_text() == before
 
 
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ('{"a": 1, // one\n}', "it has comments, which would be lost"),
-        ('{"a": 1, "a": 2}', "a key stands twice, and one of the two would be lost"),
-        ("[]", "it is no JSON object"),
-        ('{"mcpServers": []}', "`mcpServers` is no map"),
-        ('{"a": ' * 100_000, "recursion"),
+        ("[]", "there is no map"),
+        ("[1]", "it is no map of settings"),
+        ('{"mcpServers": []}', "there is no map"),
+        ('{"mcpServers": [1]}', "`mcpServers` is no map"),
+        ('{"a": ' * 100_000, "nested too deep"),
         ("{", "Expecting property name"),
+        ("{,}", "Expecting property name"),
     ],
 )
-def test_a_file_that_would_lose_something_is_left_alone(
+def test_a_file_that_cannot_be_changed_is_left_alone(
     run: Run, home: Path, before: str, told: str
 ) -> None:
     file = put(home / ".cursor/mcp.json", before)
