@@ -274,7 +274,9 @@ def planloom_command() -> list[str]:
     if any(part.startswith("archive-v") for part in Path(sys.prefix).parts):
         return ["uvx", NAME]  # uvx's own environment, which may be gone tomorrow
     script = Path(sys.executable).with_name(f"{NAME}.exe" if os.name == "nt" else NAME)
-    return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "server.cli"]
+    return (
+        [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "planloom.server.cli"]
+    )
 
 
 def write(entry: Entry) -> tuple[str, Path | None]:

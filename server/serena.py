@@ -1,4 +1,4 @@
-"""Start Serena without leaving a trace in the project: `python -m server.serena --project DIR`.
+"""Start Serena and leave no trace in the project: `python -m planloom.server.serena --project DIR`.
 
 Serena keeps its settings and caches in the project by default and asks for a language server that
 has to be downloaded. This writes a configuration of ours to the user's cache and then becomes

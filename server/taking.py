@@ -207,7 +207,7 @@ def _is_planloom(words: list[str]) -> bool:
         return False
     program = re.split(r"[/\\]", words[0])[-1].lower().removesuffix(".exe")
     return program == "planloom" or any(
-        _SELF.fullmatch(word) or word == "server.cli" for word in words[1:]
+        _SELF.fullmatch(word) or word.endswith("server.cli") for word in words[1:]
     )
 
 

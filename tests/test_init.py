@@ -24,8 +24,8 @@ from platformdirs.macos import MacOS
 
 from server import cli
 from server.clients import CLIENTS, servers
-from server.entries import FORMS
 from server.config import expand, load_settings
+from server.entries import FORMS
 from server.init import upstreams_text
 from server.schema import schema_text, upstreams_schema
 from server.taking import LeftOut, Source, Taken, needed, take

@@ -40,12 +40,14 @@ def done(*command: str, **environ: str) -> str:
 def test_the_wheel_holds_the_prompts_and_the_shipped_upstreams(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
-        shipped = archive.read("server/upstreams.yaml")
+        shipped = archive.read("planloom/server/upstreams.yaml")
     assert shipped == (HOUSE / "upstreams.yaml").read_bytes()
-    prompts = {f"planner/prompts/{each.name}" for each in HOUSE.glob("planner/prompts/*.txt")}
+    prompts = {
+        f"planloom/planner/prompts/{each.name}" for each in HOUSE.glob("planner/prompts/*.txt")
+    }
     assert prompts
     assert prompts <= set(names)
-    assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "docs/"))]
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"planloom"}
 
 
 def test_uvx_starts_it_without_an_installation(wheel: Path) -> None:
@@ -69,11 +71,40 @@ def test_an_installed_planloom_serves_a_client_by_its_own_entry(
     assert "serena:" in own.read_text("utf-8")
     own.write_text("upstreams: {}", "utf-8")  # no upstream is needed here
 
+    assert "plan_and_answer" in served(entry["command"], entry["args"], home)
+
+
+def served(command: str, words: list[str], home: dict[str, str]) -> set[str]:
+    """The tools that a client sees of the server that this command starts."""
+
     async def tools() -> set[str]:
         environ = home | {"PATH": "/usr/bin:/bin", "PLANLOOM_WARM_UP": "false"}
-        transport = StdioTransport(entry["command"], entry["args"], env=environ, keep_alive=False)
+        transport = StdioTransport(command, words, env=environ, keep_alive=False)
         with anyio.fail_after(LONG):
             async with Client(transport) as client:
                 return {tool.name for tool in await client.list_tools()}
 
-    assert "plan_and_answer" in anyio.run(tools)
+    return anyio.run(tools)
+
+
+def test_it_works_beside_other_packages_of_the_names_it_has_inside(
+    wheel: Path, tmp_path: Path
+) -> None:
+    environment = tmp_path / "environment"
+    done(UV, "venv", "--quiet", "--seed", "--python", sys.executable, str(environment))
+    python, planloom = (str(environment / "bin" / name) for name in ("python", "planloom"))
+    (site,) = environment.glob("lib/*/site-packages")
+    for name in ("server", "planner"):
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_text("theirs = True\n")
+    done(UV, "pip", "install", "--quiet", "--python", python, str(wheel))
+    done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
+    home = {"HOME": str(tmp_path / "home")}
+    own = tmp_path / "home" / ".config" / "planloom" / "upstreams.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("upstreams: {}", "utf-8")
+    assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
+    serena = (python, "-P", "-m", "planloom.server.serena", "--help")
+    assert "--project" in done(*serena, **home)
+    done(UV, "pip", "uninstall", "--quiet", "--python", python, "planloom")
+    done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")

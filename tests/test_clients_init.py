@@ -1,0 +1,121 @@
+"""What `planloom init` writes starts Planloom in the programs that read it.
+
+Each program has a home of its own with a file that people have written, and a model that is not
+there: it starts its MCP servers before it asks the model.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from remote_client import NODE_BIN, with_node
+from serving import until
+
+from server.entries import FORMS
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio]
+
+GOOSE = NODE_BIN.parent / "@aaif" / "goose-binary-linux-x64" / "bin" / "goose"
+NOBODY = "http://127.0.0.1:9"
+"""Where no model answers."""
+ENVIRON = {
+    "CONTINUE_TELEMETRY_ENABLED": "0",
+    "COPILOT_MODEL": "none",
+    "COPILOT_OFFLINE": "true",
+    "COPILOT_PROVIDER_API_KEY": "none",
+    "COPILOT_PROVIDER_BASE_URL": f"{NOBODY}/v1",
+    "GEMINI_API_KEY": "none",
+    "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    "GOOSE_DISABLE_KEYRING": "1",
+    "GOOSE_MODEL": "none",
+    "GOOSE_PROVIDER": "openai",
+    "GOOGLE_GEMINI_BASE_URL": NOBODY,
+    "OPENAI_API_KEY": "none",
+    "OPENAI_BASE_URL": f"{NOBODY}/v1",
+    "OPENAI_HOST": NOBODY,
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+}
+ASK = "Say hello"
+COMMANDS = {
+    "claude-code": ["claude", "mcp", "list"],
+    "cline": ["cline", "--yolo", ASK],
+    "codex": ["codex", "exec", "--skip-git-repo-check", ASK],
+    "continue": ["cn", "--print", "--auto", ASK],
+    "copilot": ["copilot", "--allow-all-tools", "--prompt", ASK],
+    "gemini": ["gemini", "--prompt", ASK],
+    "goose": [str(GOOSE), "run", "--no-session", "--text", ASK],
+    "opencode": ["opencode", "mcp", "list"],
+}
+BEFORE = {
+    "continue": (
+        ".continue/config.yaml",
+        "name: mine # of a person\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: none\n"
+        f"    provider: openai\n    model: none\n    apiBase: {NOBODY}/v1\n    apiKey: none\n",
+    ),
+    "codex": (".codex/config.toml", '# of a person\nmodel = "none"\n'),
+    "opencode": (
+        ".config/opencode/opencode.json",
+        '{\n  // of a person\n  "share": "disabled",\n}\n',
+    ),
+}
+
+
+@contextmanager
+def running(client: str, home: Path) -> Iterator[None]:
+    """The program, in a process group of its own."""
+    environ = with_node(dict(os.environ) | ENVIRON | {"HOME": str(home)})
+    for name in [name for name in environ if name.startswith(("XDG_", "PLANLOOM_"))]:
+        del environ[name]
+
+    def start(command: list[str]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            command,
+            cwd=home / "project",
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    if client == "cline":
+        login = ["-p", "openai", "-k", "none", "-m", "none", "-b", f"{NOBODY}/v1"]
+        assert start(["cline", "auth", *login]).wait() == 0
+    planloom = str(Path(sys.executable).with_name("planloom"))
+    assert start([planloom, "init", "--client", client, "--write"]).wait() == 0
+    with start(COMMANDS[client]) as process:
+        try:
+            yield
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("client", sorted(COMMANDS))
+async def test_a_client_starts_planloom_by_its_entry(client: str, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    own = tmp_path / ".config" / "planloom" / "upstreams.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("{models: {warm_up: false}, upstreams: {}}")
+    if client in BEFORE:
+        place, text = BEFORE[client]
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(text)
+    with running(client, tmp_path):
+        await until((tmp_path / ".local/state/planloom/runs/runs.sqlite").exists)
+    if client in BEFORE:
+        assert "of a person" in (tmp_path / place).read_text()
+
+
+def test_the_page_says_which_were_seen() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "clients.md").read_text("utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    assert {name: "not seen" not in rows[name] for name in FORMS} == {
+        name: name in COMMANDS for name in FORMS
+    }
