@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from io import StringIO
-from typing import Any
+from typing import Any, cast
 
 import tomlkit
 import yaml
@@ -108,11 +108,13 @@ def _yaml(text: str, changes: Mapping[Place, Any]) -> str:
 
 def _put(data: Any, place: Place, value: Any) -> None:
     """Works on the data of each library, and on plain data."""
-    *way, last = place
+    way, last = place[:-1], cast(Any, place[-1])
     for key in way:
-        if isinstance(data, dict) and data.get(key) is None:
+        if not isinstance(data, dict):
+            raise ValueError(f"there is no map where `{key}` should go")
+        if data.get(key) is None:
             data[key] = {}
-        data = data[key] if isinstance(data, dict | list) else None
+        data = data[key]
     kind = "list" if isinstance(last, int) else "map"
     if not isinstance(data, list if isinstance(last, int) else dict):
         raise ValueError(f"there is no {kind} where `{last}` should go")

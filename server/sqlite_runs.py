@@ -49,8 +49,8 @@ from server.runs import (
     readable_left,
 )
 
-FORMAT = 1
-"""Of the file; one of another format is neither read nor written."""
+FORMAT = 2
+"""Of the file; an older one is brought to it, a newer one is neither read nor written."""
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 LONG_TEXT = 1000
@@ -126,6 +126,11 @@ DELETE FROM run WHERE id IN (
 
 _FREED = "substr(owner, instr(owner || '@', '@'))"
 """The owner of a run that nobody drives any more."""
+
+_MIGRATIONS = {
+    1: "DROP TABLE IF EXISTS letter;",  # whose columns became one; a letter lives for seconds
+}
+"""What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
 
 Write = Callable[[sqlite3.Connection], None]
 
@@ -524,7 +529,9 @@ class SqliteJournal(Journal):
             )
             # SQLite does not wait for another connection that makes the file a WAL one.
             with FileLock(self.settings.directory / "opening", timeout=BUSY_SECONDS):
-                _check(self._db)
+                for older in range(_check(self._db) or FORMAT, FORMAT):
+                    step = f"{_MIGRATIONS[older]} PRAGMA user_version = {older + 1};"
+                    self._db.executescript(f"BEGIN IMMEDIATE; {step} COMMIT;")
                 self._db.executescript(_SCHEMA)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA foreign_keys = ON")
@@ -598,16 +605,19 @@ def _places(values: Collection[str]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _check(db: sqlite3.Connection) -> None:
-    """Raises `sqlite3.DatabaseError` for a file that is not a journal of this format."""
+def _check(db: sqlite3.Connection) -> int:
+    """The file's format, 0 if it is empty. Raises `sqlite3.DatabaseError` for one that is not a
+    journal of this format or an older one."""
     both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
     application, version = db.execute(both).fetchone()
-    if (application, version) not in ((0, 0), (APPLICATION, FORMAT)):
+    ours = application == APPLICATION and 1 <= version <= FORMAT
+    if not ours and (application, version) != (0, 0):
         raise sqlite3.DatabaseError(
             f"it is a journal of format {version}, and this version of Planloom writes {FORMAT}"
             if application == APPLICATION
             else "it is another program's file"
         )
+    return int(version)
 
 
 def _digest(text: str) -> str:

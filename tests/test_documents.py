@@ -40,9 +40,9 @@ def written(draw: st.DrawFn, value: Any) -> str:
             gap()
             + (f"{json.dumps(key)}{gap()}:{gap()}{text(each)}" if mapping else text(each))
             + gap()
-            for key, each in (value.items() if mapping else enumerate(value))
+            for key, each in (value.items() if isinstance(value, dict) else enumerate(value))
         ]
-        end = "," if parts and draw(st.booleans()) else ""
+        end = draw(st.sampled_from(["", ","])) if parts else ""
         body = ",".join(parts) + end + gap()
         return f"{{{body}}}" if mapping else f"[{body}]"
 

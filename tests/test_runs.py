@@ -853,6 +853,32 @@ async def test_runs_on_the_command_line(place: Place, ollama: ScriptedOllama) ->
     assert "## Ended: answered" in shown.stdout
 
 
+# A journal of an older format
+
+
+async def test_a_journal_of_an_older_format_is_taken_along(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=QUESTION)
+    run_id = (done.structured_content or {})["run_id"]
+    changed(
+        place,
+        "DROP TABLE steering",
+        "DROP TABLE letter",
+        "CREATE TABLE letter (run TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL)",
+        "PRAGMA user_version = 1",
+    )
+    ollama.expect(Hang())
+    async with place.client() as one, place.client() as two:
+        kept = await one.call("get_run", run_id=run_id)
+        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        ended = await two.call("cancel_run", run_id=(started.structured_content or {})["run_id"])
+    assert text(kept) == text(done)
+    assert (ended.structured_content or {})["status"] == "cancelled"
+
+
 # A journal that cannot be written
 
 
@@ -901,7 +927,7 @@ async def test_runs_go_on_without_a_journal_and_say_so(
                 "The run is not recorded and ends with this server. RUNS/runs.sqlite: it is another program's file. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
             ),
             "newer": snapshot(
-                "The run is not recorded and ends with this server. RUNS/runs.sqlite: it is a journal of format 2, and this version of Planloom writes 1. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
+                "The run is not recorded and ends with this server. RUNS/runs.sqlite: it is a journal of format 3, and this version of Planloom writes 2. Make it writable, free space on its disk, move it away if it is damaged, or name another directory with PLANLOOM_RUNS."
             ),
         }[fault]
     )
