@@ -466,9 +466,9 @@ MODEL_VARIABLES = {
     "key": "PLANLOOM_MODEL_KEY",
     "warm_up": "PLANLOOM_WARM_UP",
 }
-"""Fields of `ModelSettings` that the environment sets. Not pydantic-settings: it reads the process's
-own environment, while a reload needs the one it was started with; and the names of five variables
-that follow no rule, the lines of the file and the texts of mistakes would stay ours."""
+"""Fields of `ModelSettings` that the environment sets. Not pydantic-settings: it reads the
+environment as it is, while a reload needs the one the server was started with; and names that
+follow no rule, the lines of the file and the texts of mistakes would stay ours."""
 
 
 def load_settings(

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from io import StringIO
-from typing import Any, cast
+from typing import Any
 
 import tomlkit
 import yaml
@@ -108,24 +108,23 @@ def _yaml(text: str, changes: Mapping[Place, Any]) -> str:
 
 def _put(data: Any, place: Place, value: Any) -> None:
     """Works on the data of each library, and on plain data."""
-    way, last = place[:-1], cast(Any, place[-1])
-    for key in way:
-        if not isinstance(data, dict):
-            raise ValueError(f"there is no map where `{key}` should go")
-        if data.get(key) is None:
+    key, *rest = place
+    kind = "list" if isinstance(key, int) else "map"
+    if not isinstance(data, list if kind == "list" else dict):
+        raise ValueError(f"there is no {kind} where `{key}` should go")
+    new = key == len(data) if kind == "list" else key not in data
+    if rest:
+        if new or data[key] is None:
             data[key] = {}
-        data = data[key]
-    kind = "list" if isinstance(last, int) else "map"
-    if not isinstance(data, list if isinstance(last, int) else dict):
-        raise ValueError(f"there is no {kind} where `{last}` should go")
-    new = last == len(data) if isinstance(data, list) else last not in data
-    above = data if new else data[last]
+        return _put(data[key], tuple(rest), value)
+    above = data if new else data[key]
     if above and isinstance(above, CommentedMap | CommentedSeq):
         value = _moved_below(above, value)
-    if new and isinstance(data, list):
+    if new and kind == "list":
         data.append(value)
     else:
-        data[last] = value
+        data[key] = value
+    return None
 
 
 def _moved_below(data: CommentedMap | CommentedSeq, value: Any) -> Any:
