@@ -39,8 +39,8 @@ from serving import (
 from typer.main import get_command
 
 from benchmarks.speed import runs
-from server import cli
 from server.app import build
+from server.cli import commands as cli
 from server.config import load_settings
 
 HOUSE = Path(__file__).parent.parent
