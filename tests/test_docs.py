@@ -343,7 +343,7 @@ def section(title: str) -> list[str]:
 
 
 def test_every_finding_of_the_doctor_is_explained() -> None:
-    tree = ast.parse((HOUSE / "server" / "doctor.py").read_text("utf-8"))
+    tree = ast.parse((HOUSE / "server" / "cli" / "doctor.py").read_text("utf-8"))
     findings = {
         filled(node.args[0], "NAME")
         for node in ast.walk(tree)
