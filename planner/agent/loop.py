@@ -51,7 +51,6 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence import context
 from planner.evidence.passages import grouped
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
