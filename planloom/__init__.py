@@ -15,6 +15,6 @@ sys.path.insert(0, _code)
 
 def main() -> None:
     """The command `planloom`."""
-    from server.cli import main
+    from server.cli.commands import main
 
     main()

@@ -16,7 +16,7 @@ import pytest
 from remote_client import NODE_BIN, with_node
 from serving import until
 
-from server.entries import FORMS
+from server.client_configs.entries import FORMS
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 

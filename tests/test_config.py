@@ -113,7 +113,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
     assert [arg.get_secret_value() for arg in serena.args][:3] == [
         "-P",
         "-m",
-        "planloom.server.serena",
+        "planloom.server.upstreams.serena",
     ]
     assert serena.args[-1].get_secret_value() == str(tmp_path)
     assert context7.env == {}

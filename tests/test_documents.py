@@ -11,8 +11,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from server import jsonc
-from server.documents import changed
+from server.client_configs import jsonc
+from server.client_configs.documents import changed
 
 KEYS = st.text('ab"/*\\,]}{[: \n', max_size=4)
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(' \n"\\/*,]}{[:a', max_size=9)

@@ -104,7 +104,7 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
     own.parent.mkdir(parents=True)
     own.write_text("upstreams: {}", "utf-8")
     assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
-    serena = (python, "-P", "-m", "planloom.server.serena", "--help")
+    serena = (python, "-P", "-m", "planloom.server.upstreams.serena", "--help")
     assert "--project" in done(*serena, **home)
     done(UV, "pip", "uninstall", "--quiet", "--python", python, "planloom")
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")

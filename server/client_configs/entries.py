@@ -1,0 +1,294 @@
+"""Planloom's own entry in the files of its clients."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from planner.errors import ConfigError
+from server.client_configs import clients, documents, files
+from server.client_configs.clients import CLIENTS
+from server.client_configs.jsonc import Place
+from server.config import folder_named
+
+NAME = "planloom"
+TOKEN = "PLANLOOM_TOKEN"
+INPUT_ID = "planloom-token"
+INPUT = {
+    "type": "promptString",
+    "id": INPUT_ID,
+    "description": "Planloom's token (planloom token)",
+    "password": True,
+}
+"""By which VS Code asks for the token once and keeps it."""
+OURS = frozenset(
+    {"args", "cmd", "command", "name", "type"}
+    | {"bearer_token_env_var", "headers", "httpUrl", "requestOptions", "uri", "url"}
+)
+"""The keys of an entry that are ours to say; others, such as `env`, are the user's."""
+WORKSPACE = "${workspaceFolder}"
+"""The folder that is open, in VS Code's file of a workspace only."""
+LONGEST_STEM = 24
+"""Characters of a project's name in that of its entry: clients put it before each tool's."""
+
+Server = dict[str, Any]
+
+
+def http_server(url: str, token: str | None) -> Server:
+    """The entry as most clients take it; without a token where the client gets its own."""
+    return {"url": url} | ({"headers": {"Authorization": f"Bearer {token}"}} if token else {})
+
+
+def _command(name: str, words: list[str]) -> Server:
+    return {"command": words[0], "args": words[1:]}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a client writes a server."""
+
+    key: str
+    """Under which it has them."""
+    stdio: Callable[[str, list[str]], Server] = _command
+    """Of the entry's name, and the words of the command."""
+    http: Callable[[str, str], Server] | None = None
+    """Of the entry's name and a URL; None where a file cannot refer to the token."""
+    head: Server = field(default_factory=dict)
+    """What a file needs besides."""
+    listed: bool = False
+    """The servers are a list, not a map."""
+
+
+FORMS = {
+    "claude-code": Form(
+        "mcpServers",
+        lambda name, words: {"type": "stdio", **_command(name, words)},
+        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}")},
+    ),
+    "claude-desktop": Form("mcpServers"),
+    "cline": Form(
+        "mcpServers",
+        lambda name, words: {**_command(name, words), "timeout": 60},  # s; its own is 3 at a start
+    ),
+    "codex": Form(
+        "mcp_servers", http=lambda name, url: {"url": url, "bearer_token_env_var": TOKEN}
+    ),
+    "continue": Form(
+        "mcpServers",
+        lambda name, words: {"name": name, **_command(name, words)},
+        lambda name, url: {
+            "name": name,
+            "type": "streamable-http",
+            "url": url,
+            "requestOptions": {
+                "headers": http_server(url, f"${{{{ secrets.{TOKEN} }}}}")["headers"]
+            },
+        },
+        head={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
+        listed=True,
+    ),
+    "copilot": Form(
+        "mcpServers",
+        lambda name, words: {"type": "local", **_command(name, words), "tools": ["*"]},
+        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}"), "tools": ["*"]},
+    ),
+    "cursor": Form("mcpServers", http=lambda name, url: http_server(url, f"${{env:{TOKEN}}}")),
+    "gemini": Form(
+        "mcpServers",
+        http=lambda name, url: {
+            "httpUrl": url,
+            "headers": http_server(url, f"${{{TOKEN}}}")["headers"],
+        },
+    ),
+    "goose": Form(
+        "extensions",
+        lambda name, words: {
+            "enabled": True,
+            "type": "stdio",
+            "name": name,
+            "description": "A planning agent for questions about a project",
+            "cmd": words[0],
+            "args": words[1:],
+            "timeout": 300,
+        },
+        lambda name, url: {
+            "enabled": True,
+            "type": "streamable_http",
+            "name": name,
+            "description": "A planning agent for questions about a project",
+            "uri": url,
+            "headers": http_server(url, f"${{{TOKEN}}}")["headers"],
+            "env_keys": [TOKEN],
+            "timeout": 300,
+        },
+    ),
+    "opencode": Form(
+        "mcp",
+        lambda name, words: {"type": "local", "command": words, "timeout": 60_000},  # ms
+        lambda name, url: {"type": "remote", **http_server(url, f"{{env:{TOKEN}}}")},
+    ),
+    "vscode": Form(
+        "servers",
+        lambda name, words: {"type": "stdio", **_command(name, words)},
+        lambda name, url: {"type": "http", **http_server(url, f"${{input:{INPUT_ID}}}")},
+    ),
+    "zed": Form("context_servers"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a client has to be told of Planloom."""
+
+    client: str
+    file: Path
+    """Where it goes."""
+    subject: str
+    """The project or the address it is for: a client may have several."""
+    server: Callable[[str], Server]
+    """The entry of the server itself, by its name."""
+    inputs: list[Server] = field(default_factory=list)
+
+    def text(self, before: str, name: str) -> str:
+        """The file with the entry in it, and with all else as it stood there before. Raises
+        `ConfigError`."""
+        changes = dict(self._changes(self._data(before), name))
+        try:
+            return documents.changed(before, self.file.suffix, changes)
+        except (ValueError, yaml.YAMLError) as error:
+            raise ConfigError(
+                f"{self.file}: {error}; put the entry in by hand (without --write it is printed)"
+            ) from None
+
+    def name_in(self, before: str) -> str:
+        """The entry's name in a file: that of an entry for the same, else one that is free."""
+        servers = dict(self._servers(self._data(before)))
+        ours = [name for name in servers if name == NAME or name.startswith(f"{NAME}-")]
+        for name in ours:
+            if _subject(servers[name][1]) == self.subject:
+                return name
+        if NAME not in servers or _subject(servers[NAME][1]) is None:
+            return NAME
+        last = re.split(r"[/\\]", self.subject.removesuffix("/mcp").rstrip("/\\"))[-1]
+        stem = re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-").lower()[:LONGEST_STEM]
+        name = f"{NAME}-{stem}" if stem else NAME
+        tries = [name, *(f"{name}-{number}" for number in range(2, len(servers) + 3))]
+        return next(each for each in tries if each not in servers)
+
+    def _data(self, before: str) -> dict[str, Any]:
+        data = clients.parsed(self.file, before) or {}
+        if not isinstance(data, dict):
+            raise ConfigError(f"{self.file}: it is no map of settings; mend that first")
+        return data
+
+    def _servers(self, data: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, Any]]]:
+        """Each server's name, and its key and entry."""
+        form = FORMS[self.client]
+        servers = data.get(form.key) or ([] if form.listed else {})
+        if not isinstance(servers, list if form.listed else dict):
+            kind = "list" if form.listed else "map"
+            raise ConfigError(f"{self.file}: `{form.key}` is no {kind}; mend that first")
+        if isinstance(servers, dict):
+            yield from ((str(name), (name, entry)) for name, entry in servers.items())
+        else:
+            for number, entry in enumerate(servers):
+                if isinstance(entry, dict):
+                    yield str(entry.get("name")), (number, entry)
+
+    def _changes(self, data: dict[str, Any], name: str) -> Iterator[tuple[Place, Any]]:
+        form, servers = FORMS[self.client], dict(self._servers(data))
+        for key, value in form.head.items():
+            if key not in data:
+                yield (key,), value
+        free = len(data.get(form.key) or []) if form.listed else name
+        number, before = servers.get(name, (free, None))
+        place, wanted = (form.key, number), self.server(name)
+        kept = before if isinstance(before, dict) else {}
+        others = {key: value for key, value in kept.items() if key not in OURS}
+        if form.listed and form.key not in data:
+            yield (form.key,), [wanted]
+        elif not kept or any(key in OURS and key not in wanted for key in kept):
+            yield place, wanted | others
+        else:
+            for key, value in (wanted | others).items():
+                if key not in kept or kept[key] != value:
+                    yield (*place, key), value
+        if self.inputs:
+            asked = data.get("inputs") or []
+            if not isinstance(asked, list):
+                raise ConfigError(f"{self.file}: `inputs` is no list; mend that first")
+            ids = [each.get("id") if isinstance(each, dict) else None for each in asked]
+            if not asked:
+                yield ("inputs",), self.inputs
+            else:
+                yield ("inputs", ids.index(INPUT_ID) if INPUT_ID in ids else len(asked)), INPUT
+
+
+def _subject(server: Any) -> str | None:
+    """The project or the address that an entry of ours names."""
+    if not isinstance(server, dict):
+        return None
+    for key in ("url", "httpUrl", "uri"):
+        if key in server:
+            return str(server[key])
+    words = [each for key in ("command", "args") for each in _words(server.get(key))]
+    following = [after for word, after in pairwise(words) if word == "--project"]
+    return following[0] if following else None
+
+
+def _words(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+
+
+def over_stdio(client: str, project: Path | None) -> Entry:
+    """The entry by which a client starts Planloom itself, for `project` or the working folder. VS
+    Code has it in the working folder unless a project is named. Raises `ConfigError`."""
+    folder = str(folder_named(project, "--project") if project else Path.cwd())
+    file = CLIENTS[client].file
+    if client == "vscode" and project is None:
+        file, folder = Path.cwd() / ".vscode" / "mcp.json", WORKSPACE
+    words = [*planloom_command(), "serve", "--project", folder]
+    return Entry(client, file, folder, lambda name: FORMS[client].stdio(name, words))
+
+
+def over_http(client: str, address: str) -> Entry:
+    """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; the
+    token stands in it as the client's own reference. Raises `ConfigError`."""
+    url = address if "://" in address else f"http://{address}/mcp"
+    if (form := FORMS[client].http) is None:
+        raise ConfigError(
+            f"--http: {CLIENTS[client].title}'s file cannot refer to a token; leave --http out"
+        )
+    inputs = [INPUT] if client == "vscode" else []
+    return Entry(client, CLIENTS[client].file, url, lambda name: form(name, url), inputs)
+
+
+def planloom_command() -> list[str]:
+    """The command by which this Planloom is started from anywhere."""
+    if any(part.startswith("archive-v") for part in Path(sys.prefix).parts):
+        return ["uvx", NAME]  # uvx's own environment, which may be gone tomorrow
+    script = Path(sys.executable).with_name(f"{NAME}.exe" if os.name == "nt" else NAME)
+    return (
+        [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "planloom.server.cli"]
+    )
+
+
+def write(entry: Entry) -> tuple[str, Path | None]:
+    """Put the entry into the client's file; returns its name there, and where the former file is
+    kept, None if there was none or nothing had to change. Raises `ConfigError`."""
+    before = clients.read_text(entry.file) if entry.file.exists() else ""
+    name = entry.name_in(before)
+    text = entry.text(before, name)
+    return name, None if text == before else files.replace(entry.file, text)
+
+
+def printed(entry: Entry) -> str:
+    """The entry alone, as it would be put into the client's file. Raises `ConfigError`."""
+    before = clients.read_text(entry.file) if entry.file.exists() else ""
+    return entry.text("", entry.name_in(before))
