@@ -59,6 +59,10 @@ BEFORE = {
         f"    provider: openai\n    model: none\n    apiBase: {NOBODY}/v1\n    apiKey: none\n",
     ),
     "codex": (".codex/config.toml", '# of a person\nmodel = "none"\n'),
+    "gemini": (
+        ".gemini/settings.json",
+        '{\n  // of a person\n  "security": {"auth": {"selectedType": "gemini-api-key"}}\n}\n',
+    ),
     "opencode": (
         ".config/opencode/opencode.json",
         '{\n  // of a person\n  "share": "disabled",\n}\n',
