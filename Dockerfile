@@ -9,6 +9,7 @@ RUN apt-get update \
 WORKDIR /opt/planloom
 RUN pip install --no-cache-dir uv
 COPY pyproject.toml requirements.lock README.md LICENSE upstreams.yaml ./
+COPY planloom planloom
 COPY planner planner
 COPY server server
 RUN uv pip install --system --no-cache --constraint requirements.lock .
