@@ -16,6 +16,7 @@ from planner.events import (
 )
 from planner.state import RunState
 from server.inert import inert
+from server.reports import status_in_words
 
 CONCLUSION = "Final conclusion reached"
 LONGEST_UNDERLINE = 72
@@ -73,7 +74,7 @@ def _conclusion(event: RunFinished) -> str:
     if event.status == "answered":
         return answer
     why = f": {line(event.reason)}" if event.reason and event.reason not in event.answer else ""
-    return f"_Status: {event.status.replace('_', ' ')}{why}_\n\n{answer}"
+    return f"_Status: {status_in_words(event.status)}{why}_\n\n{answer}"
 
 
 def _changed(steps: list[str]) -> str:

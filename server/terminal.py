@@ -25,7 +25,7 @@ from server.backends import open_models
 from server.config import Settings
 from server.drawing import Drawing
 from server.engine import START_SECONDS
-from server.inspection import console, output, print_report, show_markdown
+from server.inspection import YES, console, output, print_report, show_markdown
 from server.launch import Launcher
 from server.listing import listing_markdown, pool_listing
 from server.pins import Pins, digest_of, identity
@@ -33,8 +33,6 @@ from server.progress import HEARTBEAT_SECONDS
 from server.reports import UP, Usage
 from server.run import Run
 from server.tools import report_of
-
-YES = ("y", "yes")
 
 
 async def ask_on_terminal(

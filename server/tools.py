@@ -19,7 +19,7 @@ from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
-from server import approval, roots
+from server import approval, consent, roots
 from server.access import caller
 from server.engine import Engine
 from server.following import followed
@@ -510,7 +510,7 @@ def result_of(run: Run, iteration: int | None = None) -> ToolResult:
     if iteration is not None:
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
-        text = approval.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
+        text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
     return ToolResult(
         content=[TextContent(type="text", text=text), *linked],
         structured_content=found.model_dump(mode="json"),

@@ -19,15 +19,26 @@ from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ResourceError
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
+from planner.context import readable
 from planner.errors import PlanloomError, RequestError
 from planner.events import AnswerDelta
+from planner.protocol import RunRequest
+from planner.tools import Policy
 from server import access
 from server.engine import Engine
 from server.progress import message, where
 from server.run import LOCAL, Run
-from server.toolresults import cleaned
+from server.runs import Listed
+from server.timeline import timeline
+from server.toolresults import clean, cleaned
 from server.tools import VIEW, engine_of, report_of
 
 STATIC = Path(__file__).with_name("static")
@@ -69,6 +80,10 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     publish("/view/view.css", "view.css")
     publish("/view/view.js", "view.js")
 
+    @mcp.custom_route("/", methods=["GET"])
+    async def home(_request: Request) -> Response:
+        return RedirectResponse("view")
+
     @access.route(mcp, "/view/runs", ["GET"])
     async def runs(_request: Request) -> Response:
         try:
@@ -76,18 +91,64 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         except PlanloomError as error:
             return refusal(503, error)
 
+    @access.route(mcp, "/view/runs", ["POST"])
+    async def ask(request: Request) -> Response:
+        try:
+            of_our_page(request)
+            asked = Question.model_validate_json(await request.body())
+            wanted = RunRequest(prompt=asked.prompt, policy=Policy.ASK)
+            run = await engine().start(wanted, access.caller(), can_ask=True)
+        except (PlanloomError, ValidationError) as error:
+            return refusal(400, error)
+        return JSONResponse({"id": run.id}, 201, PRIVATE)
+
     @access.route(mcp, "/view/runs/{run_id}", ["GET"])
     async def follow(request: Request) -> Response:
         try:
             run = await find(engine(), request.path_params["run_id"])
+            if run.request.policy is Policy.ASK and not run.finished:
+                await engine().attend(run)
         except PlanloomError as error:
             return refusal(404, error)
         events = (f"data: {each}\n\n" async for each in changes(run, engine()))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
+    @access.route(mcp, "/view/runs/{run_id}/calls/{number:int}", ["GET"])
+    async def model_call(request: Request) -> Response:
+        """What a model was asked, and what it replied."""
+        try:
+            ledger = (await find(engine(), request.path_params["run_id"])).state.ledger
+            call = ledger[request.path_params["number"]]
+        except (PlanloomError, IndexError) as error:
+            return refusal(404, error)
+        found = {"question": clean(call.question), "reply": clean(call.reply)}
+        return JSONResponse(found, headers=PRIVATE)
+
+    @access.route(mcp, "/view/runs/{run_id}/results/{iteration:int}", ["GET"])
+    async def result(request: Request) -> Response:
+        """The whole result of a tool call, as a reader sees it."""
+        try:
+            iterations = (await find(engine(), request.path_params["run_id"])).state.iterations
+            text = readable(iterations[request.path_params["iteration"]].result)
+        except (PlanloomError, IndexError) as error:
+            return refusal(404, error)
+        return PlainTextResponse(clean(text), headers=PRIVATE)
+
+    @access.route(mcp, "/view/runs/{run_id}/approval", ["POST"])
+    async def decide(request: Request) -> Response:
+        try:
+            of_our_page(request)
+            answer = Answer.model_validate_json(await request.body())
+            run = await find(engine(), request.path_params["run_id"])
+            await engine().decide(run, answer.digest, answer.approve, "in the browser")
+        except (PlanloomError, ValidationError) as error:
+            return refusal(400, error)
+        return Response(status_code=204)
+
     @access.route(mcp, "/view/runs/{run_id}/steer", ["POST"])
     async def steer(request: Request) -> Response:
         try:
+            of_our_page(request)
             said = Said.model_validate_json(await request.body())
             run = await find(engine(), request.path_params["run_id"])
             await engine().steer(run, **said.model_dump(), by="person")
@@ -98,10 +159,31 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     @access.route(mcp, "/view/runs/{run_id}/stop", ["POST"])
     async def stop(request: Request) -> Response:
         try:
+            of_our_page(request)
             await engine().cancel(await find(engine(), request.path_params["run_id"]))
         except PlanloomError as error:
             return refusal(400, error)
         return Response(status_code=204)
+
+
+class Question(BaseModel):
+    """What a person asks."""
+
+    prompt: str
+
+
+class Answer(BaseModel):
+    """Whether a call may be made that waits for approval; `digest` is that of what was shown."""
+
+    digest: str
+    approve: bool
+
+
+def of_our_page(request: Request) -> None:
+    """Raises `RequestError` for a request that a page of another site has its browser make. Such a
+    page has no token, which no browser sends by itself; so this only says it twice."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
 
 class Said(BaseModel):
@@ -161,10 +243,24 @@ async def find(engine: Engine, run_id: str) -> Run:
 
 
 async def listing(engine: Engine) -> dict[str, Any]:
-    """The newest runs that the caller may see: id, status, prompt, times in seconds since the
-    epoch."""
+    """The newest runs that the caller may see: id, status, prompt, project, times in seconds since
+    the epoch, and the call that waits for approval."""
     found = await engine.listed(MOST_LISTED, owners())
-    return {"runs": cleaned([vars(each) for each in found])}
+    return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
+
+
+async def _going_on(engine: Engine, listed: Listed) -> dict[str, Any]:
+    """What a list says of a run that has not ended."""
+    if listed.status != "running":
+        return {"approval": None}
+    run = await find(engine, listed.id)
+    return {"approval": approval(run), "doing": doing(run)}
+
+
+def approval(run: Run) -> dict[str, Any] | None:
+    """The call that the run waits with until a person has answered."""
+    call = run.approvals.waiting
+    return call.model_dump() | {"timeout_s": run.approvals.timeout_s} if call else None
 
 
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
@@ -212,9 +308,13 @@ class Page:
         self.count, self._finished = len(run.events), run.finished
         more = {
             "prompt": run.request.prompt,
+            "project": run.project,
             "created": run.created,
-            "began": run.state.started.at if run.state.started else run.created,
+            "began": (run.state.started.at if run.state.started else run.created)
+            + run.state.paused,
             "doing": doing(run),
+            "approval": approval(run),
+            "timeline": [each.model_dump() for each in timeline(run.events)],
         }
         self.shown = _as_json(report_of(run).model_dump(mode="json") | cleaned(more))
         self.pause = SHARE * (time.perf_counter() - began)

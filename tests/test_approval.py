@@ -52,7 +52,8 @@ from planner.state import RunState
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec, strictest
 from server import terminal
 from server.app import build
-from server.approval import Approvals, GuardedPool, Question, shown_arguments, visible
+from server.approval import Approvals, GuardedPool, Question
+from server.consent import shown_arguments, visible
 
 pytestmark = pytest.mark.anyio
 
