@@ -47,6 +47,8 @@ START_SECONDS = 90.0
 """How long it waits when none is."""
 STEER_SECONDS = 5.0
 """How long `steer` waits for the server that drives a run to take what is said to it."""
+WATCHED_SECONDS = 15.0
+"""So long after it was last looked at a view counts as open; the page looks every two seconds."""
 DECIDE_SECONDS = 5.0
 """How long `decide` waits for the server that drives a run to take a person's answer."""
 CANCEL_SECONDS = 5.0
@@ -84,6 +86,8 @@ class Engine:
         self._runs: dict[str, Run] = {}
         self._followed: dict[str, Run] = {}
         """Those that other servers drive, and somebody has asked for here."""
+        self._watched: dict[str, float] = {}
+        """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
         """Callers' request keys of which a run is just being begun."""
@@ -145,6 +149,7 @@ class Engine:
         `ModelUnavailable` when there is no model to run it with, and `Busy`.
         """
         agent.check(request)
+        can_ask = can_ask or self.watched(caller)
         if request.policy is Policy.ASK and not can_ask:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
@@ -271,6 +276,14 @@ class Engine:
             if taken is None:
                 await self.journal.heard("fleet")
 
+    def watch(self, callers: Sequence[str]) -> None:
+        """A person looks at the runs of these callers, in a view that can ask for approval."""
+        self._watched |= dict.fromkeys(callers, anyio.current_time())
+
+    def watched(self, caller: str) -> bool:
+        """Whether a person looks at the caller's runs just now."""
+        return anyio.current_time() - self._watched.get(caller, -math.inf) < WATCHED_SECONDS
+
     async def attend(self, run: Run) -> None:
         """A client follows the run that can ask a person for approval."""
         told, run.approvals.can_ask = run.approvals.can_ask, True
@@ -290,6 +303,7 @@ class Engine:
         """
         async with self._resuming:
             run = await self.get(run_id, caller)
+            can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
             await self._hold_bounds(self._fleet_of(self._made(models)), caller)

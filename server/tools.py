@@ -477,7 +477,8 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if refusal := guards.not_allowed(tool, request.policy):
         raise ToolError(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
-    if asked and not tool.read_only and not approval.can_ask(ctx):
+    can_ask = approval.can_ask(ctx) or engine_of(ctx).watched(caller())
+    if asked and not tool.read_only and not can_ask:
         raise ToolError(
             f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, so the user '
             "has to approve the call, and this client cannot ask (it does not declare "

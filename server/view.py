@@ -87,6 +87,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     @access.route(mcp, "/view/runs", ["GET"])
     async def runs(_request: Request) -> Response:
         try:
+            engine().watch(owners())
             return JSONResponse(await listing(engine()), headers=PRIVATE)
         except PlanloomError as error:
             return refusal(503, error)
