@@ -13,11 +13,27 @@ import httpx
 import pytest
 from fastmcp import Client
 from scripted_ollama import ScriptedOllama
-from serving import LONG, Place, SharedUpstream, conclusion, served, until
+from serving import (
+    CLASS,
+    CONSTANT,
+    FUNCTION,
+    LONG,
+    VALUE,
+    Place,
+    SharedUpstream,
+    conclusion,
+    found,
+    move_on,
+    nowhere,
+    plan,
+    served,
+    until,
+)
 from test_approval import CALL, Person, noted, notes, notes_server
 
 from server import access
 from server.app import build
+from server.reports import duration
 
 pytestmark = pytest.mark.anyio
 
@@ -204,6 +220,62 @@ async def test_the_browser_answers_for_another_servers_run(
             done = await http.post(path, json=answer, headers=headers)
             assert (done.status_code, done.text) == (204, "")
     assert noted(place.project) == [["hello", "nobody"]]
+
+
+async def test_every_view_says_the_same_of_a_run(
+    tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream
+) -> None:
+    """Counts, ticks, status and seconds; of a result in JSON, too, and of a step given up."""
+    place = Place(tmp_path, ollama, shared=shared_upstream)
+    ollama.expect(nowhere())
+    ollama.expect(plan("list_dir", "Look for its uses"))
+    ollama.expect({"path": "."})
+    ollama.expect(move_on("search", "Look for its uses") | {"decision": "give_up"})
+    ollama.expect({"path": "jobs", "pattern": FUNCTION})
+    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."))
+    with place.http() as (_, port):
+        base = f"http://127.0.0.1:{port}"
+        async with (
+            Client(f"{base}/mcp", auth=place.token) as client,
+            httpx.AsyncClient(base_url=base, timeout=LONG) as http,
+        ):
+            question = {"prompt": f"What does {CLASS} return?"}
+            report = (await client.call_tool("plan_and_answer", question)).structured_content or {}
+            run_id = report["run_id"]
+            page = await first_of(http, run_id, place.token)
+            path, headers = f"/view/runs/{run_id}", bearer(place.token)
+            whole = (await http.get(f"{path}/results/1", headers=headers)).text
+            asked = (await http.get(f"{path}/calls/1", headers=headers)).json()
+            no_such = (await http.get(f"{path}/calls/99", headers=headers)).status_code
+    terminal = place.run("runs", "show", run_id[:8], "--follow")
+    transcript = place.run("runs", "show", run_id[:8], "--transcript").stdout
+    listed = place.run("runs").stdout
+
+    calls = [call for action in report["actions"] for call in action["tool_calls"]]
+    listing = next(call for call in calls if call["name"] == "list_dir")
+    assert len(listing["result"].splitlines()) == 1  # it is JSON
+    assert listing["came"] == f"{len(whole.splitlines())} lines"
+    for call in calls:
+        took = duration(call["execution_time"])
+        assert f"{call['name']} returned {call['came']} in {took}" in terminal.stderr
+        assert f"## {call['name']}: {call['came']}\n" in transcript
+    assert [(each["objective"], each["status"]) for each in report["steps"]] == [
+        ("Read the file", "failed"),
+        ("Look for its uses", "completed"),
+    ]
+    assert "- [!] Read the file (without success)\n- [x] Look for its uses\n" in terminal.stdout
+    assert f"; {duration(report['usage']['seconds'])} in all" in terminal.stdout
+    assert {key: page[key] for key in report} == report
+    assert re.search(rf"^{run_id[:8]}  {report['status']} ", listed, re.MULTILINE)
+    assert f"Finished: {report['status']}" in terminal.stderr
+
+    kinds = [(each["kind"], each["number"]) for each in page["timeline"]]
+    assert [number for kind, number in kinds if kind == "model"] == [
+        *range(report["usage"]["model_calls"])
+    ]
+    assert asked["question"]
+    assert json.loads(asked["reply"])
+    assert no_such == 404
 
 
 async def test_an_open_page_is_a_way_to_ask_for_a_client_that_has_none(

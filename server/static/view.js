@@ -266,7 +266,7 @@ const STEPS = {
 
 /** A link to this place of the page. */
 const permalink = (id, name) =>
-  el("a", { class: "permalink", href: `${location.search}#${id}`, "aria-label": `Link to: ${name}` }, "#");
+  el("a", { class: "permalink", href: `${location.search}#${id}`, "aria-label": `Link to: ${name}` });
 
 /** `movable`: a step that is still to come is not the next one. */
 function drawStep(step, actions, status, movable = false) {
