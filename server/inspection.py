@@ -131,7 +131,8 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                 decided = RunState.of(recorded.events).iterations[call.iteration].approval
                 if decided:
                     given = "approved" if decided.approved else "not approved"
-                    console.print(Text(f"{call.call} was {given}: {decided.reason}."))
+                    told = Text(f"{call.call} was {given}: {decided.reason}.")
+                    console.print(told, soft_wrap=True)
                     return 0 if decided.approved is approve else 1
                 await journal.heard(run_id)
     raise RequestError(

@@ -93,7 +93,7 @@ Find out the value
 × Read the file (without success)
   The file was read.
 ● Read the source
-    read_file jobs/secret.py                                                   …
+    read_file jobs/secret.py                                           under way
 ○ Look for its uses
 
 Waiting

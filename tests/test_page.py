@@ -251,8 +251,8 @@ async def test_a_run_is_seen_as_it_goes_on(
         await page.get_by_label("Search the runs").fill("nothing of the kind")
         await expect(page.get_by_text("No run is like that.")).to_be_visible()
         await page.get_by_label("Search the runs").fill("upload wait")
-        await page.get_by_label("State").select_option("Answered")
-        await page.get_by_label("Project").select_option(str(place.project))
+        await page.get_by_label("State", exact=True).select_option("Answered")
+        await page.get_by_label("Project", exact=True).select_option(str(place.project))
         await link.click()
         await expect(answer).to_be_visible()
 
@@ -338,6 +338,7 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
 ) -> None:
     """The run was asked for on the page; its client cannot ask."""
     place.upstreams = {"files": FILES | {"policy": "ask"}}
+    place.approval = {"timeout_s": 600}  # it does not lapse on a busy machine
     ollama.expect(deed("note"))
     ollama.expect(no_look_up())
     ollama.expect(timed_plan("append_note"))
@@ -357,16 +358,16 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
         await looked_at(page, "approval")
         if PICTURE:
             await page.set_viewport_size({"width": 1080, "height": 900})
-            await page.screenshot(path=PICTURE.replace("view", "view-approval"))
+            await page.screenshot(path=Path(PICTURE).with_stem("view-approval"))
         run = page.url
 
         await page.get_by_role("link", name="All runs").click()
-        await expect(page.locator(".runs .waits")).to_contain_text("append_note of files")
+        await expect(page.locator(".runs li.waits")).to_contain_text("append_note of files")
         await expect(page).to_have_title("(1) Runs – Planloom")
         await looked_at(page, "list-approval")
         if PICTURE:
             await page.set_viewport_size({"width": 1080, "height": 900})
-            await page.screenshot(path=PICTURE.replace("view", "view-list"))
+            await page.screenshot(path=Path(PICTURE).with_stem("view-list"))
 
         await page.goto(run)
         await region.get_by_role("button", name="Approve").click()

@@ -83,8 +83,12 @@ function age(seconds) {
   for (const [unit, name] of [[86_400, "d"], [3600, "h"], [60, "min"]]) {
     if (seconds >= unit) return `${Math.floor(seconds / unit)} ${name} ago`;
   }
-  return "just now";
+  return `${Math.max(0, Math.floor(seconds))} s ago`;
 }
+
+/** A project by the name of its folder. */
+const folder = (project) =>
+  el("span", { class: "project", title: project }, project.split(/[\\/]/).filter(Boolean).pop());
 
 function moment(seconds) {
   const date = new Date(seconds * 1000);
@@ -156,7 +160,7 @@ function drawRun(report) {
 }
 
 function drawHead(report) {
-  const { status, prompt, created, began, usage, doing, run_id, project } = report;
+  const { status, prompt, created, began, usage, doing, run_id, project, approval } = report;
   const since = status === "running" && began;
   const seconds = since ? Date.now() / 1000 - began : usage?.seconds;
   const title = prompt || "A run";
@@ -168,7 +172,7 @@ function drawHead(report) {
       "p",
       { class: "state" },
       badge(report),
-      project && [" ", el("span", { class: "project", title: project }, project)],
+      project && [" ", folder(project)],
       created && ` · ${moment(created)}`,
       seconds !== undefined && [" · ", el("time", { "data-began": since }, duration(seconds))],
       control && usage && status === "running" && el("button", { "data-do": "stop" }, "Stop"),
@@ -177,7 +181,7 @@ function drawHead(report) {
     el(
       "p",
       { id: "doing", role: "status" },
-      status === "running" && doing,
+      status === "running" && !approval && doing,
       status === "interrupted" && `Its server has ended. planloom runs resume ${run_id} goes on with it.`,
     ),
   );
@@ -705,7 +709,7 @@ function drawListed(run) {
       { class: "state" },
       badge(run),
       " ",
-      project && el("span", { class: "project", title: project }, project),
+      project && folder(project),
       ` · ${age(Date.now() / 1000 - created)} · `,
       el("code", null, id.slice(0, SHORT_ID)),
     ),
