@@ -25,8 +25,9 @@ LONGEST_ARGUMENTS = 8000
 """Characters of all of them."""
 SHORT_ID = 8
 """Characters of a run's id by which a person names it."""
-SHORTEST_DIGEST = 8
-"""Characters of a digest by which a person names the call that he was shown."""
+SHORTEST_DIGEST = 12
+"""Characters of a digest by which a person names the call that he was shown: no other call of the
+run is found that begins so."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"

@@ -104,7 +104,7 @@ def _about(run: Listed) -> str:
 async def decide_run(settings: Settings, named: str, approve: bool) -> int:
     """Approve or decline the call that a run waits with, whichever server drives the run; returns
     the process's exit status. `named`: the run's id or its beginning, and, to approve without being
-    asked once more, the digest of the call that was shown (`9920951a@8f03c1d2`). Raises
+    asked once more, the digest of the call that was shown (`99209512@8f03c1d2a97b`). Raises
     `RequestError`."""
     beginning, _, digest = named.partition("@")
     async with journal_for(settings.runs) as journal:

@@ -254,7 +254,10 @@ async def _going_on(engine: Engine, listed: Listed) -> dict[str, Any]:
     """What a list says of a run that has not ended."""
     if listed.status != "running":
         return {"approval": None}
-    run = await find(engine, listed.id)
+    try:
+        run = await find(engine, listed.id)
+    except RequestError:  # it was deleted since it was listed
+        return {"approval": None}
     return {"approval": approval(run), "doing": doing(run)}
 
 

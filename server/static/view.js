@@ -12,6 +12,7 @@ const LONG_QUESTION = 160; // characters, from which on it is set smaller
 
 const SHORTEST_SPAN = 0.002; // of the time line's width
 const SHORT_ID = 8; // characters
+const SHORT_DIGEST = 12; // characters
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -204,7 +205,7 @@ function list(name, title, items) {
 /** A call that waits for a person, with all that it would be made with. */
 function drawApproval({ approval, run_id, prompt, project }) {
   if (!approval) return null;
-  const command = `planloom runs approve ${run_id.slice(0, SHORT_ID)}@${approval.digest.slice(0, SHORT_ID)}`;
+  const command = `planloom runs approve ${run_id.slice(0, SHORT_ID)}@${approval.digest.slice(0, SHORT_DIGEST)}`;
   const button = (name, word) =>
     el("button", { class: name, "data-do": name, "data-digest": approval.digest }, word);
   return section(
