@@ -32,7 +32,8 @@ ANSWER_SECONDS = 5.0
 """How long the server that drives a run may take to see an answer."""
 YES = ("y", "yes")
 HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
-COLOURS = {"running": "cyan", "answered": "green", "partial": "yellow", "not_found": "yellow"}
+COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
+"""Of states; the others are yellow."""
 
 
 async def list_runs(settings: Settings, most: int) -> None:
@@ -63,7 +64,7 @@ async def list_runs(settings: Settings, most: int) -> None:
     output.print(Text(_columns(HEAD, widths), style="dim"), soft_wrap=True)
     for run, row in zip(runs, rows, strict=True):
         line = Text(_columns(row, widths))
-        colour = "bold yellow" if asked[run.id] else COLOURS.get(run.status, "red")
+        colour = "bold yellow" if asked[run.id] else COLOURS.get(run.status, "yellow")
         line.stylize(colour, widths[0] + 2, widths[0] + 2 + len(row[1]))
         output.print(line, soft_wrap=True)
 
