@@ -189,7 +189,7 @@ def _size(found: Report) -> int:
 
 def steps(state: RunState, *, interrupted: bool = False) -> list[StepReport]:
     """The plan: what was done of it, and how it stands."""
-    over = interrupted or state.status != "running"
+    over = (interrupted or state.status != "running") and not state.single_steps
     made = [_step(step, over) for step in state.steps]
     later = [
         StepReport(number=number, objective=objective, status="later")

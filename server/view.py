@@ -6,11 +6,11 @@ as an event of a stream.
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -41,6 +41,7 @@ from server.timeline import timeline
 from server.toolresults import clean, cleaned
 from server.tools import VIEW, engine_of, report_of
 
+T = TypeVar("T")
 STATIC = Path(__file__).with_name("static")
 MOST_LISTED = 100
 """Runs in the list, the newest."""
@@ -114,24 +115,24 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         events = (f"data: {each}\n\n" async for each in changes(run, engine()))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
-    @access.route(mcp, "/view/runs/{run_id}/calls/{number:int}", ["GET"])
+    @access.route(mcp, "/view/runs/{run_id}/calls/{number}", ["GET"])
     async def model_call(request: Request) -> Response:
         """What a model was asked, and what it replied."""
         try:
             ledger = (await find(engine(), request.path_params["run_id"])).state.ledger
-            call = ledger[request.path_params["number"]]
-        except (PlanloomError, IndexError) as error:
+            call = numbered(ledger, request.path_params["number"])
+        except PlanloomError as error:
             return refusal(404, error)
         found = {"question": clean(call.question), "reply": clean(call.reply)}
         return JSONResponse(found, headers=PRIVATE)
 
-    @access.route(mcp, "/view/runs/{run_id}/results/{iteration:int}", ["GET"])
+    @access.route(mcp, "/view/runs/{run_id}/results/{iteration}", ["GET"])
     async def result(request: Request) -> Response:
         """The whole result of a tool call, as a reader sees it."""
         try:
             iterations = (await find(engine(), request.path_params["run_id"])).state.iterations
-            text = readable(iterations[request.path_params["iteration"]].result)
-        except (PlanloomError, IndexError) as error:
+            text = readable(numbered(iterations, request.path_params["iteration"]).result)
+        except PlanloomError as error:
             return refusal(404, error)
         return PlainTextResponse(clean(text), headers=PRIVATE)
 
@@ -178,6 +179,13 @@ class Answer(BaseModel):
 
     digest: str
     approve: bool
+
+
+def numbered(items: Sequence[T], number: str) -> T:
+    """The one of this number, from 0. Raises `RequestError`."""
+    if number.isdecimal() and len(number) < 10 and int(number) < len(items):
+        return items[int(number)]
+    raise RequestError(f"There are {len(items)}, counted from 0.")
 
 
 def of_our_page(request: Request) -> None:
