@@ -31,9 +31,9 @@ from serving import (
 )
 from test_approval import CALL, Person, noted, notes, notes_server
 
-from server import access
+from server import auth
 from server.app import build
-from server.reports import duration
+from server.text import duration
 
 pytestmark = pytest.mark.anyio
 
@@ -107,7 +107,7 @@ async def test_the_browser_shows_the_whole_call_and_only_its_own_answer_counts(
 ) -> None:
     ollama.expect(conclusion("It is noted."))
     person = Person(None)
-    app = build(place.settings, auth=access.Tokens([MINE, THEIRS]))
+    app = build(place.settings, auth=auth.Tokens([MINE, THEIRS]))
     with served(app) as url:
         base = url.removesuffix("/mcp")
         async with (
@@ -286,7 +286,7 @@ async def test_an_open_page_is_a_way_to_ask_for_a_client_that_has_none(
 ) -> None:
     """Who looks at the list is asked; so the run's models may see such tools."""
     ollama.expect(conclusion("It is noted."))
-    with served(build(place.settings, auth=access.Tokens([MINE]))) as url:
+    with served(build(place.settings, auth=auth.Tokens([MINE]))) as url:
         async with (
             Client(url, auth=MINE) as client,
             httpx.AsyncClient(base_url=url.removesuffix("/mcp"), timeout=LONG) as http,

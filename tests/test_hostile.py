@@ -17,8 +17,9 @@ from planner.prompts import fenced, harmless
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolSpec
 from server.config import UpstreamSettings
-from server.reports import markdown, report
-from server.toolresults import clean, listing_text, tool_spec
+from server.text import clean
+from server.upstreams.results import listing_text, tool_spec
+from server.views.report import markdown, report
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +57,7 @@ async def test_no_text_leaves_its_place_in_any_prompt() -> None:
     made |= {"main_objective": HOSTILE, "assessment": HOSTILE}
     further = move_on("tell", HOSTILE, HOSTILE + "3") | {"notes": HOSTILE}
     ran = await planned(
-        Fast(Unconstrained({"search": [HOSTILE], "wants": "fact"})),
+        Fast(Unconstrained({"search": [HOSTILE], "wants": "short answer"})),
         Unconstrained(made),
         {"path": HOSTILE + "1"},
         nowhere(),

@@ -49,18 +49,18 @@ from serving import (
     words,
 )
 
-from planner import lenient
-from planner.embedded import WORKER
+from planner.checks import lenient
+from planner.checks.schemas import iteration_decision, one_of, problem, record
+from planner.checks.schemas import text as string
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.models import Message
-from planner.openai_chat import OpenAIClient, OpenAIModel, alternating
-from planner.schemas import iteration_decision, one_of, problem, record
-from planner.schemas import text as string
-from planner.weights import fetch
+from planner.models.base import Message
+from planner.models.embedded import WORKER
+from planner.models.openai_chat import OpenAIClient, OpenAIModel, alternating
+from planner.models.weights import fetch
 from server.app import build
 from server.backends import open_models
+from server.cli.doctor import findings
 from server.config import Settings, load_settings
-from server.doctor import findings
 
 pytestmark = pytest.mark.anyio
 
@@ -458,7 +458,7 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     assert isinstance(server, ScriptedOpenAI)
     server.refuses = ["response_format"]
     fence = "Here you are:\n```json\n%s\n```"
-    server.expect(fence % json.dumps({"search": ["value"], "wants": "fact"}))
+    server.expect(fence % json.dumps({"search": ["value"], "wants": "short answer"}))
     server.expect(fence % json.dumps(nowhere()))
     server.expect(fence % json.dumps(words("qqqq", "zzzz")))
     server.expect("I would read the file.")

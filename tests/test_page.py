@@ -15,7 +15,7 @@ from scripted_ollama import Answer, Hang, ScriptedOllama
 from serving import FILES, Caller, Place, deed, found, no_look_up, nowhere, until
 from serving import plan as timed_plan
 
-from server.reports import duration
+from server.text import duration
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 

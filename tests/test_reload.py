@@ -12,10 +12,10 @@ from inline_snapshot import snapshot
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Caller, Place, SharedUpstream, conclusion, text, until, upstream
 
-from server import reload
 from server.config import Settings, load_settings
-from server.pins import Pins
-from server.upstreams import UpstreamPool
+from server.upstreams import reload
+from server.upstreams.pins import Pins
+from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from benchmarks.eval.codebases import PACKAGE, REPOSITORY, files, write
 from planner.errors import PlanloomError
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.config import load_settings, shipped_file
-from server.toolresults import tool_spec
-from server.upstreams import UpstreamPool
+from server.upstreams.pool import UpstreamPool
+from server.upstreams.results import tool_spec
 
 FOLDER = Path(__file__).parent / "runs"
 STEPS = (1, 3, 10, 30)
@@ -65,7 +65,7 @@ class Run(Recorded):
     listing: str
     search: list[str]
     """Words of the brief, to search for."""
-    wants: Literal["fact", "overview"]
+    wants: Literal["short answer", "long answer"]
     first: Call
     """The call that gathers the first facts; its assessment and notes are the plan's."""
     main_objective: str = ""

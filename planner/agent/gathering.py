@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from planner.agent.tool_calls import Caller
-from planner.context import reading_characters
 from planner.events import PassagesGathered
 from planner.evidence import hits
+from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.passages import Passage, of_document, of_file
+from planner.evidence.passages import of_document, of_file
 from planner.evidence.ranking import (
     defined,
     defining_lines,
@@ -26,6 +26,7 @@ from planner.evidence.ranking import (
     undefined,
 )
 from planner.evidence.words import is_name, named, says, tokens, words
+from planner.passage import Passage
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
@@ -235,11 +236,16 @@ class Gatherer:
         names = named(question)
         top = _foremost(best, question, more)
         whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
-        if any(each.relation for each in whole):  # others only confuse then
+        # A short answer stands where a name of the question does: others only confuse then.
+        brief = self.state.brief
+        near = any(each.relation for each in whole) and not (
+            before or (brief and brief.wants == "long answer")
+        )
+        if near:
             whole = whole[:WHOLE_NAMED]
         shown = _within(whole, round(room * WHOLE_SHARE))
         best = [each for each in best if related(each, names) not in shown]
-        others = best[: BESIDE_NAMED if any(each.relation for each in whole) else MAX_EXCERPTS]
+        others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
         defining = [each for each in followed(passages, top) if each not in shown]
         asked = {*words(question), *words(beside)}
         lines = [line for each in best for line in mentions(each, names)]

@@ -1,0 +1,375 @@
+"""JSON Schemas that constrain what a model may say, and the check of what it said.
+
+The model server makes a grammar of a schema (`planner.grammar`), which loses a part of it; so a
+reply is validated against the tool's own schema afterwards.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Annotated, Any
+
+import jsonschema
+import pydantic_core
+from jsonschema_specifications import REGISTRY
+from pydantic import StringConstraints, TypeAdapter, ValidationError
+from referencing.exceptions import Unresolvable
+
+from planner.grammar import (
+    DEEPEST_REFERENCE,
+    LONGEST_STRING,
+    Schema,
+    for_grammar,
+    resolve,
+    simplified,
+)
+from planner.grammar import UNUSABLE as NO_SCHEMA
+from planner.protocol import Mode
+
+MAX_STEPS = 6
+"""Of one plan; more can follow when these are done."""
+MOST_CALLS = 3
+"""Tool calls that one decision may name."""
+LONGEST_DATA_SCHEMA = 4000
+"""Characters of a caller's schema as compact JSON; it stands in a prompt."""
+MOST_CHECKS = 20_000
+"""Keywords looked at to validate one value: seventy definitions that refer twice to the next one
+are more than anyone can wait for."""
+DEEPEST_CHECK = 80
+"""Keywords within keywords. Python's own bound may be met within a library in Rust, that panics."""
+UNUSABLE = (
+    *NO_SCHEMA,
+    *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
+)
+"""What a schema raises that nothing can be validated by; a stranger wrote it."""
+
+
+def text(longest: int) -> Schema:
+    return {"type": "string", "maxLength": longest}
+
+
+def record(**properties: Schema) -> Schema:
+    return _object(properties, required=list(properties))
+
+
+def _object(properties: dict[str, Schema], required: Iterable[str]) -> Schema:
+    """An object with its keys in alphabetical order, which is the order they are generated in."""
+    return {
+        "type": "object",
+        "properties": {key: properties[key] for key in sorted(properties)},
+        "required": sorted(required),
+        "additionalProperties": False,
+    }
+
+
+def one_of(names: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(names)}
+
+
+def or_none(names: Sequence[str]) -> Schema:
+    """One of the names, or null."""
+    return {"enum": [*names, None]}
+
+
+def selection(choice: Schema) -> Schema:
+    return record(tool=choice)
+
+
+def words() -> Schema:
+    return record(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
+
+
+SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z_@./ -]{0,29}$"}
+"""In Latin letters: a small model copies the words of a Chinese request otherwise, and code is
+written in English. The request's own words are searched for as well."""
+
+
+def brief() -> Schema:
+    """What a request is about is said before what it is for. Where it is about nothing, a reply
+    follows instead: a model that may reply at once does so to any question."""
+    search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
+    sorted_ = record(search=search, wants=one_of(["short answer", "long answer", "action"]))
+    talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
+    talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
+    return {"anyOf": [sorted_, talk]}
+
+
+def answer(longest: int) -> Schema:
+    return record(
+        assessment=text(300), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
+    )
+
+
+def second_reading() -> Schema:
+    return record(answer_again=text(240))
+
+
+def facts() -> Schema:
+    return record(facts={"type": "array", "items": text(300), "maxItems": 5})
+
+
+def summary() -> Schema:
+    return record(final_answer=text(800), complete={"type": "boolean"})
+
+
+def conclude(longest: int = 1200) -> Schema:
+    return record(
+        decision={"const": "conclude"},
+        final_answer=text(longest),
+        success={"type": "boolean"},
+    )
+
+
+def tool_calls(choice: Schema) -> Schema:
+    """The calls of one decision."""
+    call = record(prompt=text(240), tool=choice)
+    return {"type": "array", "items": call, "minItems": 1, "maxItems": MOST_CALLS}
+
+
+def later_steps() -> Schema:
+    return {"type": "array", "items": text(120), "maxItems": 4}
+
+
+def plan(tools: Sequence[str], longest: int = MAX_STEPS, calls: bool = False) -> Schema:
+    """At most so many steps, with the tool that each calls; `calls`: each has to call one."""
+    step = record(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
+    return record(
+        main_objective=text(200),
+        steps={"type": "array", "items": step, "minItems": 1, "maxItems": longest},
+    )
+
+
+def iteration_decision(
+    choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
+) -> Schema:
+    """`choice` is that of the next tool. `noted`: with notes also where the step goes on.
+    `planned`: the next step is the first of the later ones, and need not be said again. In deep
+    mode with three fields more, in every branch: they are written before the decision, and a branch
+    without them would be decided against by writing them."""
+    assessed: Schema = {}
+    if mode == "deep":
+        assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}
+    stay = {
+        **assessed,
+        "decision": {"const": "stay"},
+        "later_steps": later_steps(),
+        **({"notes": text(LONGEST_STRING)} if noted else {}),
+        "tool_calls": tool_calls(choice),
+    }
+    move_on = {
+        **assessed,
+        "decision": one_of(["move_on", "give_up"]),
+        "later_steps": later_steps(),
+        "notes": text(LONGEST_STRING),
+        "objective": text(160),
+        "tool_calls": tool_calls(choice),
+    }
+    conclusion = {**assessed, **conclude()["properties"]}
+    optional = {"later_steps", "objective"} if planned else {"later_steps"}
+    return {
+        "anyOf": [
+            _object(branch, required=branch.keys() - optional)
+            for branch in (conclusion, stay, move_on)
+        ]
+    }
+
+
+def formatted(data_schema: Schema) -> Schema:
+    """The caller's schema inside an object, so that its root may be anything."""
+    return record(data=for_grammar(data_schema))
+
+
+def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Near misses put right: `"5"` for an integer, a scalar for a list of one, `"null"` or an
+    empty string for an optional argument left out."""
+    try:
+        return _coerced(arguments, schema)
+    except UNUSABLE:
+        return arguments
+
+
+def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    required = schema.get("required", [])
+    mended: dict[str, Any] = {}
+    for name, value in arguments.items():
+        kinds = _kinds(properties.get(name, {}), schema)
+        if name not in required and value in (None, "", "null", "None") and "null" not in kinds:
+            continue
+        mended[name] = _coerced_value(value, kinds)
+    return mended
+
+
+def _kinds(node: Any, root: Schema, depth: int = DEEPEST_REFERENCE) -> set[str]:
+    if not isinstance(node, dict) or not depth:
+        return set()
+    if "$ref" in node:
+        return _kinds(resolve(node["$ref"], root), root, depth - 1)
+    kinds: set[str] = set()
+    for branch in [*node.get("anyOf", []), *node.get("oneOf", [])]:
+        kinds |= _kinds(branch, root, depth - 1)
+    declared = node.get("type", [])
+    return kinds | ({declared} if isinstance(declared, str) else set(declared))
+
+
+def _coerced_value(value: Any, kinds: set[str]) -> Any:
+    if not kinds or _fits(value, kinds):
+        return value
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value.lower() if value in ("True", "False") else value)
+        except (ValueError, RecursionError):
+            parsed = value
+        if _fits(parsed, kinds):
+            return parsed
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        return int(value)
+    if "array" in kinds:
+        return [value]
+    if "string" in kinds and isinstance(value, int | float):
+        return str(value)
+    return value
+
+
+def _fits(value: Any, kinds: set[str]) -> bool:
+    match value:
+        case None:
+            return "null" in kinds
+        case bool():
+            return "boolean" in kinds
+        case int():
+            return bool({"integer", "number"} & kinds)
+        case float():
+            return "number" in kinds
+        case str():
+            return "string" in kinds
+        case list():
+            return "array" in kinds
+        case _:
+            return "object" in kinds
+
+
+def problem(value: Any, schema: Schema) -> str | None:
+    """What is wrong with a value by a stranger's schema, in one line; None when it fits.
+
+    A reference to another document is never fetched: it makes the schema unusable.
+    """
+    try:
+        validator = _Bounded(_plain(schema), registry=REGISTRY)
+        _checks.set(iter(range(MOST_CHECKS)))
+        _depth.set(0)
+        error = next(iter(validator.iter_errors(value)), None)
+    except UNUSABLE as unusable:
+        return f"the schema itself cannot be used ({type(unusable).__name__})"
+    return _told(error) if error else None
+
+
+_checks: ContextVar[Iterator[int]] = ContextVar("checks")
+_depth: ContextVar[int] = ContextVar("depth", default=0)
+
+
+def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*arguments: Any) -> Any:
+        if next(_checks.get(), None) is None:
+            raise OverflowError(f"more than {MOST_CHECKS} checks")
+        if (depth := _depth.get()) == DEEPEST_CHECK:
+            raise OverflowError(f"keywords nest more than {DEEPEST_CHECK} deep")
+        _depth.set(depth + 1)
+        try:
+            yield from check(*arguments) or ()
+        finally:
+            _depth.set(depth)
+
+    return counted
+
+
+def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(value, str) and not _matches(pattern, value):
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _matches(pattern: str, value: str) -> bool:
+    """By pydantic's engine, whose time is linear: `(a+)+$` keeps Python's busy for ever. What that
+    engine does not take (look-around, back-references) is left to the tool to judge."""
+    try:
+        _matcher(pattern).validate_python(value)
+    except ValidationError:
+        return False
+    except pydantic_core.SchemaError:
+        re.compile(pattern)  # no pattern at all makes the schema unusable
+    return True
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> TypeAdapter[str]:
+    return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
+
+
+_KEYWORDS = {**jsonschema.Draft202012Validator.VALIDATORS, "pattern": _pattern}
+_Bounded = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, {name: _counted(check) for name, check in _KEYWORDS.items()}
+)
+
+
+def _plain(node: Any) -> Any:
+    """The schema without what would lead out of the bounds: another dialect's validator
+    (`$schema`), and patterns of names, with what depends on them."""
+    if isinstance(node, list):
+        return [_plain(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    left_out = {"$schema"}
+    if "patternProperties" in node:
+        left_out |= {"patternProperties", "additionalProperties", "unevaluatedProperties"}
+    return {key: _plain(part) for key, part in node.items() if key not in left_out}
+
+
+def _told(error: jsonschema.ValidationError | jsonschema.SchemaError) -> str:
+    place = ".".join(str(part) for part in error.absolute_path)
+    text = f"{place}: {error.message}" if place else error.message
+    return " ".join(text.split())[:300]
+
+
+def data_schema_problem(schema: Schema) -> str | None:
+    """Why nothing can be written to a caller's schema, in one line; None when it can."""
+    validator = jsonschema.Draft202012Validator
+    try:
+        size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
+        if size > LONGEST_DATA_SCHEMA:
+            return f"it has {size} characters, and at most {LONGEST_DATA_SCHEMA} are taken"
+        validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
+        for part in _objects(schema):
+            reference = part.get("$ref", "#")
+            if isinstance(reference, str) and not _leads(reference, schema):
+                return f"the reference {reference!r} leads to nothing in it, and none is fetched"
+        simplified(schema)
+    except jsonschema.SchemaError as error:
+        return f"it is no JSON Schema: {_told(error)}"
+    except UNUSABLE as error:
+        return f"it is too deep or too large ({error})"
+    return None
+
+
+def _leads(reference: str, schema: Schema) -> bool:
+    return reference == "#" or resolve(reference, schema) is not None
+
+
+def named(schema: Schema) -> list[Any]:
+    """What a schema itself says that data may hold: its properties, and its `enum` and `const`."""
+    found: list[Any] = []
+    for part in _objects(schema):
+        for key in ("properties", "enum"):
+            found += part[key] if isinstance(part.get(key), dict | list) else []
+        found += [part["const"]] if "const" in part else []
+    return found
+
+
+def _objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object in JSON data, the outermost first."""
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    for inner in node if isinstance(node, list) else ():
+        yield from _objects(inner)

@@ -1,0 +1,168 @@
+"""A run on a terminal while it goes on: its plan, drawn anew with each event. Elsewhere a line for
+each."""
+
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from planner.actions import came, in_words
+from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepStarted
+from planner.state import RunState
+from server.text import clean, counted, duration, flat
+from server.views.consent import Waiting
+from server.views.progress import heartbeat, message
+from server.views.report import NOT_DONE, steps, usage
+
+MARKS = {
+    "completed": ("✓", "green"),
+    "failed": ("×", "red"),
+    "unfinished": ("×", "red"),
+    "current": ("●", "cyan"),
+    "later": ("○", "dim"),
+}
+LONGEST_DRAFT = 600
+"""Characters of an answer that is being written: the newest."""
+MOST_LATER = 8
+"""Later steps that are drawn."""
+MOST_CALLS = 8
+"""Tool calls of a step that are drawn, the newest."""
+
+
+class Drawing:
+    """What is shown of one run. Use it as a context; `tell` it what happens and `wait` between."""
+
+    def __init__(
+        self,
+        console: Console,
+        prompt: str,
+        began: float,
+        waiting: Callable[[RunState], Waiting | None] = lambda state: None,
+    ) -> None:
+        """`began`: the moment from which seconds count. `waiting`: the call that waits for an
+        approval which is given elsewhere."""
+        self.console = console
+        self.prompt = prompt
+        self.began = began
+        self.waiting = waiting
+        self.state = RunState()
+        self._newest = began
+        self._moment: str | None = None
+        """What passed a moment ago, and is not kept."""
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        self.resume()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.pause()
+
+    def pause(self) -> None:
+        """Leave the terminal to something else."""
+        self._live.stop()
+
+    def resume(self) -> None:
+        if self.console.is_interactive:
+            self._live.start()
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Take in what happened next."""
+        for event in events:
+            self.state.apply(event)
+            self._newest = event.at
+            moment = isinstance(event, OfTheMoment)
+            self._moment = message(event, self.state) if moment else None
+            if not self.console.is_interactive and not moment:
+                style = "bold" if isinstance(event, StepStarted | RunFinished) else "default"
+                line = f"{event.at - self.began:6.1f} s  {message(event, self.state)}"
+                self.console.print(Text(line, style=style), soft_wrap=True)
+                if isinstance(event, ApprovalAsked) and (call := self.waiting(self.state)):
+                    self.console.print(asking(call), soft_wrap=True)
+
+    def wait(self, queued: bool = False) -> None:
+        """Draw what there is, and what is being waited for; `queued`: the run's turn."""
+        if self.console.is_interactive:
+            quiet = max(0.0, time.time() - self._newest)
+            call = self.waiting(self.state)
+            doing = self._moment or heartbeat(self.state, quiet, queued, call)
+            self._live.update(self.drawn(doing), refresh=True)
+
+    def drawn(self, doing: str) -> RenderableType:
+        """The request, the plan with the calls of its current step, the draft of an answer, what is
+        being done, and the cost."""
+        state = self.state
+        parts: list[RenderableType] = []
+        if call := self.waiting(state):
+            parts += [asking(call), ""]
+        parts.append(_line(self.prompt, "bold"))
+        if state.main_objective:
+            parts.append(_line(state.main_objective, "dim"))
+        parts += ["", self._plan()]
+        if state.draft:
+            parts += ["", Text(clean(state.draft[-LONGEST_DRAFT:]))]
+        cost = usage(state, time.time())
+        spent = (
+            f"{duration(cost.seconds)}, {counted(cost.model_calls, 'model call')}, "
+            f"{cost.prompt_tokens:,} tokens read, {cost.generated_tokens:,} written"
+        )
+        return Group(*parts, "", _line(doing, "cyan"), _line(spent, "dim"))
+
+    def _plan(self) -> Table:
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(width=1)
+        table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+        table.add_column(justify="right", no_wrap=True, style="dim")
+
+        def row(mark: str, text: str, right: str = "", style: str = "") -> None:
+            glyph, colour = MARKS.get(mark, ("", ""))
+            table.add_row(Text(glyph, colour), _line(text, style), _line(right))
+
+        def calls(step: int) -> None:
+            made = [each for each in self.state.iterations if each.step == step]
+            for each in made[-MOST_CALLS:]:
+                took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
+                row("", f"  {each.tool} {in_words(each.arguments)}", f"{came(each)}{took}")
+
+        if not self.state.steps:
+            row("current", "Look around")
+            calls(0)
+        plan = steps(self.state)
+        for step in [each for each in plan if each.status != "later"]:
+            here = step.status == "current"
+            not_done = NOT_DONE.get(step.status, "")
+            row(step.status, f"{step.objective}{not_done}", style="bold" if here else "")
+            if here:
+                calls(step.number)
+            elif step.notes:
+                row("", step.notes, style="dim")
+        for step in [each for each in plan if each.status == "later"][:MOST_LATER]:
+            row("later", step.objective, style="dim")
+        return table
+
+
+def asking(call: Waiting) -> Text:
+    """A call that waits for approval, louder than all else."""
+    text = Text()
+    text.append(" APPROVAL NEEDED ", style="bold black on yellow")
+    text.append(f" {call.left(time.time())}\n", style="bold yellow")
+    text.append(f"  {call.call}\n", style="bold")
+    text.append("".join(f"    {line}\n" for line in call.arguments.splitlines()))
+    text.append(f"  {call.command('approve')}\n  {call.command('decline')}", style="bold")
+    return text
+
+
+def _line(text: str, style: str = "") -> Text:
+    """On one line, without what a terminal would obey."""
+    indent = len(text) - len(text.lstrip(" "))
+    return Text(" " * indent + flat(clean(text)), style=style)

@@ -1,0 +1,63 @@
+"""Wrong input from a client, told in one line: the place, what is wrong, and the mend."""
+
+from collections.abc import Sequence
+
+from fastmcp.exceptions import NotFoundError, ToolError
+from fastmcp.exceptions import ValidationError as BadArguments
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools import ToolResult
+from mcp_types import CallToolRequestParams
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from server.text import flat, shortened
+
+MAX_GIVEN = 60
+"""Characters shown of a wrong value."""
+
+
+class ClearInputErrors(Middleware):
+    """Replaces what FastMCP says of a wrong call: several lines, with links to pydantic's site."""
+
+    async def on_call_tool(
+        self,
+        context: MiddlewareContext[CallToolRequestParams],
+        call_next: CallNext[CallToolRequestParams, ToolResult],
+    ) -> ToolResult:
+        try:
+            return await call_next(context)
+        except NotFoundError:
+            tools = ", ".join(await self._tools(context))
+            name = context.message.name
+            raise ToolError(f'There is no tool "{name}"; the tools are {tools}.') from None
+        except BadArguments as error:
+            name = context.message.name
+            if isinstance(error.__cause__, ValidationError):
+                known = (await self._tools(context)).get(name, [])
+                raise ToolError(f"{name}: {explained(error.__cause__, known)}") from None
+            raise
+
+    async def _tools(
+        self, context: MiddlewareContext[CallToolRequestParams]
+    ) -> dict[str, list[str]]:
+        """The server's tools and the names of their arguments."""
+        assert context.fastmcp_context  # there is one in every tool call
+        tools = await context.fastmcp_context.fastmcp.list_tools(run_middleware=False)
+        return {tool.name: list(tool.parameters.get("properties", {})) for tool in tools}
+
+
+def explained(error: ValidationError, known: Sequence[str]) -> str:
+    """Every problem of a call, in one line; `known` are the tool's arguments."""
+    return " ".join(_explained(problem, known) for problem in error.errors())
+
+
+def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
+    place = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "missing_argument":
+        return f"{place} is missing; give it."
+    if problem["type"] == "unexpected_keyword_argument":
+        mend = f"the arguments are {', '.join(known)}" if known else "it takes none"
+        return f"{place} is not an argument; {mend}."
+    given = repr(problem["input"])
+    shown = flat(shortened(given, MAX_GIVEN))
+    return f"{place}: {problem['msg'].removeprefix('Input ')}, not {shown}."

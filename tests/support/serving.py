@@ -1,0 +1,433 @@
+"""The server through its real faces: in memory, as a stdio child, and over HTTP.
+
+A `Place` is a small project with unguessable names, an `upstreams.yaml` for the test upstream over
+it, and a scripted Ollama. `Place.client` opens a client to a server on it through any face.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import uvicorn
+from fastmcp import Client, FastMCP
+from fastmcp.client.client import CallToolResult
+from fastmcp.client.elicitation import ElicitationHandler
+from fastmcp.client.messages import MessageHandler
+from fastmcp.client.transports import StdioTransport
+from mcp_types import ProgressNotification, TextContent
+from scripted_ollama import FULL, ScriptedOllama
+from upstream_server import build_server
+
+from server.app import build
+from server.config import Settings, load_settings
+
+SERVER = Path(__file__).with_name("upstream_process.py")
+LONG = 240.0
+"""A bound for tests that hang, in seconds, also on a machine that has much else to do; nothing
+waits for it to pass."""
+
+CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
+FUNCTION = "standalone_unique_function_MNBVCX_777"
+CONSTANT = "UNIQUE_CONSTANT_VERIFICATION_ZX9"
+VALUE = 48_613
+SOURCE = f'''"""Names that no model can guess (source: seeds/004)."""
+
+{CONSTANT} = {VALUE}
+
+
+class {CLASS}:
+    def run(self) -> int:
+        return {CONSTANT}
+
+
+def {FUNCTION}() -> int:
+    return {CLASS}().run()
+'''
+
+FACES = ("memory", "memory-legacy", "stdio", "stdio-legacy", "http", "http-legacy")
+"""How a client reaches the server; `legacy` is the protocol of 2025-11-25, else 2026-07-28."""
+
+
+def upstream(**options: Any) -> dict[str, Any]:
+    """The entry of a test upstream in `upstreams.yaml`."""
+    mode = options.pop("mode", "plain")
+    arguments = [str(SERVER), "--folder", "${PLANLOOM_PROJECT}", "--mode", mode]
+    return {"command": "${PLANLOOM_PYTHON}", "args": arguments} | options
+
+
+FILES = upstream(
+    allow=["append_note", "fail", "list_dir", "read_file", "say", "search", "sleep", "write_file"],
+    listing={"tool": "list_dir", "arguments": {"path": "."}},
+    tools={"search": {"text_argument": "pattern", "priority": 2}, "read_file": {"priority": 1}},
+)
+
+
+def plant(project: Path) -> None:
+    (project / "jobs").mkdir(parents=True)
+    (project / "jobs" / "secret.py").write_text(SOURCE)
+
+
+@dataclass
+class SharedUpstream:
+    """The test upstream over HTTP, in a thread, for tests that change nothing in its project."""
+
+    project: Path
+    url: str
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, project: Path, build: Callable[[Path], FastMCP] = build_server
+    ) -> Iterator["SharedUpstream"]:
+        plant(project)
+        with served(build(project)) as url:
+            yield cls(project, url)
+
+
+@contextmanager
+def served(
+    mcp: FastMCP,
+    port: int = 0,
+    wrap: Callable[[Any], Any] | None = None,
+    http: Any = "auto",
+    **options: Any,
+) -> Iterator[str]:
+    """The URL of a server that runs over HTTP in a thread; `port` 0 is a free one. `wrap` puts
+    something around its ASGI app, which is made with these options; `http` is the protocol."""
+    app: Any = mcp.http_app(path="/mcp", **options)
+    app = wrap(app) if wrap else app
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=port, log_level="error", lifespan="on", http=http)
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+
+
+@dataclass
+class Place:
+    """A project, its upstreams and its models."""
+
+    root: Path
+    ollama: ScriptedOllama
+    upstreams: dict[str, Any] = field(default_factory=lambda: {"files": FILES})
+    approval: dict[str, Any] = field(default_factory=dict)
+    bounds: dict[str, Any] = field(default_factory=dict)
+    """Other keys of `upstreams.yaml`."""
+    shared: "SharedUpstream | None" = None
+    """Where upstream processes are not the point: the session's one, over its own project."""
+
+    def __post_init__(self) -> None:
+        if self.shared:
+            http = {"url": self.shared.url, "command": None, "args": None}
+            files = {key: value for key, value in (FILES | http).items() if value is not None}
+            self.upstreams = {"files": files}
+        else:
+            plant(self.project)
+
+    @property
+    def project(self) -> Path:
+        return self.shared.project if self.shared else self.root / "project"
+
+    @property
+    def file(self) -> Path:
+        file = self.root / "upstreams.yaml"
+        settings = {"approval": self.approval, "upstreams": self.upstreams} | self.bounds
+        file.write_text(json.dumps(settings))
+        return file
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a server needs of the environment, besides ours."""
+        cache = str(self.root / "cache")
+        return {
+            "OLLAMA_HOST": self.ollama.host,
+            "PLANLOOM_BACKEND": "ollama",
+            "PLANLOOM_WARM_UP": "false",
+            "XDG_CACHE_HOME": cache,
+            "PLANLOOM_RUNS": str(self.root / "runs"),
+            "XDG_CONFIG_HOME": str(self.root / "config"),
+            "XDG_STATE_HOME": str(self.root / "state"),
+        }
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.file, self.project, self.environ)
+
+    def command(self, *words: str) -> list[str]:
+        """`planloom` with these words, on this place."""
+        where = ["--project", str(self.project), "--upstreams", str(self.file)]
+        return [sys.executable, "-m", "server.cli", *words, *where]
+
+    def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command(*words),
+            env={**os.environ, **self.environ, **environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words),
+            env={**os.environ, **self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
+        )
+
+    def processes(self) -> list[psutil.Process]:
+        """Every live process that was started on this place, orphans too."""
+        cache = self.environ["XDG_CACHE_HOME"]
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                ours = process.environ().get("XDG_CACHE_HOME") == cache
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    @contextmanager
+    def http(self, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+        """A served HTTP port, ended by force at the latest here."""
+        port = free_port()
+        process = self.popen("serve", "--http", f"127.0.0.1:{port}", **environ)
+        try:
+            wait_until_it_listens(process, port)
+            yield process, port
+        finally:
+            end(process)
+
+    @property
+    def token(self) -> str:
+        """What its HTTP server wants to see; there once it was started."""
+        return (self.root / "state" / "planloom" / "token").read_text().strip()
+
+    @asynccontextmanager
+    async def client(
+        self, face: str = "memory", person: ElicitationHandler | None = None
+    ) -> AsyncIterator["Caller"]:
+        """A client of a server on this place, which ends with it; it can ask a `person`."""
+        kind, _, era = face.partition("-")
+        seen = Progress()
+        options: dict[str, Any] = {
+            "mode": era or "auto",
+            "message_handler": seen,
+            "elicitation_handler": person,
+        }
+        if kind == "memory":
+            async with Client(build(self.settings), **options) as client:
+                yield Caller(client, seen)
+        elif kind == "stdio":
+            command, *arguments = self.command("serve")
+            environ = {**os.environ, **self.environ}
+            transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
+            async with Client(transport, **options) as client:
+                yield Caller(client, seen)
+        else:
+            with self.http() as (process, port):
+                url = f"http://127.0.0.1:{port}/mcp"
+                async with Client(url, auth=self.token, **options) as client:
+                    yield Caller(client, seen)
+                process.terminate()
+                await anyio.to_thread.run_sync(process.wait)
+
+
+class Progress(MessageHandler):
+    """The progress notifications of a client, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+        self.messages: list[str] = []
+        self.meta: list[dict[str, Any]] = []
+
+    async def on_progress(self, message: ProgressNotification) -> None:
+        self.numbers.append(message.params.progress)
+        self.messages.append(message.params.message or "")
+        self.meta.append(dict(message.params.meta or {}))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [meta["planloom/event"] for meta in self.meta if "planloom/event" in meta]
+
+    @property
+    def run_id(self) -> str:
+        return str(self.meta[0]["planloom/run_id"])
+
+
+@dataclass
+class Caller:
+    """A connected client that notes progress."""
+
+    client: Client[Any]
+    progress: Progress
+
+    async def call(self, name: str, /, **arguments: Any) -> CallToolResult:
+        with anyio.fail_after(LONG):
+            return await self.client.call_tool(
+                name, arguments, progress_handler=_ignored, raise_on_error=False
+            )
+
+    async def error(self, name: str, /, **arguments: Any) -> str:
+        """The text of the error that this call has to end in."""
+        result = await self.call(name, **arguments)
+        assert result.is_error
+        return text(result)
+
+
+async def _ignored(progress: float, total: float | None, message: str | None) -> None:
+    """Asks for progress; the message handler sees it with its `_meta`."""
+
+
+def text(result: CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+def found(answer: str) -> dict[str, Any]:
+    """A try at the answer that says it stands in the results."""
+    return {"assessment": "", "final_answer": answer, "found_in": "results"}
+
+
+def deed(*search: str) -> dict[str, Any]:
+    """How a request for a change or another action is read."""
+    return {"search": list(search) or ["value"], "wants": "action"}
+
+
+def words(*each: str) -> dict[str, Any]:
+    """What to search for besides the request's own words."""
+    return {"words": list(each)}
+
+
+def second(answer: str) -> dict[str, Any]:
+    """A second reading of the results."""
+    return {"answer_again": answer}
+
+
+def nowhere() -> dict[str, Any]:
+    """A try at the answer that says that no result holds it."""
+    return {"assessment": "", "final_answer": "No line says it.", "found_in": "nowhere"}
+
+
+def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
+    return {"decision": "conclude", "final_answer": answer, "success": success}
+
+
+def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, Any]:
+    """A plan whose first step calls a tool; what the later ones call is decided later."""
+    return {
+        "main_objective": "Find out the value",
+        "steps": [
+            {"objective": objective, "tool": tool},
+            *({"objective": each, "tool": None} for each in later),
+        ],
+    }
+
+
+def no_look_up() -> dict[str, Any]:
+    """The plan of what a change needs to know first, when that is nothing."""
+    steps = [{"objective": "Nothing to look up", "tool": None}]
+    return {"main_objective": "Find out the value", "steps": steps}
+
+
+def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
+    return {
+        "decision": "move_on",
+        "later_steps": list(later),
+        "notes": "The file was read.",
+        "objective": objective,
+        "tool_calls": [{"prompt": objective, "tool": tool}],
+    }
+
+
+def stay(tool: str, prompt: str) -> dict[str, Any]:
+    return {"decision": "stay", "tool_calls": [{"prompt": prompt, "tool": tool}]}
+
+
+def deep(decision: dict[str, Any]) -> dict[str, Any]:
+    """The decision as it is asked for in deep mode."""
+    return decision | {
+        "assessment": "Not enough yet.",
+        "belief": "It stands in another file.",
+        "critique": "The wrong file was read.",
+    }
+
+
+def script_two_steps(ollama: ScriptedOllama) -> None:
+    """A run on what `CLASS` returns, with a plan of two steps and an answer that is mended."""
+    ollama.expect(nowhere(), model=FULL, contains=[CLASS])
+    ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
+    ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])
+    ollama.expect(move_on("search", "Look for its uses"), contains=[str(VALUE)])
+    ollama.expect({"path": "jobs", "pattern": FUNCTION})
+    ollama.expect(found(f"`{CONSTANT}` is 48614."), contains=[FUNCTION])
+    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."), contains=["48614"])
+
+
+def normalised(text: str) -> str:
+    """Without what differs from run to run, or with the wording of the prompts."""
+    text = re.sub(r"\b[0-9a-f]{32}\b", "RUN", text)
+    text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
+    text = re.sub(r"(?<![\d.])\d+ s(?=\); | in all)", "0.0 s", text)
+    text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
+    text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)
+    return re.sub(r"^(\w+ +qwen\S+) +[\d. s]+$", r"\1 N", text, flags=re.MULTILINE)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.05)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
+    while not listens(port):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a child of a test, by force if it has to be, and close its pipes."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if process.poll() is None:
+                    child.kill()
+    process.kill()
+    process.communicate()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(LONG):
+        while not condition():  # noqa: ASYNC110  other processes set no events
+            await anyio.sleep(0.02)
