@@ -397,7 +397,9 @@ SERVE = {words for words in OURS if "serve" in words}
 CONSENT = {words for words in OURS if "--accept" in words}
 LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 """They need a run that was there before."""
-RUN = OURS - SERVE - CONSENT - LOOK
+ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
+"""They need a run that waits for them, as in `test_consent.py`."""
+RUN = OURS - SERVE - CONSENT - LOOK - ANSWER
 
 
 @pytest.mark.parametrize("words", sorted(RUN), ids=" ".join)

@@ -23,7 +23,7 @@ from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
 from server.cli.live_view import Drawing
-from server.cli.runs import console, output, print_report, show_markdown
+from server.cli.runs import YES, console, output, print_report, show_markdown
 from server.config import Settings
 from server.runs.engine import START_SECONDS
 from server.runs.run import Run, report_of
@@ -32,8 +32,6 @@ from server.upstreams.listing import listing_markdown, pool_listing
 from server.upstreams.pins import Pins, digest_of, identity
 from server.views.progress import HEARTBEAT_SECONDS
 from server.views.report import UP, Usage
-
-YES = ("y", "yes")
 
 
 async def ask_on_terminal(
