@@ -280,6 +280,32 @@ def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     sys.exit(_run(examine, settings))
 
 
+@app.command("try")
+def try_models(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models, or pairs FAST,FULL. Default: all that Ollama has."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the best ones into your upstreams.yaml.")
+    ] = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="Show the last results; ask nothing anew.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=1, help="Most seconds for a question.")] = 90,
+    upstreams: Upstreams = None,
+) -> None:
+    """Ask twelve questions of each model that your Ollama has, and say which one to take."""
+    settings = _settings(None, upstreams)
+    from server.trial.run import show_last, try_on_terminal
+
+    if last:
+        sys.exit(show_last(settings, models or [], write))
+    with _uncollected():
+        import server.app  # noqa: F401
+    sys.exit(_run(try_on_terminal, settings, models or [], seconds, write))
+
+
 @app.command()
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
     """Make the models ready: fetches the embedded ones if they are what will be used."""

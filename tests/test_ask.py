@@ -14,6 +14,7 @@ from on_terminal import on_terminal
 from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOllama
 from serving import CLASS, LONG, Place, deed, end, found, second, until
 
+from server.abilities import ABILITIES
 from server.runs import journal_for
 
 pytestmark = pytest.mark.anyio
@@ -237,3 +238,9 @@ def test_a_dead_address_is_told_before_other_models_answer(place: Place) -> None
         "Ollama does not answer at http://127.0.0.1:1 (OLLAMA_HOST): the embedded models answer "
         "instead"
     )
+
+
+def test_the_help_says_what_to_ask_as_the_evaluation_does() -> None:
+    page = Path(__file__).parent.parent / "docs" / "evaluation.md"
+    section = page.read_text("utf-8").partition("\n## What to ask\n\n")[2]
+    assert section.partition("\n\n")[0] == ABILITIES
