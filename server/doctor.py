@@ -117,9 +117,9 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
                 yield finding
             return
         needed = settings.backend == "ollama"
-        mend = "Run: ollama serve (or set OLLAMA_HOST)" if needed else None
-        if settings.host and not needed:
-            mend = "Run: ollama serve, or unset OLLAMA_HOST; the embedded models answer meanwhile"
+        mend = "Run: ollama serve (or set OLLAMA_HOST)" if needed or settings.host else None
+        if mend and not needed and embedded_installed():
+            mend += "; the embedded models answer meanwhile"
         yield Finding("ollama", f"does not answer at {host_url(settings.host)}", mend)
         if needed:
             return

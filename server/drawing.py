@@ -15,6 +15,7 @@ from rich.text import Text
 from planner.actions import in_words
 from planner.events import Event, OfTheMoment, RunFinished, StepStarted
 from planner.evidence.passages import Passage
+from planner.evidence.words import words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
 from server.hyperlinks import linked
@@ -114,9 +115,14 @@ class Drawing:
         return Group(*parts, "", _line(doing, "cyan"), _line(cost, "dim"))
 
     def _found(self, passage: Passage) -> Text:
-        """A passage by its first line: a fact, whatever a model will make of it."""
-        line = next(filter(str.strip, passage.text.splitlines()), "")
-        place = linked(_line(f"{passage.source}:{passage.first}", "cyan"), self.project)
+        """A passage by its line that says most of the request: a fact, whatever a model will make
+        of it."""
+        lines, asked = passage.text.splitlines() or [""], {*words(self.prompt)}
+        scores = [(len(asked & {*words(line)}), bool(line.strip())) for line in lines]
+        number = scores.index(max(scores))
+        line = lines[number]
+        source = f"{passage.source}:{passage.first + number}"
+        place = linked(_line(source, "cyan"), self.project)
         told = _line(f"{passage.relation}: " if passage.relation else "")
         shown = Text.assemble("  ", place, "  ", told, " ", _line(line.strip(), "dim"))
         shown.no_wrap, shown.overflow = True, "ellipsis"

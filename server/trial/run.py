@@ -1,6 +1,7 @@
 """A trial on the terminal: its questions are asked of each pair of models, and shown in a table."""
 
 import os
+import shlex
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -70,7 +71,7 @@ async def try_on_terminal(
             bars.stop()
             _show(measured)
             raise
-    return _conclude(settings, measured, write)
+    return _conclude(settings, measured, named, write)
 
 
 def show_last(settings: Settings, named: Sequence[str], write: bool) -> int:
@@ -81,7 +82,7 @@ def show_last(settings: Settings, named: Sequence[str], write: bool) -> int:
     ]
     if not measured:
         raise ConfigError("Nothing was measured yet; run `planloom try`")
-    return _conclude(settings, measured, write)
+    return _conclude(settings, measured, named, write)
 
 
 def _pair(name: str) -> Pair:
@@ -181,14 +182,17 @@ def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
     )
 
 
-def _conclude(settings: Settings, measured: Collection[Measured], write: bool) -> int:
+def _conclude(
+    settings: Settings, measured: Collection[Measured], named: Sequence[str], write: bool
+) -> int:
     _show(measured)
     found = best(measured)
     if found is None:
         console.print("No model could be measured to the end.")
         return 1
     if not write:
-        output.print(Text(f"\nTake {found.name}. Write it down: planloom try --last --write"))
+        command = shlex.join(["planloom", "try", "--last", "--write", *named])
+        output.print(Text(f"\nTake {found.name}. Write it down: {command}"), soft_wrap=True)
         return 0
     source = settings.source or shipped_file()
     file = own_file() if source == shipped_file() else source
