@@ -123,8 +123,8 @@ class Drawing:
         line = lines[number]
         source = f"{passage.source}:{passage.first + number}"
         place = linked(_line(source, "cyan"), self.project)
-        told = _line(f"{passage.relation}: " if passage.relation else "")
-        shown = Text.assemble("  ", place, "  ", told, " ", _line(line.strip(), "dim"))
+        told = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
+        shown = Text.assemble("  ", place, "  ", *told, _line(line.strip(), "dim"))
         shown.no_wrap, shown.overflow = True, "ellipsis"
         return shown
 
