@@ -3,15 +3,17 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 import yaml
-from scripted_ollama import FAST, FULL, HttpError, Reply, Request, ScriptedOllama
-from serving import Place, SharedUpstream
+from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, ScriptedOllama
+from serving import LONG, Place, SharedUpstream, end, until
 
 from server.config import shipped_file
 from server.trial.project import FILES, QUESTIONS, Question
@@ -91,6 +93,35 @@ def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place
     assert file.read_text() == (
         f"# Mine.\nmodels:\n  fast: {FULL}\n  full: {FULL} # small\nupstreams: {{}}\n"
     )
+
+
+def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
+    def asked(request: Request) -> Reply:
+        return Hang() if request.model == FULL else replies(request)
+
+    with ScriptedOllama(handler=asked) as ollama:
+        place.ollama = ollama
+        trying = subprocess.Popen(
+            [sys.executable, "-m", "server.cli", "try", FAST, FULL],
+            env={**os.environ, **place.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            wait_until(lambda: any(each.model == FULL for each in ollama.requests))
+            trying.send_signal(signal.SIGINT)
+            output, errors = trying.communicate(timeout=LONG)
+        finally:
+            end(trying)
+    assert trying.returncode == 130
+    assert f"| {FAST} " in output.decode()
+    assert f"| {FULL} " not in output.decode()
+    assert b"Traceback" not in errors
+    assert f"| {FAST} " in tried(place, "--last").stdout
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    anyio.run(until, condition)
 
 
 def test_the_doctor_knows_a_better_model_that_was_measured(place: Place) -> None:
