@@ -6,16 +6,21 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 
 import pyte
 import pytest
 from on_terminal import HEIGHT, WIDTH, on_terminal
+from pyte.screens import Char
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 from scripted_ollama import FULL, Hang, ScriptedOllama
-from serving import Place, found
+from serving import Place, found, free_port
 
 from server.trial.project import QUESTIONS, write_project
 
@@ -81,15 +86,18 @@ class Session:
 
 def _line(screen: pyte.Screen, number: int) -> Text:
     line = Text()
-    for column in range(WIDTH):
-        char = screen.buffer[number][column]
-        colour = None if char.fg == "default" else char.fg.replace("brown", "yellow")
-        if colour and re.fullmatch("[0-9a-f]{6}", colour):
-            colour = f"#{colour}"
-        style = Style(color=colour, bold=char.bold, italic=char.italics, underline=char.underscore)
-        line.append(char.data, style)
+    chars = [screen.buffer[number][column] for column in range(WIDTH)]
+    for style, run in groupby(chars, _style):
+        line.append("".join(char.data for char in run), style)
     line.rstrip()
     return line
+
+
+def _style(char: Char) -> Style:
+    colour = None if char.fg == "default" else char.fg.replace("brown", "yellow")
+    if colour and re.fullmatch("[0-9a-f]{6}", colour):
+        colour = f"#{colour}"
+    return Style(color=colour, bold=char.bold, italic=char.italics, underline=char.underscore)
 
 
 def _settled(line: Text) -> Text:
@@ -107,13 +115,13 @@ def _words(svg: str) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama) -> Place:
-    place = Place(tmp_path, ollama, upstreams={"files": FILES})
-    for file in place.project.rglob("*.py"):
-        file.unlink()
-    (place.project / "jobs").rmdir()
-    write_project(place.project)
-    return place
+def place(ollama: ScriptedOllama) -> Iterator[Place]:
+    """In a folder with a short name, so that lines break where they do elsewhere."""
+    with TemporaryDirectory(prefix="planloom-") as folder:
+        place = Place(Path(folder), ollama, upstreams={"files": FILES})
+        rmtree(place.project)
+        write_project(place.project)
+        yield place
 
 
 def test_the_first_minutes_with_ollama(place: Place, ollama: ScriptedOllama) -> None:
@@ -145,7 +153,7 @@ def test_the_first_minutes_with_ollama(place: Place, ollama: ScriptedOllama) -> 
 def test_the_first_minutes_without_ollama(place: Place) -> None:
     (place.root / "sitecustomize.py").write_text(WITHOUT_EMBEDDED)
     environ = place.environ | {
-        "OLLAMA_HOST": "127.0.0.1:1",
+        "OLLAMA_HOST": f"127.0.0.1:{free_port()}",
         "PLANLOOM_BACKEND": "auto",
         "PYTHONPATH": str(place.root),
     }

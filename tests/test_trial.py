@@ -42,8 +42,6 @@ def replies(request: Request) -> Reply:
     """The full model finds everything, the fast one says the same about everything."""
     (answer,) = [each for text, each in SCRIPT.items() if text in request.prompt]
     answer = ANSWERS[0] if request.model == FAST else answer
-    if "wants" in request.keys:
-        return {"search": ["gauge"], "wants": "fact"}
     if "final_answer" in request.keys and "found_in" in request.keys:
         held = {"assessment": "", "found_in": "results" if answer else "nowhere"}
         return held | {"final_answer": answer or "No line says it."}
