@@ -22,14 +22,14 @@ from rich.text import Text
 from scripted_ollama import FULL, Hang, ScriptedOllama
 from serving import Place, found, free_port
 
-from server.trial.project import QUESTIONS, write_project
+from server.cli.trial.project import QUESTIONS, write_project
 
 DOCS = Path(__file__).parent.parent / "docs"
 QUESTION = QUESTIONS[4].text
 ANSWER = "Open port 8473."
 FILES = {
     "command": sys.executable,
-    "args": ["-P", "-m", "server.trial.files", "${PLANLOOM_PROJECT}"],
+    "args": ["-P", "-m", "server.cli.trial.files", "${PLANLOOM_PROJECT}"],
     "listing": {"tool": "list_dir"},
     "tools": {
         "search": {"text_argument": "pattern", "priority": 1},

@@ -15,10 +15,10 @@ import yaml
 from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, ScriptedOllama
 from serving import LONG, Place, SharedUpstream, end, until
 
+from server.cli.trial.project import FILES, QUESTIONS, Question
+from server.cli.trial.results import Measured, best
+from server.cli.trial.written import with_models
 from server.config import shipped_file
-from server.trial.project import FILES, QUESTIONS, Question
-from server.trial.results import Measured, best
-from server.trial.written import with_models
 
 ANSWERS = (
     "It waits 240 seconds.",

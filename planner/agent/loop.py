@@ -20,11 +20,20 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner import guards, schemas
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import Gatherer, last_gathered
 from planner.agent.model_calls import Asker
 from planner.agent.tool_calls import Caller, find, permitted
+from planner.checks import guards, schemas
+from planner.checks.claims import (
+    agree,
+    borne_out,
+    repeats,
+    supporting,
+    telling,
+    unsupported,
+    unsupported_data,
+)
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
@@ -42,22 +51,14 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence.claims import (
-    agree,
-    borne_out,
-    repeats,
-    supporting,
-    telling,
-    unsupported,
-    unsupported_data,
-)
-from planner.evidence.passages import Passage, grouped
+from planner.evidence.passages import grouped
+from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.inbox import Inbox
-from planner.models import Models
+from planner.models.base import Models
+from planner.passage import Passage
 from planner.prompts import Prompts, passage
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
-from planner.ranking import Ranking
 from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 

@@ -1,0 +1,410 @@
+"""The command line: init, ask, serve, token, runs, tools, doctor, try, models, schema."""
+
+import gc
+import json
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from server.abilities import ABILITIES
+
+# Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
+# come before them, so that a mistake in them is told at once.
+
+PATIENCE_SECONDS = 2.0
+"""After so long without any standard input, the person is told that it is waited for."""
+EXITS = (
+    "Exit codes: 0 answered, or looked for and not found; 1 partly answered, refused, failed or "
+    "cancelled; 2 wrong use, or no model; 130 interrupted."
+)
+
+app = typer.Typer(
+    name="planloom",
+    help="A planning agent for small local models, as an MCP server.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+Project = Annotated[
+    Path | None,
+    typer.Option("--project", help="The project's folder. Default: PLANLOOM_PROJECT, or here."),
+]
+Upstreams = Annotated[
+    Path | None,
+    typer.Option("--upstreams", help="The upstreams.yaml. Default: PLANLOOM_UPSTREAMS, or yours."),
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model for everything, or FAST,FULL."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the cost, after the answer.")]
+
+
+def main() -> None:
+    """The console script. Our own errors are one line; nothing else is expected."""
+    os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
+    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
+    os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
+    from planner.errors import PlanloomError
+
+    try:
+        app()
+    except PlanloomError as error:
+        from server.text import clean
+
+        typer.echo(f"planloom: {clean(str(error))}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def planloom(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """A planning agent for small local models, as an MCP server."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"planloom {installed('planloom')}")
+        raise typer.Exit
+
+
+@app.command()
+def init(
+    taken_from: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FILE", help="A client's file or folder, not all found."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the file instead of writing it.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace your upstreams.yaml; it is kept beside it.")
+    ] = False,
+    client: Annotated[
+        Literal["claude-desktop", "continue", "cursor", "vscode"] | None,
+        typer.Option(help="Print the entry by which this client uses Planloom, instead."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="With --client: put the entry into the client's file.")
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="ADDRESS", help="With --client: HOST:PORT or URL it serves."
+        ),
+    ] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option("--project", help="With --client: the project's folder. Default: here."),
+    ] = None,
+) -> None:
+    """Write your upstreams.yaml with the MCP servers of your other clients; or, with --client, a
+    client's entry for Planloom."""
+    from server.cli.init import client_entry, write_upstreams
+
+    if client is None:
+        if write or http or project:
+            raise typer.BadParameter("--write, --http and --project go with --client")
+        return write_upstreams(taken_from or [], dry_run=dry_run, force=force)
+    if taken_from or dry_run or force:
+        raise typer.BadParameter("--from, --dry-run and --force do not go with --client")
+    return client_entry(client, project, http, write=write)
+
+
+@app.command(epilog=f"{ABILITIES}\n\n{EXITS}")
+def ask(
+    question: Annotated[
+        str,
+        typer.Argument(help="The question, in quotes; - reads it from standard input."),
+    ],
+    project: Project = None,
+    upstreams: Upstreams = None,
+    model: Model = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="A JSON Schema: the answer as data too."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
+    iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
+    policy: Annotated[
+        Literal["read_only", "ask", "allow"],
+        typer.Option(
+            help="What tools that are not read-only need; upstreams.yaml can only tighten it.",
+        ),
+    ] = "ask",
+) -> None:
+    """Answer a question about the project; progress goes to standard error. What is piped in is
+    what the question is about. On a terminal, what may change something is asked about there;
+    elsewhere it is refused."""
+    settings = _settings(project, upstreams, model)
+    question = _with_input(question)
+    data_schema = _read_schema(schema) if schema else None
+    from planner.tools import Policy
+
+    limits = {"iterations": iterations, "seconds": seconds}
+    shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
+    asked = (question, limits, data_schema, Policy(policy))
+    sys.exit(_run_with_upstreams("server.cli.ask", "ask_on_terminal", settings, *asked, *shown))
+
+
+@app.command()
+def serve(
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP there, not stdio."),
+    ] = None,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token, where
+    OpenAI clients find the planner as a model at /v1."""
+    settings = _settings(project, upstreams)
+    if http is None:
+        _run_with_upstreams("server.cli.serve_stdio", "serve_stdio", settings)
+    else:
+        with _uncollected():
+            from server.cli.serve_http import serve_http
+
+        serve_http(settings, http, os.environ)
+
+
+runs = typer.Typer(help="Show recorded runs, and go on with interrupted ones.")
+app.add_typer(runs, name="runs")
+RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
+
+
+@runs.callback(invoke_without_command=True)
+def runs_listed(
+    context: typer.Context,
+    most: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", help="Watch the newest instead.")] = False,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """List the newest runs, or watch the newest as it goes on."""
+    if context.invoked_subcommand is None:
+        settings = _settings(project, upstreams)
+        from server.cli.runs import follow_run, list_runs
+
+        if follow:
+            _run(follow_run, settings, None, False, False)
+        else:
+            _run(list_runs, settings, most)
+
+
+@runs.command("show")
+def runs_show(
+    run_id: RunId,
+    whole: Annotated[bool, typer.Option("--transcript", help="Prompts, replies, results.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Watch it until it ends.")] = False,
+    project: Project = None,
+    upstreams: Upstreams = None,
+) -> None:
+    """Show the report of a run, or all that was said in it."""
+    settings = _settings(project, upstreams)
+    from server.cli.runs import follow_run, show_run
+
+    _run(follow_run if follow else show_run, settings, run_id, whole, as_json)
+
+
+@runs.command("resume")
+def runs_resume(
+    run_id: RunId,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    project: Project = None,
+    upstreams: Upstreams = None,
+    model: Model = None,
+) -> None:
+    """Go on with an interrupted run; what it did is not done again."""
+    settings = _settings(project, upstreams, model)
+    shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
+    sys.exit(_run_with_upstreams("server.cli.ask", "resume_on_terminal", settings, run_id, *shown))
+
+
+@app.command()
+def token() -> None:
+    """Print the token that clients of `serve --http` send; makes it when there is none."""
+    from server.auth import own_token
+
+    typer.echo(own_token())
+
+
+@app.command()
+def tools(
+    project: Project = None,
+    upstreams: Upstreams = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="NAME",
+            help="Show what a tool that is held back would change, or all of an upstream; with the "
+            "digest that this prints (NAME@DIGEST), consent to it.",
+        ),
+    ] = None,
+) -> None:
+    """Start the upstreams and list their tools, with state, safety class and priority."""
+    settings = _settings(project, upstreams)
+    if accept:
+        from server.cli.ask import accept_tools
+
+        return accept_tools(settings, accept)
+    sys.exit(_run_with_upstreams("server.cli.ask", "list_tools", settings))
+
+
+@app.command()
+def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
+    """Check models, upstreams and versions; say what is wrong and how to mend it."""
+    settings = _settings(project, upstreams)
+    from server.cli.doctor import examine
+
+    sys.exit(_run(examine, settings))
+
+
+@app.command("try")
+def try_models(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models, or pairs FAST,FULL. Default: all that Ollama has."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the best ones into your upstreams.yaml.")
+    ] = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="Show the last results; ask nothing anew.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=1, help="Most seconds for a question.")] = 90,
+    upstreams: Upstreams = None,
+) -> None:
+    """Ask twelve questions of each model that your Ollama has, and say which one to take."""
+    settings = _settings(None, upstreams)
+    from server.cli.trial.run import show_last, try_on_terminal
+
+    if last:
+        sys.exit(show_last(settings, models or [], write))
+    with _uncollected():
+        import server.app  # noqa: F401
+    sys.exit(_run(try_on_terminal, settings, models or [], seconds, write))
+
+
+@app.command()
+def models(project: Project = None, upstreams: Upstreams = None) -> None:
+    """Make the models ready: fetches the embedded ones if they are what will be used."""
+    settings = _settings(project, upstreams)
+    from server.cli.ask import prepare_models
+
+    _run(prepare_models, settings)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of upstreams.yaml."""
+    from server.config_schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+def _settings(project: Path | None, upstreams: Path | None, model: str | None = None) -> Any:
+    from server.config import load_settings
+
+    fast, _, full = (model or "").partition(",")
+    named = {"fast": fast, "full": full or fast} if model else {}
+    settings = load_settings(upstreams, project, os.environ, named)
+    # The settings hold it now, and the ollama package cannot be imported while it is wrong.
+    os.environ.pop("OLLAMA_HOST", None)
+    return settings
+
+
+def _detail(quiet: bool, verbose: bool) -> str:
+    if quiet and verbose:
+        raise typer.BadParameter("-q and -v do not go together")
+    return "quiet" if quiet else "verbose" if verbose else "usual"
+
+
+def _given(project: Path | None, upstreams: Path | None, model: str | None) -> list[str]:
+    """The options that say on what a command works, as they were given."""
+    options = {"--project": project, "--upstreams": upstreams, "--model": model}
+    return [word for name, value in options.items() if value for word in (name, str(value))]
+
+
+def _with_input(question: str) -> str:
+    """The question with what stands on standard input, if anything does: in place of `-`, or as
+    what it is about."""
+    kind = os.fstat(0).st_mode
+    if question != "-" and not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
+        return question
+    if stat.S_ISFIFO(kind) and not select.select([0], [], [], PATIENCE_SECONDS)[0]:
+        typer.echo("planloom: waiting for standard input; without it: < /dev/null", err=True)
+    with os.fdopen(0, "rb", closefd=False) as stdin:
+        piped = stdin.read().decode("utf-8", "replace").strip("\n")
+    if question == "-":
+        return piped
+    return f"{question}\n\nIt is about this text:\n\n{piped}" if piped else question
+
+
+def _read_schema(file: Path) -> dict[str, Any]:
+    from planner.errors import ConfigError
+
+    try:
+        schema = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--schema {file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--schema {file}: this is not JSON: {error}; mend it") from None
+    if not isinstance(schema, dict):
+        raise ConfigError(f"--schema {file}: a JSON Schema is an object; write one")
+    return schema
+
+
+def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: Any) -> Any:
+    """Call the function of the module, which is imported while the upstreams start."""
+    from importlib import import_module
+
+    import anyio.to_thread
+
+    from server.upstreams.launch import head_start
+
+    async def run() -> Any:
+        async with head_start(settings) as launcher:
+            with _uncollected():
+                imported = await anyio.to_thread.run_sync(import_module, module)
+            return await getattr(imported, function)(settings, *arguments, launcher=launcher)
+
+    return _run(run)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """For imports: what they make stays, so that the garbage collector need not look through it,
+    which would be a seventh of their time, nor ever again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    import anyio
+
+    return anyio.run(function, *arguments)
