@@ -35,7 +35,7 @@ from planner.protocol import Limits, RunRequest
 from server import auth
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import clean
+from server.text import clean, shortened
 from server.views.inert import inert_piece
 from server.views.markdown import CONCLUSION, Document
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
@@ -151,7 +151,7 @@ def said_before(messages: list[ChatMessage]) -> str:
         if each.role not in ("user", "assistant"):
             continue
         text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1].strip()
-        text = text if len(text) <= LONGEST_SAID else text[: LONGEST_SAID - 1] + "…"
+        text = shortened(text, LONGEST_SAID)
         line = f"{each.role.capitalize()}: {clean(text)}"
         room -= len(line)
         if room < 0:

@@ -10,7 +10,7 @@ from planner.checks.claims import Evidence, evidence
 from planner.protocol import Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
-from server.text import cleaned, counted, fence, indented
+from server.text import cleaned, counted, fence, flat, indented, shortened
 from server.views.inert import inert
 
 LARGEST_REPORT = 400_000
@@ -246,19 +246,19 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     """
     parts = [_head(found)]
     if found.objective:
-        bullets = [f"- [{MARKS[step.status]}] {_flat(step.objective)}" for step in found.steps]
-        head = f"A plan has been created where the objective is: {_flat(found.objective)}"
+        bullets = [f"- [{MARKS[step.status]}] {flat(step.objective)}" for step in found.steps]
+        head = f"A plan has been created where the objective is: {flat(found.objective)}"
         parts.append("\n".join([head, "", *bullets]))
     if found.steering:
         ended = found.status not in ("running", "interrupted")
         late = "it came too late" if ended else "for the next decision"
         said = [
-            f"- {_flat(steering_in_words(each))}{'' if each.taken else f' ({late})'}"
+            f"- {flat(steering_in_words(each))}{'' if each.taken else f' ({late})'}"
             for each in found.steering
         ]
         parts.append("### Said while it ran\n\n" + "\n".join(said))
     notes = [
-        f"{step.number}. {_flat(step.objective)}{'' if step.success else ' (without success)'}\n"
+        f"{step.number}. {flat(step.objective)}{'' if step.success else ' (without success)'}\n"
         f"   {indented(step.notes, 3)}"
         for step in found.steps
         if step.status == "completed" and step.notes not in ("", found.answer)
@@ -288,7 +288,7 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     if lines:
         parts.append("### Not available\n\n" + "\n".join(lines))
     if found.warnings:
-        parts.append("\n".join(f"**Warning:** {_flat(warning)}" for warning in found.warnings))
+        parts.append("\n".join(f"**Warning:** {flat(warning)}" for warning in found.warnings))
     parts.append(
         _foot(found) if cost else f"_Run {found.run_id}: {found.usage.seconds:.1f} s in all_"
     )
@@ -313,7 +313,7 @@ def _head(found: Report) -> str:
         )
     if found.status == "running":
         here = next((step for step in found.steps if step.status == "current"), None)
-        doing = f" (step {here.number}: {_flat(here.objective)})" if here else ""
+        doing = f" (step {here.number}: {flat(here.objective)})" if here else ""
         return (
             f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
             "cancel_run to end it."
@@ -349,7 +349,7 @@ def _decided(call: ActionToolCall) -> str:
     """`write_file`, refused: the user said no."""
     assert call.approval
     answer = {True: "approved", False: "refused", None: "not decided"}[call.approval.approved]
-    reason = f": {_flat(call.approval.reason)}" if call.approval.reason else ""
+    reason = f": {flat(call.approval.reason)}" if call.approval.reason else ""
     return f"- `{call.name}` ({call.approval.safety}), {answer}{reason}"
 
 
@@ -361,20 +361,20 @@ def _asked(each: QuestionReport) -> str:
         case "decline":
             outcome = "refused"
         case "cancel":
-            outcome = f"not answered: {_flat(each.reason)}"
+            outcome = f"not answered: {flat(each.reason)}"
         case None:
             outcome = "not answered yet"
-    asked = _cut(_flat(each.question), LONGEST_CLAIM)
+    asked = shortened(flat(each.question), LONGEST_CLAIM)
     return f'- {each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:
     """An item of the evidence: what is borne out, by which step and tool, and the lines."""
-    claims = [_cut(_flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
+    claims = [shortened(flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
     shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
     more = ", …" if len(claims) > MOST_CLAIMS else ""
-    place = f"`{_flat(each.source.replace('`', ''))}`, " if each.source else ""
-    head = f"{number}. {shown}{more}: {place}step {each.step} ({_flat(objective)}), `{each.tool}`"
+    place = f"`{flat(each.source.replace('`', ''))}`, " if each.source else ""
+    head = f"{number}. {shown}{more}: {place}step {each.step} ({flat(objective)}), `{each.tool}`"
     lines = "\n".join(each.lines)
     if not lines:
         return head
@@ -392,11 +392,3 @@ def _foot(found: Report) -> str:
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
         f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all_"
     )
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
