@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
-.PHONY: demo test test-all live eval bench reference lock clean
+.PHONY: demo test test-all live eval bench reference sessions lock clean
 
 demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
@@ -35,6 +35,9 @@ reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json 
 
 docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
 	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k "seen_as_it_goes_on or approves_a_call"
+
+sessions: $(VENV)/dev ## Record docs/session-*.svg, what a terminal shows in the first minutes
+	RECORD_SESSIONS=1 $(BIN)/pytest -q tests/test_sessions.py
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \

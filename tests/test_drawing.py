@@ -62,7 +62,7 @@ async def ran() -> Ran:
 def drawn(ran: Ran, count: int) -> str:
     """The picture after so many events."""
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
-    drawing = Drawing(console, QUESTION, ran.events[0].at)
+    drawing = Drawing(console, QUESTION, ran.events[0].at, Path.cwd())
     drawing.tell(ran.events[:count])
     with console.capture() as captured:
         console.print(drawing.drawn("Waiting"))
@@ -96,6 +96,12 @@ Find out the value
     read_file jobs/secret.py                                           under way
 ○ Look for its uses
 
+Found by the search, before the model's answer:
+  jobs/secret.py:6  defines VeryUniqueClassName_Phoenix_2025_QW3RTY: class Very…
+  jobs/secret.py:12  uses VeryUniqueClassName_Phoenix_2025_QW3RTY: return VeryU…
+  jobs/secret.py:8  return UNIQUE_CONSTANT_VERIFICATION_ZX9
+  jobs/secret.py:3  UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
+
 Waiting
 N s, 7 model calls, N tokens\
 """)
@@ -108,6 +114,12 @@ Find out the value
 ✓ Read the source
   The file was read.
 ✓ Look for its uses
+
+Found by the search, before the model's answer:
+  jobs/secret.py:6  defines VeryUniqueClassName_Phoenix_2025_QW3RTY: class Very…
+  jobs/secret.py:12  uses VeryUniqueClassName_Phoenix_2025_QW3RTY: return VeryU…
+  jobs/secret.py:8  return UNIQUE_CONSTANT_VERIFICATION_ZX9
+  jobs/secret.py:3  UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
 
 Waiting
 N s, 11 model calls, N tokens\

@@ -3,6 +3,7 @@ each."""
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,7 +14,10 @@ from rich.text import Text
 
 from planner.actions import came, in_words
 from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepStarted
+from planner.evidence.words import words
+from planner.passage import Passage
 from planner.state import RunState
+from server.cli.hyperlinks import linked
 from server.text import clean, counted, duration, flat
 from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
@@ -30,6 +34,8 @@ LONGEST_DRAFT = 600
 """Characters of an answer that is being written: the newest."""
 MOST_LATER = 8
 """Later steps that are drawn."""
+MOST_FOUND = 4
+"""Passages that are drawn, the best."""
 MOST_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
@@ -42,13 +48,15 @@ class Drawing:
         console: Console,
         prompt: str,
         began: float,
+        project: Path,
         waiting: Callable[[RunState], Waiting | None] = lambda state: None,
     ) -> None:
-        """`began`: the moment from which seconds count. `waiting`: the call that waits for an
-        approval which is given elsewhere."""
+        """`began`: the moment from which seconds count. `project`: where links lead. `waiting`:
+        the call that waits for an approval which is given elsewhere."""
         self.console = console
         self.prompt = prompt
         self.began = began
+        self.project = project
         self.waiting = waiting
         self.state = RunState()
         self._newest = began
@@ -99,8 +107,8 @@ class Drawing:
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with the calls of its current step, the draft of an answer, what is
-        being done, and the cost."""
+        """The request, the plan with the calls of its current step, what code has found, the draft
+        of an answer, what is being done, and the cost."""
         state = self.state
         parts: list[RenderableType] = []
         if call := self.waiting(state):
@@ -109,6 +117,9 @@ class Drawing:
         if state.main_objective:
             parts.append(_line(state.main_objective, "dim"))
         parts += ["", self._plan()]
+        if state.passages:
+            parts += ["", _line("Found by the search, before the model's answer:", "dim")]
+            parts += [self._found(each) for each in state.passages[:MOST_FOUND]]
         if state.draft:
             parts += ["", Text(clean(state.draft[-LONGEST_DRAFT:]))]
         cost = usage(state, time.time())
@@ -117,6 +128,20 @@ class Drawing:
             f"{cost.prompt_tokens:,} tokens read, {cost.generated_tokens:,} written"
         )
         return Group(*parts, "", _line(doing, "cyan"), _line(spent, "dim"))
+
+    def _found(self, passage: Passage) -> Text:
+        """A passage by its line that says most of the request: a fact, whatever a model will make
+        of it."""
+        lines, asked = passage.text.splitlines() or [""], {*words(self.prompt)}
+        scores = [(len(asked & {*words(line)}), bool(line.strip())) for line in lines]
+        number = scores.index(max(scores))
+        line = lines[number]
+        source = f"{passage.source}:{passage.first + number}"
+        place = linked(_line(source, "cyan"), self.project)
+        told = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
+        shown = Text.assemble("  ", place, "  ", *told, _line(line.strip(), "dim"))
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        return shown
 
     def _plan(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)

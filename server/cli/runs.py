@@ -11,9 +11,11 @@ import anyio
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
+from rich.theme import Theme
 
 from planner.errors import RequestError
 from planner.state import RunState
+from server.cli.hyperlinks import Linked
 from server.cli.live_view import Drawing, asking
 from server.config import Settings
 from server.journal.base import Journal, Letter, Listed, Recorded
@@ -23,7 +25,8 @@ from server.views.consent import SHORT_ID, Waiting, consent, visible, waiting
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
 
-output = Console(highlight=False)
+output = Console(highlight=False, theme=Theme({"markdown.code": "cyan"}))
+"""Code has the terminal's own background."""
 console = Console(stderr=True, highlight=False)
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
@@ -157,7 +160,7 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
     recorded = await _recorded(journal, run_id)
     events = recorded.events
     if whole:
-        show_markdown(transcript(recorded.id, events))
+        show_markdown(transcript(recorded.id, events), settings.project)
         return
     going_on = recorded.status == "running" or not events
     now = time.time() if going_on else events[-1].at
@@ -165,7 +168,7 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
     found = report(recorded.id, RunState.of(events), now, interrupted=interrupted)
     if call := await _call_of(settings, journal, recorded.id):
         console.print(asking(call), soft_wrap=True)
-    print_report(found, as_json)
+    print_report(found, as_json, settings.project)
 
 
 async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_json: bool) -> None:
@@ -180,7 +183,8 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     recorded = await _recorded(journal, run_id)
     asked = partial(waiting, recorded.id, timeout_s=settings.approval.timeout_s)
     seen, status = 0, "running"
-    with Drawing(console, recorded.request.prompt, recorded.created, asked) as drawing:
+    prompt, began = recorded.request.prompt, recorded.created
+    with Drawing(console, prompt, began, settings.project, asked) as drawing:
         while status == "running":
             status = await journal.status(recorded.id) or "deleted"  # first: it may end meanwhile
             entries = await journal.entries(recorded.id, seen)
@@ -197,16 +201,18 @@ async def _recorded(journal: Journal, beginning: str) -> Recorded:
     return recorded
 
 
-def print_report(found: Report, as_json: bool) -> None:
+def print_report(found: Report, as_json: bool, project: Path, cost: bool = True) -> None:
+    """`cost`: with what the run cost, where it is not JSON."""
     if as_json:
         sys.stdout.write(found.model_dump_json(indent=2) + "\n")
     else:
-        show_markdown(markdown(found))
+        show_markdown(markdown(found, cost=cost), project)
 
 
-def show_markdown(text: str) -> None:
-    """Rendered on a terminal, as it is elsewhere."""
+def show_markdown(text: str, project: Path) -> None:
+    """Rendered on a terminal, with links to places in the project; as it is elsewhere."""
     if output.is_terminal:
-        output.print(Markdown(text))
+        drawn = Markdown(text, code_theme="ansi_dark")
+        output.print(Linked(drawn, project))
     else:
         sys.stdout.write(text + "\n")

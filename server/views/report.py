@@ -255,7 +255,7 @@ MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "la
 NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
 
-def markdown(found: Report) -> str:
+def markdown(found: Report, *, cost: bool = True) -> str:
     """The report for a reader: the answer first, then the plan, the evidence and the cost.
 
     The plan's wording is that of seeds/001.
@@ -308,7 +308,9 @@ def markdown(found: Report) -> str:
         parts.append("### Not available\n\n" + "\n".join(lines))
     if found.warnings:
         parts.append("\n".join(f"**Warning:** {flat(warning)}" for warning in found.warnings))
-    parts.append(_foot(found))
+    parts.append(
+        _foot(found) if cost else f"_Run {found.run_id}: {found.usage.seconds:.1f} s in all_"
+    )
     return inert("\n\n".join(parts))
 
 

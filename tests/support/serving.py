@@ -183,7 +183,7 @@ class Place:
         return subprocess.Popen(
             self.command(*words),
             env={**os.environ, **self.environ, **environ},
-            stdin=subprocess.PIPE,
+            stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
