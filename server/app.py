@@ -15,7 +15,7 @@ from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecuri
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from server import menus, openai_api, resources, tools, view
+from server import handshake, menus, openai_api, resources, tools, view
 from server.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
@@ -28,12 +28,6 @@ from server.tasks import Tasks
 from server.upstreams import UpstreamPool
 
 T = TypeVar("T")
-
-INSTRUCTIONS = """\
-Planloom answers questions about a project by planning and running tools (code search, symbols, \
-files, library documentation) with small local models; what may change something is done only when \
-the user approves it. Ask plan_and_answer one complete question. When its status is "running", \
-follow the run with get_run."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +159,7 @@ def build(
 
     mcp: FastMCP = FastMCP(
         "planloom",
-        instructions=INSTRUCTIONS,
+        instructions=handshake.instructions(settings.project),
         version=version("planloom"),
         lifespan=parts,
         auth=auth,
@@ -175,7 +169,7 @@ def build(
         if fleet
         else RequestStateSecurity.ephemeral(ttl=good_for),
     )
-    tools.register(mcp, changes=settings.may_change)
+    tools.register(mcp, settings.may_change, settings.project)
     resources.register(mcp)
     menus.register(mcp)
     view.register(mcp, lambda: running[0].engine)

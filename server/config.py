@@ -36,6 +36,7 @@ from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from planner.tools import Policy, Safety
+from server.project import project_folder
 
 HIDDEN = "***"
 """What stands in a message where a secret stood."""
@@ -485,7 +486,7 @@ def load_settings(
     Raises `ConfigError`.
     """
     environ = dict(environ)
-    root = _project(project, environ)
+    root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
     path = _which_file(upstreams_file, environ)
     file = _read(path, variables)
@@ -499,15 +500,6 @@ def load_settings(
     )
     settings._load = partial(load_settings, upstreams_file, root, environ, models)
     return settings
-
-
-def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
-    named = environ.get("PLANLOOM_PROJECT")
-    place = "--project" if project else "PLANLOOM_PROJECT"
-    path = (project or (Path(named) if named else Path.cwd())).expanduser().absolute()
-    if not path.is_dir():
-        raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
-    return path
 
 
 def _is_redis_url(text: str) -> bool:

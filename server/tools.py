@@ -1,7 +1,7 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
 import json
-from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -11,7 +11,7 @@ from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
-from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner import guards, schemas
@@ -19,7 +19,7 @@ from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
-from server import approval, roots
+from server import approval, handshake, roots, short_report
 from server.access import caller
 from server.engine import Engine
 from server.following import followed
@@ -43,11 +43,18 @@ Prompt = Annotated[
         "your conversation. Example: 'In which file and line is parse_url defined?'"
     ),
 ]
+StepPrompt = Annotated[
+    str,
+    Field(
+        description="What this step shall find out, complete in itself. With run_id it may be left "
+        "out: the step that is planned next, or the one that was interrupted."
+    ),
+]
 WaitSeconds = Annotated[
     float,
     Field(
-        description="Seconds to wait for the answer. After that the report so far comes back with "
-        "status 'running' and a run_id for get_run. Keep it under your own time limit.",
+        description="Seconds to wait for the end. After that the call returns with status "
+        "'running' and a run_id, and get_run waits on.",
         ge=0,
         le=86_400,
     ),
@@ -64,9 +71,9 @@ ModelTokens = Annotated[
 DataSchema = Annotated[
     dict[str, Any] | None,
     Field(
-        description="A JSON Schema for the answer: the report then has `data` that fits it, "
-        'besides the text. Example: {"type": "object", "properties": {"file": {"type": "string"}, '
-        '"line": {"type": "integer"}}, "required": ["file", "line"]}'
+        description="A JSON Schema: the answer then comes as `data` that fits it too. Example: "
+        '{"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": '
+        '"integer"}}, "required": ["file", "line"]}'
     ),
 ]
 RunPolicy = Annotated[
@@ -78,19 +85,11 @@ RunPolicy = Annotated[
     ),
 ]
 RunId = Annotated[str, Field(description="The run_id of a report.", max_length=100)]
-ResumedId = Annotated[
+GoesOn = Annotated[
     str | None,
     Field(
-        description="The run_id of an interrupted run, to go on with it (the prompt may be left "
-        "out, and the run keeps its limits), or of run_step's, to conclude from all its steps.",
-        max_length=100,
-    ),
-]
-StepsId = Annotated[
-    str | None,
-    Field(
-        description="The run_id of a step before, or of make_plan: this step goes on with its run "
-        "and knows what was found. Of a step that was interrupted: given alone, it is finished.",
+        description="The run_id of a report: go on with its run, which knows what was found so "
+        "far, instead of starting one.",
         max_length=100,
     ),
 ]
@@ -98,7 +97,7 @@ RequestKey = Annotated[
     str | None,
     Field(
         description="A name of your own for this request, such as a UUID. The same call with the "
-        "same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+        "same key gives the same run, and cancelling the call does not stop it.",
         min_length=1,
         max_length=200,
     ),
@@ -107,13 +106,21 @@ RequestKey = Annotated[
 VIEW = "ui://planloom/view.html"
 """What a host of MCP Apps shows beside an answer (`server.view`)."""
 LIMITS = Limits()
-REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
 LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
 )
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
+
+
+PLAN_AND_ANSWER = """\
+Answer a question about the project {project}: its code, files and libraries. An agent with small \
+local models plans, searches and reads with its own tools, and returns the answer with the lines \
+that bear it out. It changes something only if the prompt asks for it and the user approves.
+If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
+goes on where it stopped.\
+"""
 
 
 class SteeringResult(BaseModel):
@@ -137,34 +144,29 @@ def as_task(ctx: Context) -> bool:
     return declared is not None and approval.is_modern(ctx)
 
 
-def register(mcp: FastMCP, changes: bool) -> None:
+def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
-    may do more than read."""
+    may do more than read; `project`: what they are about."""
 
     @mcp.tool(
         title="Plan and answer",
+        description=PLAN_AND_ANSWER.format(project=handshake.named(project)),
         annotations=CHANGES if changes else LOOKS,
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
         app=AppConfig(resource_uri=VIEW),
     )
     async def plan_and_answer(
+        prompt: Prompt,
         ctx: Context,
-        prompt: Prompt = "",
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_iterations: Iterations = LIMITS.iterations,
         max_seconds: Seconds = LIMITS.seconds,
         max_model_tokens: ModelTokens = LIMITS.model_tokens,
         data_schema: DataSchema = None,
         policy: RunPolicy = Policy.ASK,
-        run_id: ResumedId = None,
+        run_id: GoesOn = None,
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
-        """Answer a question about the project (its code, files, libraries) by planning and running
-        tools with small local models; what may change something is done only when the user
-        approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
-        many searches and file reads of your own: one call, one answer. To plan yourself, use
-        run_step, and then this with its run_id for the conclusion.
-        """
         limits = Limits(
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
@@ -176,11 +178,11 @@ def register(mcp: FastMCP, changes: bool) -> None:
     @mcp.tool(
         title="Run one step",
         annotations=CHANGES if changes else LOOKS,
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def run_step(
         ctx: Context,
-        prompt: Prompt = "",
+        prompt: StepPrompt = "",
         tool: Annotated[
             str | None,
             Field(description="The tool to call (see list_tools); null: let it choose."),
@@ -192,14 +194,13 @@ def register(mcp: FastMCP, changes: bool) -> None:
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
         policy: RunPolicy = Policy.ASK,
-        run_id: StepsId = None,
+        run_id: GoesOn = None,
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
-        """Make one tool call and say what its result means for the prompt: for when you plan
-        yourself. Give the prompt alone, or the tool and its arguments too. Call it again with the
-        run_id of its report for the next step, which knows what the steps before found; after
-        make_plan with its run_id, where the prompt may be left out for the step that is planned
-        next. At last call plan_and_answer with the run_id for the conclusion from all steps.
+        """Make one tool call and say what its result means for the prompt, where you plan
+        yourself. Give the prompt alone, or the tool and its arguments too. With the run_id of a
+        step, or of make_plan, the next step is made in the same run; plan_and_answer with that
+        run_id concludes from all steps.
         """
         request = RunRequest(
             prompt=prompt,
@@ -220,7 +221,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
     @mcp.tool(
         title="Make a plan",
         annotations=LOOKS,
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def make_plan(
         prompt: Prompt,
@@ -230,7 +231,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
         """Look around once and return a plan for the prompt (objective and steps) without running
-        it.
+        it. run_step with its run_id makes the steps.
         """
         limits = Limits(seconds=max_seconds)
         request = RunRequest(prompt=prompt, goal="plan", limits=limits)
@@ -241,7 +242,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         annotations=ToolAnnotations(
             read_only_hint=True, idempotent_hint=True, open_world_hint=False
         ),
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def get_run(
         run_id: RunId,
@@ -250,19 +251,23 @@ def register(mcp: FastMCP, changes: bool) -> None:
         iteration: Annotated[
             int | None,
             Field(
-                description="Of the report: show this one's whole tool result instead, or its "
+                description="Return the whole tool result of this iteration instead, or its "
                 "whole call while that waits for approval.",
                 ge=0,
             ),
         ] = None,
+        whole: Annotated[
+            bool,
+            Field(description="Return the whole report: each action, model call and upstream."),
+        ] = False,
     ) -> ToolResult | InputRequiredResult:
-        """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
-        Cancelling this call leaves the run alone. When the run waits for approval, the user is
-        asked. Runs are found after a restart too.
+        """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
+        on, what is new since the last call. Cancelling this call leaves the run alone. When the run
+        waits for approval, the user is asked. Runs are found after a restart too.
         """
         run = await _answered(ctx) or await _run(ctx, run_id)
         if iteration is None:
-            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
+            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
         if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
@@ -298,9 +303,9 @@ def register(mcp: FastMCP, changes: bool) -> None:
             Field(description="Later steps to do first, in this order: numbers.", max_length=20),
         ] = [],  # noqa: B006
     ) -> ToolResult:
-        """Say something to a run that is under way (see get_run): a hint, steps to skip, another
-        order. It holds from the run's next decision on; the report of get_run says under
-        `steering` whether it was taken. To stop the run use cancel_run.
+        """Say something to a run that is under way: a hint, steps to skip, another order. It holds
+        from the run's next decision on; get_run tells when it was taken. To stop the run use
+        cancel_run.
         """
         run = await _run(ctx, run_id)
         try:
@@ -323,7 +328,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
             idempotent_hint=True,
             open_world_hint=False,
         ),
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
@@ -362,8 +367,8 @@ async def announce(mcp: FastMCP, changes: bool) -> None:
 async def _begin(
     ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
 ) -> ToolResult | InputRequiredResult:
-    """Start a run and view it, or go on with the one whose question the call answers. The client's
-    cancel of this call ends the run, unless it gave a key to come back with."""
+    """Start a run and view it, or go on with the one whose question the call answers, or that the
+    caller asked the same of before and was cut off from."""
     try:
         run = await _answered(ctx)
         if run is None:
@@ -373,7 +378,7 @@ async def _begin(
                 return given
             request = request.model_copy(update={"roots": given})
             asks = approval.can_ask(ctx)
-            run = await engine_of(ctx).start(request, caller(), request_key, asks)
+            run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return await _attached(run, ctx, wait_s, held=request_key is not None)
@@ -399,8 +404,9 @@ async def _resume(
                 run = await engine.ask_more(run_id, request, caller(), approval.can_ask(ctx))
             elif other:
                 raise ToolError(
-                    f"{other[0]}: run {run_id} was begun with another. Leave it out to resume the "
-                    "run, or leave run_id out to start one."
+                    f"{other[0]}: run {run_id} was begun with another: "
+                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:LONGEST_RESULT]}. "
+                    "Give that to go on with the run, or leave run_id out to start one."
                 )
             else:
                 run = await engine.resume(run_id, caller())
@@ -412,19 +418,16 @@ async def _resume(
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that ends with this call, if the client cancels it, unless it is `held`. A client
-    that takes tasks views it by those, and not here."""
+    """View a run that stops with this call, if the client cancels it, unless it is `held`: it can
+    be gone on with. A client that takes tasks views it by those, and not here."""
     if as_task(ctx):
         return result_of(run)
     try:
         return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
         if not held:
-            engine = engine_of(ctx)
-            with anyio.CancelScope(shield=True), suppress(PlanloomError):
-                # What the steps before found is not thrown away with the one that is given up.
-                single = run.driven and len(run.state.parts) > 1
-                await (engine.pause(run) if single else engine.cancel(run))
+            with anyio.CancelScope(shield=True):
+                await engine_of(ctx).pause(run)
         raise
 
 
@@ -471,9 +474,8 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if tool is None:
         down = [each.name for each in pool.upstreams() if each.state not in UP]
         without = f" Not available are the tools of: {', '.join(down)}." if down else ""
-        raise ToolError(
-            f"{guards.unknown_tool(name, list(pool.tools()))}{without} list_tools shows all."
-        )
+        permitted = [each for each in pool.tools() if not guards.not_allowed(each, request.policy)]
+        raise ToolError(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
     if refusal := guards.not_allowed(tool, request.policy):
         raise ToolError(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
@@ -503,16 +505,29 @@ def report_of(run: Run, iteration: int | None = None) -> Report:
     )
 
 
-def result_of(run: Run, iteration: int | None = None) -> ToolResult:
+def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) -> ToolResult:
+    """What a caller is told of a run: of its `iteration`, or all of it, or in short."""
     found = report_of(run, iteration)
-    text = markdown(found)
-    linked = links(run.id, run.state, found.evidence) if iteration is None else []
+    linked: list[ResourceLink] = []
     if iteration is not None:
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
         text = approval.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
+        data = short_report.as_data(short_report.of_result(found, text))
+    elif found.status == "running" and not whole:
+        short = short_report.under_way(run, found)
+        text, data = short_report.markdown_under_way(short), short_report.as_data(short)
+        run.told = len(run.events)
+    else:
+        text = markdown(found)
+        data = (
+            found.model_dump(mode="json")
+            if whole
+            else short_report.as_data(short_report.ended(found))
+        )
+        linked = links(run.id, run.state, found.evidence)
     return ToolResult(
         content=[TextContent(type="text", text=text), *linked],
-        structured_content=found.model_dump(mode="json"),
+        structured_content=data,
         is_error=found.status == "failed",
     )
