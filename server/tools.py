@@ -281,7 +281,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             idempotent_hint=False,
             open_world_hint=False,
         ),
-        output_schema=SteeringResult.model_json_schema(mode="serialization"),
+        output_schema=short_report.schema_of(SteeringResult),
     )
     async def steer_run(
         run_id: RunId,
@@ -344,7 +344,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         annotations=ToolAnnotations(
             read_only_hint=True, idempotent_hint=True, open_world_hint=False
         ),
-        output_schema=PoolListing.model_json_schema(mode="serialization"),
+        output_schema=short_report.schema_of(PoolListing),
     )
     async def list_tools(ctx: Context) -> ToolResult:
         """The upstream servers with their state, and their tools with safety class and priority."""
@@ -474,7 +474,9 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if tool is None:
         down = [each.name for each in pool.upstreams() if each.state not in UP]
         without = f" Not available are the tools of: {', '.join(down)}." if down else ""
-        permitted = [each for each in pool.tools() if not guards.not_allowed(each, request.policy)]
+        asks = request.policy is not Policy.ASK or approval.can_ask(ctx)
+        policy = request.policy if asks else Policy.READ_ONLY
+        permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
         raise ToolError(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
     if refusal := guards.not_allowed(tool, request.policy):
         raise ToolError(refusal)
@@ -518,13 +520,10 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
         short = short_report.under_way(run, found)
         text, data = short_report.markdown_under_way(short), short_report.as_data(short)
         run.told = len(run.events)
+    elif whole:
+        text, data = markdown(found), found.model_dump(mode="json")
     else:
-        text = markdown(found)
-        data = (
-            found.model_dump(mode="json")
-            if whole
-            else short_report.as_data(short_report.ended(found))
-        )
+        text, data = markdown(found), short_report.as_data(short_report.ended(found))
         linked = links(run.id, run.state, found.evidence)
     return ToolResult(
         content=[TextContent(type="text", text=text), *linked],
