@@ -302,6 +302,13 @@ class UpstreamSettings(_Frozen):
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
     """What there is to say of single tools, by their names."""
 
+    @property
+    def reads_project(self) -> bool:
+        """Whether the planner looks requests up with it by itself."""
+        roles = ("text_argument", "name_argument", "file_argument")
+        named = any(getattr(tool, role) for tool in self.tools.values() for role in roles)
+        return self.enabled and (self.listing is not None or named)
+
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if (self.command is None) == (self.url is None):

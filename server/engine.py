@@ -437,7 +437,8 @@ class Engine:
                     began = anyio.current_time()
                     spent = recorded.seconds if recorded else 0.0
                     left = max(0.0, run.request.limits.seconds - spent)
-                    await self.pool.usable(min(PATIENCE_SECONDS, left), min(START_SECONDS, left))
+                    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
+                    await self.pool.usable(*bounds, run.request.prompt)
                     spent += anyio.current_time() - began
                     tools = recorded.tools if recorded else None
                     if tools is None:

@@ -165,6 +165,7 @@ def under_way(run: Run, found: Report) -> ShortReport:
         draft=state.draft.removeprefix(told.draft),
         warnings=found.warnings,
         next=what_next(found),
+        report=RUN.format(run_id=run.id),
     )
 
 

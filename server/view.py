@@ -6,7 +6,7 @@ as an event of a stream.
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -72,7 +72,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     @access.route(mcp, "/view/runs", ["GET"])
     async def runs(_request: Request) -> Response:
         try:
-            return JSONResponse(await listing(engine()), headers=PRIVATE)
+            return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
         except PlanloomError as error:
             return refusal(503, error)
 
@@ -134,7 +134,7 @@ def register_app(mcp: FastMCP) -> None:
     async def newest(ctx: Context) -> str:
         """Id, status, prompt and times of the newest runs."""
         try:
-            return json.dumps(await listing(engine_of(ctx)))
+            return json.dumps(await listing(engine_of(ctx), [access.caller()]))
         except PlanloomError as error:
             raise ResourceError(str(error)) from None
 
@@ -160,10 +160,10 @@ async def find(engine: Engine, run_id: str) -> Run:
     return await engine.get(run_id, last)
 
 
-async def listing(engine: Engine) -> dict[str, Any]:
-    """The newest runs that the caller may see: id, status, prompt, times in seconds since the
+async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
+    """The newest runs of these callers: id, status, prompt, times in seconds since the
     epoch."""
-    found = await engine.listed(MOST_LISTED, owners())
+    found = await engine.listed(MOST_LISTED, callers)
     return {"runs": cleaned([vars(each) for each in found])}
 
 

@@ -185,8 +185,8 @@ async def connected(
 
 
 def report(result: Any) -> dict[str, Any]:
-    assert result.structured_content
-    found: dict[str, Any] = result.structured_content
+    assert result.whole
+    found: dict[str, Any] = result.whole
     return found
 
 

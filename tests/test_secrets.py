@@ -107,15 +107,15 @@ async def test_no_answer_event_or_prompt_holds_a_secret(
         for tool in ("leak", "structured", "fail", "crash"):
             ollama.expect(conclusion("It said something."))
             result = await caller.call("run_step", prompt="Call it", tool=tool, arguments={})
-            assert result.structured_content
-            (action,) = result.structured_content["actions"]
+            assert result.whole
+            (action,) = result.whole["actions"]
             said = action["tool_calls"][0]["result"]
             assert HIDDEN in said, said
             shown += [
                 str(result.content),
-                json.dumps(result.structured_content, ensure_ascii=False),
+                json.dumps(result.whole, ensure_ascii=False),
             ]
-            run_id = result.structured_content["run_id"]
+            run_id = result.whole["run_id"]
             shown.append(text(await caller.call("get_run", run_id=run_id, iteration=0)))
         shown += [json.dumps(caller.progress.meta, ensure_ascii=False), *caller.progress.messages]
     shown += [str(request) for request in ollama.requests]
