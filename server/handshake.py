@@ -16,19 +16,14 @@ MODERN = ("2026-07-28",)
 META = "io.modelcontextprotocol/"
 
 INSTRUCTIONS = """\
-Planloom answers questions about the project {project} by planning and running tools (code search, \
-symbols, files, library documentation) with small local models; what may change something is done \
-only when the user approves it. Ask plan_and_answer one complete question. When its status is \
-"running", follow the run with get_run."""
-
-
-def named(project: Path) -> str:
-    """The project as a model is told of it."""
-    return f"{project.name} ({project})"
+Planloom answers questions about the project in {project} by planning and running tools (code \
+search, symbols, files, library documentation) with small local models; what may change something \
+is done only when the user approves it. Ask plan_and_answer one complete question. When its status \
+is "running", follow the run with get_run."""
 
 
 def instructions(project: Path) -> str:
-    return INSTRUCTIONS.format(project=named(project))
+    return INSTRUCTIONS.format(project=project)
 
 
 def first_answer(message: Any, project: Path) -> dict[str, Any] | None:

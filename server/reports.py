@@ -451,9 +451,16 @@ def _foot(found: Report) -> str:
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
         f"({usage.tool_seconds:.1f} s), {counted(usage.model_calls, 'model call')} "
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
-        f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all; about "
-        f"{found.spared.tokens} tokens of tool results read for an answer of about "
-        f"{found.spared.answer_tokens}_"
+        f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all{_spared_in_words(found)}_"
+    )
+
+
+def _spared_in_words(found: Report) -> str:
+    if not (found.answer and found.spared.tokens):
+        return ""
+    return (
+        f"; some {found.spared.tokens} tokens of tool results read for an answer of "
+        f"{found.spared.answer_tokens}"
     )
 
 

@@ -19,7 +19,7 @@ from planner.actions import LONGEST_RESULT
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
-from server import approval, handshake, roots, short_report
+from server import approval, roots, short_report
 from server.access import caller
 from server.engine import Engine
 from server.following import followed
@@ -115,9 +115,9 @@ CHANGES = ToolAnnotations(
 
 
 PLAN_AND_ANSWER = """\
-Answer a question about the project {project}: its code, files and libraries. An agent with small \
-local models plans, searches and reads with its own tools, and returns the answer with the lines \
-that bear it out. It changes something only if the prompt asks for it and the user approves.
+Answer a question about the project in {project}: its code, files and libraries. An agent with \
+small local models plans, searches and reads with its own tools, and returns the answer with the \
+lines that bear it out. It changes something only if the prompt asks for it and the user approves.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
 goes on where it stopped.\
 """
@@ -150,7 +150,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
     @mcp.tool(
         title="Plan and answer",
-        description=PLAN_AND_ANSWER.format(project=handshake.named(project)),
+        description=PLAN_AND_ANSWER.format(project=project),
         annotations=CHANGES if changes else LOOKS,
         output_schema=short_report.SHORT_SCHEMA,
         app=AppConfig(resource_uri=VIEW),

@@ -27,6 +27,7 @@ from mcp_types import InputRequiredResult
 from scripted_ollama import ScriptedOllama
 from serving import (
     LONG,
+    Called,
     Caller,
     Place,
     Progress,
@@ -185,9 +186,9 @@ async def connected(
 
 
 def report(result: Any) -> dict[str, Any]:
-    assert result.whole
-    found: dict[str, Any] = result.whole
-    return found
+    found = result.whole if isinstance(result, Called) else result.structured_content
+    assert found
+    return dict(found)
 
 
 def approval(result: Any, iteration: int = -1) -> Any:

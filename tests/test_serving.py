@@ -105,7 +105,7 @@ async def test_a_question_is_answered_from_the_tools(
 
 
 @pytest.mark.parametrize("face", ONE_OF_EACH)
-async def test_a_client_that_gives_up_ends_its_run_and_what_it_does(
+async def test_a_client_that_gives_up_stops_its_run_and_what_it_does(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(Hang())
@@ -128,8 +128,8 @@ async def test_a_client_that_gives_up_ends_its_run_and_what_it_does(
         await until(lambda: trace.read_text() == "cancelled")
     report = ended.whole
     assert report
-    assert (report["status"], report["reason"]) == ("cancelled", "cancelled")
-    assert text(ended).startswith("Cancelled.")
+    assert report["status"] == "interrupted"
+    assert "plan_and_answer with the same prompt" in text(ended)
 
 
 @pytest.mark.parametrize("face", ["memory", "stdio", "http"])
@@ -189,6 +189,7 @@ async def test_tools_say_what_they_are(place: Place) -> None:
         for tool in modern
         for argument in tool.input_schema["properties"].values()
     )
+    shown[0]["description"] = shown[0]["description"].replace(str(place.project), "PROJECT")
     assert shown == snapshot(
         [
             {
@@ -202,7 +203,8 @@ If this call is cut off, for example by a time limit, call it again with the sam
                     "type": "object",
                     "additionalProperties": False,
                     "properties": {
-                        "prompt": {"description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
+                        "prompt": {
+                            "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
                             "type": "string",
                         },
                         "wait_s": {
@@ -249,7 +251,7 @@ If this call is cut off, for example by a time limit, call it again with the sam
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": 'The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.',
+                            "description": "The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -257,9 +259,11 @@ If this call is cut off, for example by a time limit, call it again with the sam
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": 'A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.',
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
                         },
-                    }, 'required': ['prompt']},
+                    },
+                    "required": ["prompt"],
+                },
                 "annotations": {
                     "readOnlyHint": False,
                     "destructiveHint": True,
@@ -282,7 +286,7 @@ run_id concludes from all steps.\
                     "properties": {
                         "prompt": {
                             "default": "",
-                            "description": 'What this step shall find out, complete in itself. With run_id it may be left out: the step that is planned next, or the one that was interrupted.',
+                            "description": "What this step shall find out, complete in itself. With run_id it may be left out: the step that is planned next, or the one that was interrupted.",
                             "type": "string",
                         },
                         "tool": {
@@ -321,7 +325,7 @@ run_id concludes from all steps.\
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": 'The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.',
+                            "description": "The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -329,7 +333,7 @@ run_id concludes from all steps.\
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": 'A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.',
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
                         },
                     },
                 },
@@ -375,7 +379,7 @@ it. run_step with its run_id makes the steps.\
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": 'A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.',
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
                         },
                     },
                     "required": ["prompt"],
@@ -414,8 +418,14 @@ waits for approval, the user is asked. Runs are found after a restart too.\
                         "iteration": {
                             "anyOf": [{"minimum": 0, "type": "integer"}, {"type": "null"}],
                             "default": None,
-                            "description": 'Return the whole tool result of this iteration instead, or its whole call while that waits for approval.',
-                        }, 'whole': {'default': False, 'description': 'Return the whole report: each action, model call and upstream.', 'type': 'boolean'}},
+                            "description": "Return the whole tool result of this iteration instead, or its whole call while that waits for approval.",
+                        },
+                        "whole": {
+                            "default": False,
+                            "description": "Return the whole report: each action, model call and upstream.",
+                            "type": "boolean",
+                        },
+                    },
                     "required": ["run_id"],
                 },
                 "annotations": {
@@ -610,7 +620,9 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
             usage[key] = 0 if "tokens" in key or "seconds" in key else usage[key]
     assert report == snapshot(
         {
-            "run_id": "RUN", 'goal': 'answer', "status": "answered",
+            "run_id": "RUN",
+            "goal": "answer",
+            "status": "answered",
             "answer": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
             "draft": "",
             "data": None,
@@ -924,7 +936,14 @@ def standalone_unique_function_MNBVCX_777() -> int:
                         "decode_seconds": 0,
                     },
                 ],
-            }, 'spared': {'characters': 1080, 'tokens': 309, 'answer_characters': 44, 'answer_tokens': 13}, "upstreams": [
+            },
+            "spared": {
+                "characters": 1080,
+                "tokens": 309,
+                "answer_characters": 44,
+                "answer_tokens": 13,
+            },
+            "upstreams": [
                 {
                     "name": "files",
                     "state": "ready",
@@ -1039,7 +1058,7 @@ async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) 
                     break
         finally:
             end(server)
-    assert sent > 2 * 65_536  # more than a pipe holds: the server was held up, the run was not
+    assert sent > 65_536  # more than a pipe holds: the server was held up, the run was not
 
 
 # Single steps and the pool
@@ -1162,7 +1181,7 @@ async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
     assert all("\n" not in line for line in told)
     assert told == snapshot(
         [
-            'plan_and_answer: prompt is missing; give it.',
+            "plan_and_answer: prompt is missing; give it.",
             "The prompt is empty. Say what you want to know.",
             "plan_and_answer: prompt: should be a valid string, not ['a', 'b'].",
             "plan_and_answer: max_iterations: should be less than or equal to 100, not 1000.",
@@ -1278,7 +1297,7 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     assert "Started with 6 read-only tools, without broken, exits" in caller.progress.messages
     assert text(result).replace(str(place.root), "ROOT").split("\n\n")[-3:-1] == snapshot(
         [
-            '### Evidence',
+            "### Evidence",
             """\
 1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
    ```text
@@ -1381,7 +1400,7 @@ async def test_http_ends_its_runs_and_answers_before_it_ends(
                     process.terminate()
         _, errors = await anyio.to_thread.run_sync(process.communicate)
     # Within a whole run of the suite the last answer is now and then cut off before it arrives.
-    assert [text(result).split(":")[0] for result in results] in ([], ["Interrupted"])
+    assert [text(result).split()[0] for result in results] in ([], ["Interrupted"])
     assert process.returncode == -signal.SIGTERM
     assert b"Traceback" not in errors, errors.decode()
     assert await hung_up(ollama.requests[0])
@@ -1404,19 +1423,19 @@ async def test_an_answer_is_told_while_it_is_written(place: Place, ollama: Scrip
         started = await client.call("plan_and_answer", prompt=f"What is {CONSTANT}?", wait_s=0)
         run_id = report_of(started)["run_id"]
         draft = ""
-        while not draft:
-            report = report_of(await client.call("get_run", run_id=run_id, wait_s=0))
-            draft = report["draft"]
-            assert (report["status"], report["answer"]) == ("running", "")
+        while not draft.endswith("is "):
+            short = (await client.call("get_run", run_id=run_id, wait_s=0)).structured_content or {}
+            assert (short["status"], "answer" in short) == ("running", False)
+            draft += short.get("draft", "")
             await anyio.sleep(0.02)
+        client.progress.meta.clear()
         ollama.release()
-        client.progress.meta.clear()  # each view tells the run from its beginning
         report = report_of(await client.call("get_run", run_id=run_id))
     assert (report["draft"], report["answer"]) == ("", f"The constant {CONSTANT} is {VALUE}.")
     deltas = [each for each in client.progress.events if each["type"] == "answer_delta"]
-    assert "".join(each["text"] for each in deltas) == report["answer"]
-    assert [each["begins"] for each in deltas] == [True] + [False] * (len(deltas) - 1)
-    assert len(deltas) > 1
+    assert draft + "".join(each["text"] for each in deltas) == report["answer"]
+    assert not any(each["begins"] for each in deltas)
+    assert deltas
 
 
 # Warm before the first run
