@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -22,7 +23,8 @@ from server.config import Settings
 from server.engine import Engine
 from server.input_errors import ClearInputErrors
 from server.launch import Launcher
-from server.reload import follow
+from server.reload import follow, take_up
+from server.roots import CallersProject
 from server.runs import Journal, journal_for
 from server.tasks import Tasks
 from server.upstreams import UpstreamPool
@@ -131,7 +133,7 @@ def build(
     good_for = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
-        await tools.announce(mcp, changes=now.may_change)
+        await tools.announce(mcp, now.may_change, now.project)
 
     @asynccontextmanager
     async def followed() -> AsyncIterator[Parts]:
@@ -155,7 +157,19 @@ def build(
                 opened.engine.join(fleet)
             if on_open:
                 on_open(opened)
-            yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}
+            given: dict[str, Any] = {
+                "pool": opened.pool,
+                "engine": opened.engine,
+                "journal": opened.journal,
+            }
+            if auth is None and not settings.project_named:
+
+                async def move(project: Path) -> None:
+                    settings.move_to(project)
+                    await take_up(settings, opened.pool, announce)
+
+                given["project"] = CallersProject(settings.project, move)
+            yield given
 
     mcp: FastMCP = FastMCP(
         "planloom",

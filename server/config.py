@@ -443,15 +443,22 @@ class Settings(_Frozen):
     runs: RunSettings = Field(default_factory=RunSettings)
     project: Path
     """Absolute."""
+    project_named: bool = True
+    """False: nobody named it, and it is where the server was started."""
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
     """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
-    _load: Callable[[], "Settings"] | None = PrivateAttr(None)
+    _load: Callable[[Path], "Settings"] | None = PrivateAttr(None)
+    _moved_to: Path | None = PrivateAttr(None)
 
     def loaded_again(self) -> "Settings":
         """As the files are now, for the same arguments and environment. Raises `ConfigError`."""
-        return self._load() if self._load else self
+        return self._load(self._moved_to or self.project) if self._load else self
+
+    def move_to(self, project: Path) -> None:
+        """What is loaded again from now on is for another project."""
+        self._moved_to = project
 
     @property
     def may_change(self) -> bool:
@@ -502,10 +509,11 @@ def load_settings(
         approval=file.approval,
         runs=_placed(file.runs, environ),
         project=root,
+        project_named=project is not None or bool(environ.get("PLANLOOM_PROJECT")),
         upstreams=file.upstreams,
         source=path,
     )
-    settings._load = partial(load_settings, upstreams_file, root, environ, models)
+    settings._load = partial(load_settings, upstreams_file, environ=environ, models=models)
     return settings
 
 

@@ -6,7 +6,7 @@ asks for them with `roots/list`.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,6 +26,26 @@ ASK_SECONDS = 5.0
 """How long a client is waited for that says it has roots."""
 ANSWER = "roots"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
+
+
+class CallersProject:
+    """The project of a server that was told of none and has one client: the folder that the client
+    works in, from the first call on that tells it."""
+
+    def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
+        """`project`: where it was started. `move` has the server work on another one."""
+        self._project, self._move = project, move
+        self.known = False
+        """Whether the client has been asked."""
+
+    async def settle(self, given: Iterable[str] | None) -> None:
+        """Go by the client's folders, None where it does not say."""
+        if self.known:
+            return
+        self.known = True
+        folders = [path for each in given or () if (path := Path(each)).is_dir()]
+        if folders and not any(self._project.is_relative_to(each) for each in folders):
+            await self._move(folders[0])
 
 
 async def asked(ctx: Context) -> InputRequiredResult | tuple[str, ...] | None:

@@ -357,8 +357,10 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         )
 
 
-async def announce(mcp: FastMCP, changes: bool) -> None:
-    """Say from now on whether runs may do more than read."""
+async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
+    """Say from now on whether runs may do more than read, and on which project they work."""
+    if tool := await mcp.get_tool("plan_and_answer"):
+        tool.description = PLAN_AND_ANSWER.format(project=project)
     for name in ("plan_and_answer", "run_step"):
         if tool := await mcp.get_tool(name):
             tool.annotations = CHANGES if changes else LOOKS
@@ -373,10 +375,15 @@ async def _begin(
         run = await _answered(ctx)
         if run is None:
             pool: UpstreamPool = ctx.lifespan_context["pool"]
-            given = await roots.asked(ctx) if pool.takes_roots else None
+            project: roots.CallersProject | None = ctx.lifespan_context.get("project")
+            unknown = project is not None and not project.known
+            given = await roots.asked(ctx) if unknown or pool.takes_roots else None
             if isinstance(given, InputRequiredResult):
                 return given
-            request = request.model_copy(update={"roots": given})
+            if project:
+                await project.settle(given)
+            if pool.takes_roots:
+                request = request.model_copy(update={"roots": given})
             asks = approval.can_ask(ctx)
             run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
     except PlanloomError as error:

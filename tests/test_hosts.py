@@ -29,6 +29,8 @@ from serving import (
 )
 
 from server import handshake
+from server.app import build
+from server.config import load_settings
 
 pytestmark = pytest.mark.anyio
 
@@ -304,6 +306,40 @@ async def test_a_missing_upstream_is_no_matter_to_an_answer_that_needs_none(
         done = await caller.call("plan_and_answer", prompt=QUESTION)
     assert (done.whole or {})["upstreams"][1]["state"] == "starting"
     assert "hangs" not in text(done) + json.dumps(done.structured_content)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_project_is_the_folder_that_the_host_works_in(
+    mode: str,
+    place: Place,
+    ollama: ScriptedOllama,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)  # where a host with a window starts its servers
+    unnamed = load_settings(place.file, None, place.environ)
+    ollama.expect(found(ANSWER))
+    async with Client(build(unnamed), mode=mode, roots=[place.project.as_uri()]) as client:
+        before = await client.list_tools()
+        done = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
+        after = await client.list_tools()
+    assert f"in {home}:" in (before[0].description or "")
+    assert "jobs/secret.py:6" in text(done)
+    assert f"in {place.project}:" in (after[0].description or "")
+
+
+async def test_a_project_that_was_named_stays(
+    place: Place, ollama: ScriptedOllama, tmp_path: Path
+) -> None:
+    ollama.expect(found(ANSWER))
+    async with Client(build(place.settings), roots=[tmp_path.as_uri()]) as client:
+        assert "jobs/secret.py:6" in text(
+            await client.call_tool("plan_and_answer", {"prompt": QUESTION})
+        )
+        (tool, *_) = await client.list_tools()
+    assert f"in {place.project}:" in (tool.description or "")
 
 
 async def test_a_tool_that_is_not_there_is_told_with_those_that_may_be_used(place: Place) -> None:
