@@ -101,7 +101,7 @@ def test_ask_prints_the_answer_and_progress_beside_it(place: Place, ollama: Scri
    return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
    ```
 
-_Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_
+_Run RUN: 1 tool call (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 97 tokens of tool results read for an answer of 23_
 """)
     assert normalised(done.stderr) == snapshot("""\
    0.0 s  Started with 6 read-only tools

@@ -181,11 +181,13 @@ For run RUN: "Do it". No answer within 120 s means none.\
     assert normalised(text(result)) == snapshot("""\
 It said yes.
 
+Call run_step with run_id `RUN` for another step, plan_and_answer with it to conclude.
+
 ### Questions
 
 - asker asked in `ask`: "Which branch?", answered
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 6 tokens of tool results read for an answer of 3_\
 """)
     told = [each for each in caller.progress.messages if "asker" in each]
     assert told[-2:] == snapshot(
@@ -529,7 +531,7 @@ def test_a_question_that_waits_is_told_and_ends_with_its_server() -> None:
     assert [heartbeat(state, 7), head, rest.partition("\n\n_Run")[0]] == snapshot(
         [
             "Waiting for an answer to asker's question, 7 s",
-            "asker asks the user something. Call get_run with run_id `RUN` to have the user asked and follow the run, cancel_run to end it.",
+            "Still running. asker asks the user something. Call get_run with run_id `RUN` to ask the user and go on, cancel_run to end it.",
             """\
 ### Questions
 
