@@ -31,9 +31,9 @@ bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, witho
 	$(BIN)/python -m benchmarks.speed
 
 reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json anew from the types
-	$(BIN)/python -m server.reference
+	$(BIN)/python -m server.cli.reference
 
-docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/static/*) ## Picture the live view
+docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/http/static/*) ## Picture the live view
 	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k seen_as_it_goes_on
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml

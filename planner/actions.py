@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner import guards
-from planner.context import readable
-from planner.evidence.claims import claims, holds
+from planner.checks import guards
+from planner.checks.claims import claims, holds
+from planner.evidence.context import readable
 from planner.evidence.words import words
 from planner.protocol import Mode
 from planner.state import Iteration, RunState

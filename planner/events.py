@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from planner.evidence.passages import Passage
+from planner.passage import Passage
 from planner.protocol import RunRequest, Steering, Wants
 from planner.tools import DecidedBy, Outcome, Safety, UpstreamStatus
 

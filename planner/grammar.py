@@ -2,7 +2,7 @@
 
 A schema given to the model server is turned into a grammar there, by a converter that takes only a
 part of JSON Schema and fails or goes silent on the rest. What is lost here is checked afterwards
-(`planner.schemas.problem`).
+(`planner.checks.schemas.problem`).
 """
 
 from collections.abc import Iterator

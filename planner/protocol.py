@@ -2,7 +2,7 @@
 
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
 them: `assessment` (thinking) comes before `decision` (choice) and before `final_answer`.
-The models write all this under the JSON Schemas of `planner.schemas`.
+The models write all this under the JSON Schemas of `planner.checks.schemas`.
 """
 
 import json

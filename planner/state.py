@@ -37,7 +37,7 @@ from planner.events import (
     ToolSelected,
     UpstreamLogged,
 )
-from planner.evidence.passages import Passage
+from planner.passage import Passage
 from planner.protocol import Mode, RunRequest, Steering
 from planner.tools import Outcome
 

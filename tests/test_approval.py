@@ -47,13 +47,13 @@ from serving import (
     upstream,
 )
 
-from planner.guards import UNKNOWN
+from planner.checks.guards import UNKNOWN
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec, strictest
-from server import terminal
 from server.app import build
-from server.approval import Approvals, GuardedPool, Question, shown_arguments, visible
+from server.approval.approval import Approvals, GuardedPool, Question, shown_arguments, visible
+from server.cli import ask
 
 pytestmark = pytest.mark.anyio
 
@@ -1060,7 +1060,7 @@ async def test_a_question_is_put_to_the_terminal(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(answer)
-        status = await terminal.ask_on_terminal(
+        status = await ask.ask_on_terminal(
             place.settings, "Note hello", {}, None, Policy.ASK, as_json=False
         )
     asked()
@@ -1105,7 +1105,7 @@ async def test_only_a_yes_is_one_on_the_terminal(
     question = Question("May it?")
     keyboard.write(b"y\n")  # before it was asked
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(terminal.ask, question)
+        tasks.start_soon(ask.ask, question)
         await anyio.wait_all_tasks_blocked()
         assert not question.closed.is_set()
         keyboard.write(f"{typed}\n".encode())

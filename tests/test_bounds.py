@@ -11,8 +11,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from upstream_server import build_server
 
 from planner.tools import Outcome
-from server import stdio, toolresults
-from server.upstreams import UpstreamPool
+from server.upstreams import results, stdio
+from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ def compressing(app: Any) -> Any:
 
 SPEAKER: dict[str, Any] = {
     "command": "${PLANLOOM_PYTHON}",
-    "args": [str(HERE / "speaking_upstream.py")],
+    "args": [str(HERE / "support" / "speaking_upstream.py")],
 }
 
 
@@ -100,5 +100,5 @@ async def test_the_lines_of_a_result_are_bounded(pool_of: MakePool, tmp_path: Pa
             await pool.ready(LONG)
             outcome, said = await called(pool, "say", text="a\n" * 200_000)
             assert outcome is Outcome.SUCCESS
-            assert said.count("\n") == toolresults.MOST_LINES
+            assert said.count("\n") == results.MOST_LINES
             assert said.endswith("a\n[cut here: 180001 of 200001 lines left out]")

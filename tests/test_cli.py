@@ -27,7 +27,7 @@ from serving import (
     upstream,
 )
 
-from server import cli
+from server.cli import commands as cli
 
 MainHere = Callable[..., tuple[Any, str, str]]
 QUESTION = f"What is {CLASS}, and in which file?"

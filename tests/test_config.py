@@ -110,7 +110,11 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
     assert serena.command
     assert serena.command.get_secret_value() == sys.executable
     # Without -P, `python -m` would import a package named `server` from where it is started.
-    assert [arg.get_secret_value() for arg in serena.args][:3] == ["-P", "-m", "server.serena"]
+    assert [arg.get_secret_value() for arg in serena.args][:3] == [
+        "-P",
+        "-m",
+        "server.upstreams.serena",
+    ]
     assert serena.args[-1].get_secret_value() == str(tmp_path)
     assert context7.env == {}
     for upstream in settings.upstreams.values():

@@ -15,9 +15,9 @@ import pytest
 from fastmcp import Client
 from serving import LONG, Place, end, free_port, served, until, upstream, wait_until_it_listens
 
-from server import connections
 from server.app import Parts, build
-from server.connections import BoundedConnection
+from server.http import connections
+from server.http.connections import BoundedConnection
 
 pytestmark = pytest.mark.anyio
 

@@ -39,8 +39,8 @@ from serving import (
 from typer.main import get_command
 
 from benchmarks.speed import runs
-from server import cli
 from server.app import build
+from server.cli import commands as cli
 from server.config import load_settings
 
 HOUSE = Path(__file__).parent.parent
@@ -343,7 +343,7 @@ def section(title: str) -> list[str]:
 
 
 def test_every_finding_of_the_doctor_is_explained() -> None:
-    tree = ast.parse((HOUSE / "server" / "doctor.py").read_text("utf-8"))
+    tree = ast.parse((HOUSE / "server" / "cli" / "doctor.py").read_text("utf-8"))
     findings = {
         filled(node.args[0], "NAME")
         for node in ast.walk(tree)

@@ -32,7 +32,7 @@ from serving import (
     until,
 )
 
-from server.drawing import Drawing
+from server.cli.live_view import Drawing
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ import anyio
 import psutil
 import pytest
 
-from planner.embedded import EmbeddedModel
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
-from planner.models import ChatModel, Message, Reply
-from planner.weights import fetch
+from planner.models.base import ChatModel, Message, Reply
+from planner.models.embedded import EmbeddedModel
+from planner.models.weights import fetch
 
 pytestmark = pytest.mark.anyio
 
@@ -393,7 +393,7 @@ async def test_live_the_worker_dies_with_a_killed_parent() -> None:
     weights = await fetch("qwen2.5-coder:0.5b")
     program = textwrap.dedent(f"""
         import anyio, pathlib, psutil
-        from planner.embedded import EmbeddedModel
+        from planner.models.embedded import EmbeddedModel
         async def main():
             model = EmbeddedModel("m", pathlib.Path({str(weights)!r}))
             await model.load()

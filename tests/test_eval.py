@@ -26,7 +26,7 @@ from benchmarks.eval.recording import snippets as recorded_snippets
 from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import _written_calls, keywords, snippets
 from benchmarks.eval.wire import Wire, plain, recording
-from planner.ollama import OllamaClient, OllamaModel
+from planner.models.ollama import OllamaClient, OllamaModel
 
 HERE = ["kiosk", *sorted({each.codebase for split in SPLITS for each in lookups(split)})]
 """The code bases that need no registry."""

@@ -17,7 +17,7 @@ from benchmarks.eval.tasks.solutions import SOLUTIONS
 from benchmarks.eval.tasks.verdicts import admits
 from planner.tools import Outcome
 from server.config import Settings, UpstreamSettings, shipped_file
-from server.upstreams import UpstreamPool
+from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 

@@ -27,16 +27,16 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from scripted_ollama import Hang, ScriptedOllama
 from serving import LONG, Called, Caller, Place, Progress, SharedUpstream, end, found, text, until
 
-from planner import schemas
+from planner.checks import schemas
 from planner.errors import ModelUnavailable
 from planner.tools import Outcome, ToolSpec
-from server import stdio
 from server.app import build
 from server.backends import Backend
 from server.config import Expanded, RunSettings, Settings, UpstreamSettings
-from server.launch import head_start
-from server.reaper import Reaper
-from server.upstreams import UpstreamPool
+from server.upstreams import stdio
+from server.upstreams.launch import head_start
+from server.upstreams.pool import UpstreamPool
+from server.upstreams.reaper import Reaper
 
 pytestmark = pytest.mark.anyio
 
@@ -310,7 +310,7 @@ async def test_a_server_that_has_enough_to_do_says_when_to_come_again(place: Pla
 async def test_a_run_that_waits_says_so_and_leaves_the_queue_when_cancelled(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.following.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("server.mcp.progress_stream.HEARTBEAT_SECONDS", 0.01)
     with ScriptedOllama(handler=lambda request: Hang(then=json.dumps(found(ANSWER)))) as ollama:
         place.ollama = ollama
         runs = RunSettings(concurrent=1, queue=2)
@@ -341,7 +341,7 @@ async def test_many_callers_do_not_each_wait_for_a_model_server_that_is_silent(
         tries += 1
         await anyio.sleep(0.01)
 
-    monkeypatch.setattr("planner.ollama.probe", probe)
+    monkeypatch.setattr("planner.models.ollama.probe", probe)
     backend = Backend(place.settings.models)
     told: list[str] = []
 
@@ -387,7 +387,7 @@ async def test_a_models_calls_wait_for_their_turn(place: Place) -> None:
 async def test_a_view_that_lags_behind_is_told_the_newest(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.following.BACKLOG", 3)
+    monkeypatch.setattr("server.mcp.progress_stream.BACKLOG", 3)
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
@@ -471,7 +471,7 @@ async def test_a_clock_that_jumps_changes_no_limit(place: Place, ollama: Scripte
         "import itertools, time\n"
         "real, hours = time.time, itertools.cycle((0, -1, 1))\n"
         "time.time = lambda: real() + 3600 * next(hours)\n"
-        "from server.cli import main; main()"
+        "from server.cli.commands import main; main()"
     )
     words = place.command("serve")
     arguments = ["-c", jumps, *words[words.index("serve") :]]

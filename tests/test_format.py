@@ -26,7 +26,7 @@ from serving import (
     text,
 )
 
-from planner import schemas
+from planner.checks import schemas
 from planner.protocol import Limits
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.evidence.claims import agree, claims
+from planner.checks.claims import agree, claims
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ from in_memory import (
 from mcp_types import Tool
 from serving import conclusion, deep, nowhere, plan, stay
 
-from planner import guards
+from planner.checks import guards
 from planner.prompts import compact
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec
 from server.config import load_settings, shipped_file
-from server.toolresults import tool_spec
+from server.upstreams.results import tool_spec
 
 pytestmark = pytest.mark.anyio
 

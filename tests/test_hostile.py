@@ -17,8 +17,9 @@ from planner.prompts import fenced, harmless
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolSpec
 from server.config import UpstreamSettings
-from server.reports import markdown, report
-from server.toolresults import clean, listing_text, tool_spec
+from server.text import clean
+from server.upstreams.results import listing_text, tool_spec
+from server.views.report import markdown, report
 
 pytestmark = pytest.mark.anyio
 

@@ -31,7 +31,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from planner.errors import ConfigError
-from server import access
+from server import auth
 from server.app import build
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def test_only_health_and_an_empty_page_are_there_without_the_token(place: Place) -> None:
-    app = build(place.settings, auth=access.Tokens([MINE])).http_app(path="/mcp")
+    app = build(place.settings, auth=auth.Tokens([MINE])).http_app(path="/mcp")
     asked = {}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -155,18 +155,18 @@ The token is in ROOT/state/planloom/token, for you only; `planloom token` prints
 
 async def test_a_plain_route_lets_in_whom_mcp_does_and_knows_its_caller(place: Place) -> None:
     """The same tokens, hosts, origins and sizes, and the same caller as a tool has."""
-    auth = access.Tokens([MINE, THEIRS])
-    mcp = build(place.settings, auth=auth)
+    provider = auth.Tokens([MINE, THEIRS])
+    mcp = build(place.settings, auth=provider)
     reached = []
 
-    @access.route(mcp, "/echo", ["POST"])
+    @auth.route(mcp, "/echo", ["POST"])
     async def echo(request: Request) -> Response:
         reached.append(len(await request.body()))
-        return PlainTextResponse(access.caller())
+        return PlainTextResponse(auth.caller())
 
     @mcp.tool
     async def who() -> str:
-        return access.caller()
+        return auth.caller()
 
     transport = httpx.ASGITransport(mcp.http_app(host_origin_protection=True))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -205,11 +205,11 @@ async def test_a_plain_route_lets_in_whom_mcp_does_and_knows_its_caller(place: P
 
 
 async def test_a_plain_route_wants_the_scopes_that_mcp_does(place: Place) -> None:
-    mcp = build(place.settings, auth=access.Tokens([MINE]))
+    mcp = build(place.settings, auth=auth.Tokens([MINE]))
     assert mcp.auth
     mcp.auth.required_scopes = ["runs"]  # as a provider of the operator's may have it
 
-    @access.route(mcp, "/echo", ["GET"])
+    @auth.route(mcp, "/echo", ["GET"])
     async def echo(_request: Request) -> Response:
         raise AssertionError
 
@@ -296,12 +296,12 @@ def test_the_token_is_for_its_owner_only_and_stays(place: Place) -> None:
 def test_a_token_file_that_is_no_use_is_told(
     place: Place, content: str, mode: int, told: str
 ) -> None:
-    file = access.token_file()
+    file = auth.token_file()
     file.parent.mkdir(parents=True)
     file.write_text(content)
     file.chmod(mode)
     with pytest.raises(ConfigError) as error:
-        access.own_token()
+        auth.own_token()
     assert str(error.value).replace(str(place.root), "ROOT") == told
 
 
@@ -352,9 +352,9 @@ def test_beyond_loopback_it_needs_a_token_or_a_provider_of_the_operators(
 ) -> None:
     for host in ("0.0.0.0", "192.0.2.1", "example.com", "::"):
         with pytest.raises(ConfigError) as error:
-            access.provider(environ, host)
+            auth.provider(environ, host)
         assert str(error.value).replace(host, "HOST") == told
-    access.provider({"PLANLOOM_TOKEN": MINE}, "0.0.0.0")
+    auth.provider({"PLANLOOM_TOKEN": MINE}, "0.0.0.0")
 
 
 async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Place) -> None:
@@ -384,7 +384,7 @@ See what it does at http://planloom.example:PORT/view
 For an OpenAI client: base URL http://planloom.example:PORT/v1, model planloom, the token as API key.
 The token is that of PLANLOOM_TOKEN.
 """)
-    assert not access.token_file().exists()
+    assert not auth.token_file().exists()
 
 
 # Whose run is whose
@@ -416,8 +416,8 @@ async def shares(ollama: ScriptedOllama, url: str, mine: str, theirs: str) -> No
 
 
 async def test_a_run_is_its_callers_own(place: Place, ollama: ScriptedOllama) -> None:
-    auth, _ = access.provider({"PLANLOOM_TOKEN": f"{MINE}, {THEIRS}"}, "0.0.0.0")
-    with served(build(place.settings, auth=auth)) as url:
+    provider, _ = auth.provider({"PLANLOOM_TOKEN": f"{MINE}, {THEIRS}"}, "0.0.0.0")
+    with served(build(place.settings, auth=provider)) as url:
         await shares(ollama, url, MINE, THEIRS)
 
 
@@ -435,9 +435,9 @@ async def test_a_provider_of_fastmcp_tells_users_apart(
         return pair.create_token(name, "https://issuer.example", audience)
 
     monkeypatch.syspath_prepend(place.root)
-    auth, source = access.provider({"PLANLOOM_AUTH": "my_auth:auth"}, "0.0.0.0")
+    provider, source = auth.provider({"PLANLOOM_AUTH": "my_auth:auth"}, "0.0.0.0")
     assert source.shown_as is None
-    with served(build(place.settings, auth=auth)) as url:
+    with served(build(place.settings, auth=provider)) as url:
         await shares(ollama, url, user("me"), user("they"))
         async with httpx.AsyncClient(timeout=LONG) as client:
             for stranger in (user("me", "another"), MINE):

@@ -15,9 +15,9 @@ from scripted_ollama import Answer, Reply, Request, ScriptedOllama
 from serving import Place
 
 from planner.events import RunFinished
-from server.document import Document
-from server.inert import inert, inert_piece
-from server.transcript import transcript
+from server.views.inert import inert, inert_piece
+from server.views.markdown import Document
+from server.views.transcript import transcript
 
 pytestmark = pytest.mark.anyio
 

@@ -21,12 +21,13 @@ from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from platformdirs.macos import MacOS
 
-from server import cli, clients
-from server.clients import CLIENTS
+from server.cli import commands as cli
+from server.cli.init import upstreams_text
+from server.client_configs import clients
+from server.client_configs.clients import CLIENTS
+from server.client_configs.importing import LeftOut, Source, Taken, needed, take
 from server.config import expand, load_settings
-from server.init import upstreams_text
-from server.schema import schema_text, upstreams_schema
-from server.taking import LeftOut, Source, Taken, needed, take
+from server.config_schema import schema_text, upstreams_schema
 
 SECRET = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"
 
@@ -510,7 +511,7 @@ def test_each_system_has_its_places(monkeypatch: pytest.MonkeyPatch, home: Path)
             "zed": ".config/zed/settings.json",
         }
     )
-    monkeypatch.setattr("server.clients.PlatformDirs", MacOS)
+    monkeypatch.setattr("server.client_configs.clients.PlatformDirs", MacOS)
     claude = CLIENTS["claude-desktop"].file
     assert claude == home / "Library/Application Support/Claude/claude_desktop_config.json"
 

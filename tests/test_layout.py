@@ -97,7 +97,7 @@ def test_upstreams_are_started_before_fastmcp_is_imported() -> None:
 def test_help_loads_no_fastmcp(words: list[str]) -> None:
     program = (
         "import sys\n"
-        "from server.cli import main\n"
+        "from server.cli.commands import main\n"
         f"sys.argv = ['planloom', *{words!r}]\n"
         "try:\n"
         "    main()\n"

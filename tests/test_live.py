@@ -17,8 +17,8 @@ import yaml
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from planner.ollama import probe
-from planner.weights import cached
+from planner.models.ollama import probe
+from planner.models.weights import cached
 from server.backends import embedded_installed
 from server.config import load_settings, shipped_file
 

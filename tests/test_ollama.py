@@ -26,11 +26,11 @@ from scripted_ollama import (
     ScriptedOllama,
 )
 
-import planner.ollama
+import planner.models.ollama
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.model_server import DEFAULT_GAP_SECONDS
-from planner.models import Message, PromptBefore
-from planner.ollama import OllamaClient, OllamaModel, host_url, probe
+from planner.models.base import Message, PromptBefore
+from planner.models.http import DEFAULT_GAP_SECONDS
+from planner.models.ollama import OllamaClient, OllamaModel, host_url, probe
 
 pytestmark = pytest.mark.anyio
 
@@ -518,7 +518,7 @@ async def test_probe_of_something_else_is_none(
 ) -> None:
     """Such as one that takes the connection and says nothing (None)."""
     if said is None:
-        monkeypatch.setattr(planner.ollama, "PROBE_SECONDS", 0.1)
+        monkeypatch.setattr(planner.models.ollama, "PROBE_SECONDS", 0.1)
 
     def serve() -> None:
         connection, _ = listener.accept()

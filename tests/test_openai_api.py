@@ -42,11 +42,11 @@ from planner.events import (
     StepContinued,
     StepStarted,
 )
-from server import access
+from server import auth
 from server.app import Parts, build
 from server.config import RunSettings
-from server.document import CONCLUSION, Document
-from server.openai_api import EVIDENCE, ChatMessage, said_before
+from server.http.openai_api import EVIDENCE, ChatMessage, said_before
+from server.views.markdown import CONCLUSION, Document
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ def door(place: Place, **settings: Any) -> Iterator[tuple[str, Parts]]:
     """The base URL of a server on the place, and what it is made of."""
     opened: list[Parts] = []
     changed = place.settings.model_copy(update=settings)
-    with served(build(changed, opened.append, auth=access.Tokens([KEY]))) as url:
+    with served(build(changed, opened.append, auth=auth.Tokens([KEY]))) as url:
         yield f"{url.removesuffix('/mcp')}/v1", opened[0]
 
 
@@ -291,7 +291,7 @@ async def test_data_that_no_source_says_is_refused(place: Place, ollama: Scripte
 async def test_silence_is_kept_from_breaking_the_connection(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.openai_api.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("server.http.openai_api.HEARTBEAT_SECONDS", 0.01)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     body = asked(QUESTION, stream=True)
     with door(place) as (url, _):

@@ -49,18 +49,18 @@ from serving import (
     words,
 )
 
-from planner import lenient
-from planner.embedded import WORKER
+from planner.checks import lenient
+from planner.checks.schemas import iteration_decision, one_of, problem, record
+from planner.checks.schemas import text as string
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.models import Message
-from planner.openai_chat import OpenAIClient, OpenAIModel, alternating
-from planner.schemas import iteration_decision, one_of, problem, record
-from planner.schemas import text as string
-from planner.weights import fetch
+from planner.models.base import Message
+from planner.models.embedded import WORKER
+from planner.models.openai_chat import OpenAIClient, OpenAIModel, alternating
+from planner.models.weights import fetch
 from server.app import build
 from server.backends import open_models
+from server.cli.doctor import findings
 from server.config import Settings, load_settings
-from server.doctor import findings
 
 pytestmark = pytest.mark.anyio
 

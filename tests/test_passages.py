@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.passages import MAX_LINE, MAX_UNIT, Passage, of_file
+from planner.evidence.passages import MAX_LINE, MAX_UNIT, of_file
+from planner.passage import Passage
 
 BODY = "\n".join(f"        value_{number} = compute({number})" for number in range(9))
 PYTHON = f'''"""A module of two classes."""

@@ -21,8 +21,8 @@ from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, free_port, served, text, until
 
 from planner.tools import ToolSpec
-from server.pins import Definition, Pins
-from server.upstreams import UpstreamPool
+from server.upstreams.pins import Definition, Pins
+from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 
@@ -254,7 +254,7 @@ def test_a_file_that_cannot_be_written_still_holds_what_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pins = Pins(tmp_path / "pins.sqlite")
-    monkeypatch.setattr("server.pins.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("server.upstreams.pins.BUSY_SECONDS", 0.0)
     pins.check("up 1", {"a": definition("old")})
     with closing(sqlite3.connect(pins.file, isolation_level=None)) as another:
         another.execute("begin immediate")
@@ -277,7 +277,7 @@ def test_without_a_place_for_the_file_tools_are_used_as_they_are(tmp_path: Path)
 PINNING = """
 import sys
 from pathlib import Path
-from server.pins import Definition, Pins
+from server.upstreams.pins import Definition, Pins
 
 file, own = Path(sys.argv[1]), sys.argv[2]
 tool = {"a": Definition(description=own, input_schema={}, annotations={})}

@@ -22,11 +22,11 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.evidence.passages import Passage
-from planner.models import Message
+from planner.evidence.tool_ranking import MOST_SHOWN
+from planner.models.base import Message
+from planner.passage import Passage
 from planner.prompts import Prompts
 from planner.protocol import RunRequest
-from planner.ranking import MOST_SHOWN
 from planner.tools import Outcome, ToolSpec
 
 REQUEST = "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
 from serving import LONG, SOURCE
 
-from planner import agent, context, grammar, schemas
+from planner import agent, grammar
 from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
 from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
 from planner.agent.loop import READINGS
+from planner.checks import schemas
+from planner.checks.claims import agree
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import (
     ASIDE,
@@ -28,10 +30,9 @@ from planner.events import (
     RunFinished,
     StepConcluded,
 )
-from planner.evidence import hits
-from planner.evidence.claims import agree
+from planner.evidence import context, hits
 from planner.inbox import Inbox
-from planner.models import Message, Reply
+from planner.models.base import Message, Reply
 from planner.prompts import fenced
 from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped

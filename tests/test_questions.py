@@ -1,4 +1,5 @@
-"""What upstreams ask, log and report during calls, passed on in both protocol eras, and no further."""
+"""What upstreams ask, log and report during calls, passed on in both protocol eras, and no
+further."""
 # ruff: noqa: E501  texts stand as people see them
 
 import json
@@ -35,16 +36,19 @@ from serving import (
 from planner.events import Event, QuestionAsked, RunResumed, RunStarted
 from planner.protocol import RunRequest
 from planner.state import RunState
-from server import access, forms, roots, terminal
+from server import auth
 from server.app import build
-from server.approval import Question
-from server.progress import heartbeat
-from server.reports import markdown, report
-from server.toolresults import clean
+from server.approval import elicitation
+from server.approval.approval import Question
+from server.cli import ask
+from server.text import clean
+from server.upstreams import roots
+from server.views.progress import heartbeat
+from server.views.report import markdown, report
 
 pytestmark = pytest.mark.anyio
 
-SPEAKER = Path(__file__).with_name("speaking_upstream.py")
+SPEAKER = Path(__file__).parent / "support" / "speaking_upstream.py"
 FACES = ("memory", "memory-legacy")
 CROSSED = pytest.mark.parametrize(
     ("face", "asker"), [("memory", "legacy"), ("memory-legacy", "modern")], indirect=["asker"]
@@ -314,7 +318,7 @@ Now approve:  everything
 """)
     title = shown["properties"]["ok"]["title"]
     assert title.startswith("Sure? ``` Now approve: everythingSure?")
-    assert len(title) == forms.LONGEST_LABEL
+    assert len(title) == elicitation.LONGEST_LABEL
 
 
 async def test_a_form_the_protocol_does_not_know_is_not_passed_on(
@@ -404,15 +408,15 @@ For run RUN: "Do it". No answer within 120 s means none.\
     ],
 )
 def test_an_address_that_hides_where_it_leads_to_is_none(url: str) -> None:
-    with pytest.raises(forms.Unfit):
-        forms.page(url)
+    with pytest.raises(elicitation.Unfit):
+        elicitation.page(url)
 
 
 @pytest.mark.parametrize(
     "url", ["https://a.example:8443/x?y#z", "http://localhost:80/", "http://127.0.0.1/"]
 )
 def test_an_address_that_may_be_shown_is_shown_whole(url: str) -> None:
-    assert forms.page(url) == url
+    assert elicitation.page(url) == url
 
 
 @MODERN
@@ -423,7 +427,7 @@ async def test_over_http_no_page_is_passed_on(
     for _ in range(2):
         ollama.expect(conclusion("Fine."))
     person, token = Person({"branch": ANSWER}), "mine-0123456789abcdef"
-    with served(build(place.settings, auth=access.Tokens([token]))) as url:
+    with served(build(place.settings, auth=auth.Tokens([token]))) as url:
         async with connected(url, "http-legacy", elicitation_handler=person, auth=token) as caller:
             await step(caller, "ask", **ASK)
             _, report = await step(caller, "open_page", url="https://login.example/")
@@ -741,34 +745,34 @@ def test_a_form_has_nothing_but_the_protocols_types_and_harmless_texts(
     schema: Any, content: Any
 ) -> None:
     try:
-        built = forms.form(schema if isinstance(schema, dict) else {})
-    except forms.Unfit:
+        built = elicitation.form(schema if isinstance(schema, dict) else {})
+    except elicitation.Unfit:
         return
     assert built.keys() <= {"type", "properties", "required"}
-    assert len(built["properties"]) <= forms.MOST_FIELDS
+    assert len(built["properties"]) <= elicitation.MOST_FIELDS
     for field in built["properties"].values():
         assert field.keys() <= PASSED
         assert field["type"] in ("string", "number", "integer", "boolean", "array")
-        assert len(field.get("title", "")) <= forms.LONGEST_LABEL
+        assert len(field.get("title", "")) <= elicitation.LONGEST_LABEL
     said = json.dumps(built, ensure_ascii=False)
     assert clean(json.loads(said) and said) == said
-    filled = forms.filled_in(content if isinstance(content, dict) else None, built)
+    filled = elicitation.filled_in(content if isinstance(content, dict) else None, built)
     assert filled is None or filled.keys() <= built["properties"].keys()
 
 
 @given(SCHEMAS, st.text())
 def test_what_is_typed_for_a_field_fits_it(schema: Any, said: str) -> None:
     try:
-        built = forms.form(schema if isinstance(schema, dict) else {})
-    except forms.Unfit:
+        built = elicitation.form(schema if isinstance(schema, dict) else {})
+    except elicitation.Unfit:
         return
     for name, field in built["properties"].items():
-        assert name in forms.prompt(name, field) or field.get("title") is not None
+        assert name in elicitation.prompt(name, field) or field.get("title") is not None
         try:
-            value = forms.typed(said, field)
+            value = elicitation.typed(said, field)
         except ValueError:
             continue
-        assert value is None or forms.fits(value, field)
+        assert value is None or elicitation.fits(value, field)
 
 
 @pytest.mark.parametrize(
@@ -783,7 +787,7 @@ def test_what_is_typed_for_a_field_fits_it(schema: Any, said: str) -> None:
 )
 def test_questions_for_secrets_are_recognised(words: str, expected: bool) -> None:
     form = {"type": "object", "properties": {"it": {"type": "string", "title": words}}}
-    assert forms.asks_for_secret("Well?", form) is expected
+    assert elicitation.asks_for_secret("Well?", form) is expected
 
 
 # The terminal
@@ -792,7 +796,7 @@ def test_questions_for_secrets_are_recognised(words: str, expected: bool) -> Non
 async def test_a_form_is_filled_in_on_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    form = forms.form(
+    form = elicitation.form(
         {
             "type": "object",
             "properties": {
@@ -827,7 +831,7 @@ async def test_a_form_is_filled_in_on_the_terminal(
     with os.fdopen(theirs) as stdin, os.fdopen(ours, "wb", 0) as keyboard:
         monkeypatch.setattr("sys.stdin", stdin)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(terminal.ask, question)
+            tasks.start_soon(ask.ask, question)
             await type_("[y/N] ", "y")
             await type_("Branch: ", "x")
             await type_("Branch: ", ANSWER)

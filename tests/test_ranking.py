@@ -19,9 +19,9 @@ from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
 from planner.agent.loop import LIKELY_TOOLS
 from planner.evidence.ranking import BM25
+from planner.evidence.tool_ranking import MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.evidence.words import words
 from planner.protocol import RunRequest
-from planner.ranking import MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.tools import ToolSpec
 
 THINGS = ("boiler", "bridge", "engine", "signal", "ticket", "tunnel", "wagon", "wheel")

@@ -10,9 +10,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from planner.errors import ConfigError
+from server.cli.reference import INNER, MARK, PAGE, ROOT, page
 from server.config import load_settings, shipped_file
-from server.reference import INNER, MARK, PAGE, ROOT, page
-from server.schema import MODELINE, NAME, schema_text, upstreams_schema
+from server.config_schema import MODELINE, NAME, schema_text, upstreams_schema
 
 SCHEMA = upstreams_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -33,9 +33,9 @@ from planner.events import (
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import Outcome, UpstreamStatus
-from server.progress import LONGEST, heartbeat, message
-from server.reports import LARGEST_REPORT, Report, markdown, report
-from server.toolresults import clean
+from server.text import clean
+from server.views.progress import LONGEST, heartbeat, message
+from server.views.report import LARGEST_REPORT, Report, markdown, report
 
 text = st.text(max_size=400) | st.sampled_from(
     [

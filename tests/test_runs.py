@@ -1,4 +1,5 @@
-"""The run journal: what is on disk, what a killed server leaves, and how a run goes on from there."""
+"""The run journal: what is on disk, what a killed server leaves, and how a run goes on from
+there."""
 # ruff: noqa: E501  texts stand as clients see them
 
 import json
@@ -27,14 +28,16 @@ from serving import CLASS, LONG, Place, conclusion, found, normalised, text
 from planner import agent
 from planner.errors import ModelUnavailable, RequestError
 from planner.events import EVENT, Event, RunContinued, RunSteered
-from planner.models import Message, Reply
+from planner.models.base import Message, Reply
 from planner.protocol import Limits, RunRequest, Steering
 from planner.state import RunState
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.app import build
-from server.approval import Approvals, GuardedPool
+from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings, load_settings
-from server.replay import (
+from server.journal.base import Entry, Letter, Made, Record, Recorded
+from server.journal.sqlite import FORMAT, SqliteJournal
+from server.runs.replay import (
     UNKNOWN,
     Diverged,
     Tape,
@@ -43,8 +46,6 @@ from server.replay import (
     taped_approver,
     taped_models,
 )
-from server.runs import Entry, Letter, Made, Record, Recorded
-from server.sqlite_runs import FORMAT, SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -717,7 +718,7 @@ async def test_a_run_is_cancelled_through_another_server(
 async def test_a_server_that_does_not_end_a_run_is_told_of(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.engine.CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("server.runs.engine.CANCEL_SECONDS", 0.1)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)

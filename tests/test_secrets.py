@@ -19,14 +19,14 @@ from scripted_ollama import ScriptedOllama
 from serving import Place, conclusion, served, text
 
 from planner import agent
-from server import access
+from server import auth
 from server.app import build
 from server.config import HIDDEN, UpstreamSettings
-from server.redaction import Redactor
+from server.upstreams.redaction import Redactor
 
 pytestmark = pytest.mark.anyio
 
-LEAKY = Path(__file__).with_name("leaky_upstream.py")
+LEAKY = Path(__file__).parent / "support" / "leaky_upstream.py"
 ENDS = "import os, sys; sys.exit(f'cannot start with {os.environ}')"
 DATABASE_PASSWORD = "Pa55-of-the-database"
 PLANTED = {
@@ -156,7 +156,7 @@ async def test_the_last_words_of_an_upstream_are_for_the_operator(
         return str(ends["error"])
 
     to_operator = await told()
-    to_others = await told(auth=access.Tokens(["mine-0123456789abcdef"]))
+    to_others = await told(auth=auth.Tokens(["mine-0123456789abcdef"]))
     assert to_operator.endswith("y" * 4000)
     assert token[-8:] not in to_operator
     assert (to_others, "yyy" in caplog.text) == (

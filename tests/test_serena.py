@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server import serena
+from server.upstreams import serena
 
 
 class Started(Exception):

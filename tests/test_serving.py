@@ -984,7 +984,7 @@ async def test_silence_is_filled_with_what_is_waited_for(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.upstreams = {"files": FILES}  # a process takes its time to start
-    monkeypatch.setattr("server.following.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("server.mcp.progress_stream.HEARTBEAT_SECONDS", 0.01)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller, anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))

@@ -25,9 +25,9 @@ from serving import (
 )
 
 from planner.events import RunContinued
+from planner.evidence.tool_ranking import MOST_SHOWN
 from planner.inbox import Inbox
 from planner.protocol import Limits, RunRequest
-from planner.ranking import MOST_SHOWN
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from benchmarks.speed.results import Measured
 from benchmarks.speed.server import FAST, FULL, serving
 from benchmarks.speed.simulation import LAPTOP, ModelServer, Served, common_prefix
 from planner.errors import ModelError
-from planner.ollama import OllamaClient, OllamaModel, probe
+from planner.models.ollama import OllamaClient, OllamaModel, probe
 
 pytestmark = pytest.mark.anyio
 

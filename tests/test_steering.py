@@ -28,9 +28,9 @@ from serving import (
 )
 
 from planner.events import PlanRevised, SteeringTaken
+from planner.evidence.tool_ranking import MOST_SHOWN
 from planner.inbox import Inbox
 from planner.protocol import Steering
-from planner.ranking import MOST_SHOWN
 
 pytestmark = pytest.mark.anyio
 

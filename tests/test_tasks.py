@@ -31,8 +31,8 @@ from serving import (
 from task_client import begin, taken_up, taking_tasks
 from test_approval import CALL, Person, noted, notes, notes_server, report
 
-from server.access import Tokens
 from server.app import build
+from server.auth import Tokens
 
 pytestmark = pytest.mark.anyio
 

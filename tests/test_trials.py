@@ -26,13 +26,14 @@ from serving import LONG, Caller, Place, until, upstream
 
 from planner.errors import Busy, ConfigError
 from planner.protocol import RunRequest
-from server import sqlite_runs, view
 from server.app import Parts, build
-from server.clients import servers
+from server.client_configs.clients import servers
 from server.config import RunSettings, load_settings
-from server.run import Run
-from server.sqlite_runs import SqliteJournal
-from server.tools import report_of as report_of_run
+from server.http import web_view
+from server.journal import sqlite
+from server.journal.sqlite import SqliteJournal
+from server.runs.run import Run
+from server.runs.run import report_of as report_of_run
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +87,7 @@ async def test_a_journal_that_could_not_be_opened_is_tried_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """(7) It stayed off for good."""
-    monkeypatch.setattr(sqlite_runs, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite, "AGAIN_SECONDS", 0.0)
     directory = anyio.Path(place.environ["PLANLOOM_RUNS"])
     await directory.write_text("this is in its place")
     async with place.client() as caller:
@@ -235,13 +236,15 @@ async def test_a_page_is_drawn_once_for_all_who_look_at_it(
         drawn += 1
         return report_of_run(run)
 
-    monkeypatch.setattr(view, "report_of", counting)
+    monkeypatch.setattr(web_view, "report_of", counting)
     opened: list[Parts] = []
     async with Client(build(place.settings, opened.append)) as client:
         result = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
         engine = opened[0].engine
         run = await engine.get((result.structured_content or {})["run_id"])
-        pages = [[json.loads(each) async for each in view.changes(run, engine)] for _ in range(10)]
+        pages = [
+            [json.loads(each) async for each in web_view.changes(run, engine)] for _ in range(10)
+        ]
     assert all(page == pages[0] and page[0]["answer"] == ANSWER for page in pages)
     assert drawn == 1
 
@@ -281,7 +284,7 @@ async def test_one_caller_leaves_places_to_others(place: Place) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no reaper")
 async def test_a_reaper_that_was_killed_is_replaced(place: Place) -> None:
     """(22) Killed before its server, it left processes behind."""
-    faulty = [str(Path(__file__).with_name("faulty_upstream.py")), "stubborn"]
+    faulty = [str(Path(__file__).parent / "support" / "faulty_upstream.py"), "stubborn"]
     place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
     with place.http() as (process, port):
         async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:

@@ -20,15 +20,16 @@ from serving import LONG, until
 from upstream_server import build_server
 
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
-from server import toolresults
 from server.config import load_settings, shipped_file
-from server.launch import child_environment
-from server.upstreams import UpstreamPool
+from server.text import clean
+from server.upstreams import results
+from server.upstreams.launch import child_environment
+from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 
 DATA = Path(__file__).parent / "data" / "upstreams"
-SERVER = Path(__file__).with_name("upstream_process.py")
+SERVER = Path(__file__).parent / "support" / "upstream_process.py"
 SECRET = "s3cret-value-of-the-environment"
 """A bound for tests that hang, in seconds; nothing waits for it to pass."""
 
@@ -224,8 +225,8 @@ async def test_safety_is_the_operators_word_then_the_upstreams_if_trusted(make: 
     ],
 )
 def test_safety_of_annotations(annotations: ToolAnnotations | None, safety: Safety) -> None:
-    assert toolresults.safety_of(annotations, trusted=True) == safety
-    assert toolresults.safety_of(annotations, trusted=False) == Safety.DESTRUCTIVE
+    assert results.safety_of(annotations, trusted=True) == safety
+    assert results.safety_of(annotations, trusted=False) == Safety.DESTRUCTIVE
 
 
 # Faults
@@ -489,7 +490,7 @@ def test_the_shipped_file_fits_the_tools_serena_and_context7_have(tmp_path: Path
     upstreams = load_settings(shipped_file(), tmp_path, {}).upstreams
     for name, settings in upstreams.items():
         tools = {tool["name"]: Tool.model_validate(tool) for tool in recorded(name)}
-        specs = [toolresults.tool_spec(tool, name, settings) for tool in tools.values()]
+        specs = [results.tool_spec(tool, name, settings) for tool in tools.values()]
         there = {spec.name: spec for spec in specs if spec}
         assert settings.tools.keys() <= there.keys()
         assert settings.listing is None or settings.listing.tool in there
@@ -503,7 +504,7 @@ def test_the_shipped_file_fits_the_tools_serena_and_context7_have(tmp_path: Path
         assert read_only == settings.tools.keys()
         assert {spec.policy for spec in there.values()} == {Policy.READ_ONLY}  # else all are shown
     read_file = {tool["name"]: tool for tool in recorded("serena")}["read_file"]
-    spec = toolresults.tool_spec(Tool.model_validate(read_file), "serena", upstreams["serena"])
+    spec = results.tool_spec(Tool.model_validate(read_file), "serena", upstreams["serena"])
     assert spec
     start_line = spec.input_schema["properties"]["start_line"]
     assert start_line["default"] == 1
@@ -511,15 +512,15 @@ def test_the_shipped_file_fits_the_tools_serena_and_context7_have(tmp_path: Path
 
 
 def test_serenas_lines_count_from_one() -> None:
-    found = json.loads(toolresults.lines_from_one(recorded_text("serena-find_symbol")))
+    found = json.loads(results.lines_from_one(recorded_text("serena-find_symbol")))
     assert found[0]["body_location"] == {"start_line": 3, "end_line": 5}
     assert found[0]["children"]["Method"][0]["body_location"] == {"start_line": 4, "end_line": 4}
 
-    matches = json.loads(toolresults.lines_from_one(recorded_text("serena-search_for_pattern")))
+    matches = json.loads(results.lines_from_one(recorded_text("serena-search_for_pattern")))
     line = "  >   3:class VeryUniqueClassName_Phoenix_QW3RTY:"
     assert matches == {"jobs/scheduler.py": [line]}
 
-    references = toolresults.lines_from_one(recorded_text("serena-find_referencing_symbols"))
+    references = results.lines_from_one(recorded_text("serena-find_referencing_symbols"))
     module = json.loads(references)["anyio/__init__.py"]["File"][0]
     assert module["body_location"] == {"start_line": 1, "end_line": 156}
     assert module["content_around_reference"].split("\n") == [
@@ -529,7 +530,7 @@ def test_serenas_lines_count_from_one() -> None:
         " current_effective_deadline",
     ]
     for name in ("serena-list_dir", "serena-find_file", "serena-get_symbols_overview"):
-        assert toolresults.lines_from_one(recorded_text(name)) == recorded_text(name)
+        assert results.lines_from_one(recorded_text(name)) == recorded_text(name)
 
 
 @pytest.mark.parametrize(
@@ -549,7 +550,7 @@ def test_serenas_lines_count_from_one() -> None:
     ],
 )
 def test_only_what_is_a_line_number_is_changed(text: str, expected: str) -> None:
-    assert toolresults.lines_from_one(text) == expected
+    assert results.lines_from_one(text) == expected
 
 
 def serena_line(number: int, content: str, *, match: bool) -> str:
@@ -566,7 +567,7 @@ def test_numbered_lines_go_up_by_one_and_stay_as_they_are(
 ) -> None:
     shown = "\n".join(serena_line(n, content, match=match) for n, content, match in lines)
     expected = "\n".join(serena_line(n + 1, content, match=match) for n, content, match in lines)
-    text = toolresults.lines_from_one(json.dumps({"file.py": [shown]}))
+    text = results.lines_from_one(json.dumps({"file.py": [shown]}))
     assert json.loads(text) == {"file.py": [expected]}
 
 
@@ -580,12 +581,12 @@ JSON = st.recursive(
 def test_data_without_lines_stays(data: Any) -> None:
     text = json.dumps(data)
     if not re.search(r'"(  >|\.\.\.) *\d+:', text):
-        assert json.loads(toolresults.lines_from_one(text)) == data
+        assert json.loads(results.lines_from_one(text)) == data
 
 
 @given(st.dictionaries(st.sampled_from(["start_line", "end_line", "line", "x"]), st.integers()))
 def test_line_arguments_go_down_by_one_from_one_on(arguments: dict[str, int]) -> None:
-    lowered = toolresults.lines_from_zero(arguments)
+    lowered = results.lines_from_zero(arguments)
     assert lowered.keys() == arguments.keys()
     for name, value in arguments.items():
         assert lowered[name] == (value - 1 if name != "x" and value > 0 else value)
@@ -604,20 +605,20 @@ async def test_lines_from_zero_through_the_pool(make: MakePool) -> None:
 
 @given(st.text())
 def test_clean_text_holds_nothing_unseen_and_stays_clean(text: str) -> None:
-    once = toolresults.clean(text)
-    assert toolresults.clean(once) == once
+    once = clean(text)
+    assert clean(once) == once
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", once)
     once.encode()
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs"], include_characters="\n\t")))
 def test_ordinary_text_is_clean(text: str) -> None:
-    assert toolresults.clean(text) == text
+    assert clean(text) == text
 
 
 def test_terminal_escapes_go_with_all_they_hold() -> None:
     hidden = "\x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b(B\x9b1m\x1bPq#\x1b\\end"
-    assert toolresults.clean(hidden) == "linkend"
+    assert clean(hidden) == "linkend"
 
 
 def test_a_description_and_a_schema_are_cleaned(tmp_path: Path) -> None:
@@ -627,26 +628,26 @@ def test_a_description_and_a_schema_are_cleaned(tmp_path: Path) -> None:
     }
     tool = Tool(name="t", description="do\x1b[2J", input_schema=schema)
     settings = load_settings(shipped_file(), tmp_path, {}).upstreams["context7"]
-    spec = toolresults.tool_spec(tool, "context7", settings)
+    spec = results.tool_spec(tool, "context7", settings)
     assert spec
     assert spec.description == "do"
     assert spec.input_schema["properties"] == {"a": {"description": "x", "enum": ["y"]}}
     named = Tool(name="bad\nname", input_schema={"type": "object"})
-    assert toolresults.tool_spec(named, "context7", settings) is None
+    assert results.tool_spec(named, "context7", settings) is None
 
 
 def test_a_listing_is_short() -> None:
-    assert toolresults.listing_text(recorded_text("serena-list_dir")).split("\n") == [
+    assert results.listing_text(recorded_text("serena-list_dir")).split("\n") == [
         "jobs/",
         ".serena/",
         ".git/",
         "anyio/",
     ]
-    assert toolresults.listing_text('["a", "b c"]') == "a\nb c"
+    assert results.listing_text('["a", "b c"]') == "a\nb c"
     many = json.dumps({"dirs": ["d"], "files": [f"f{n}" for n in range(100)]})
-    shown = toolresults.listing_text(many).split("\n")
+    shown = results.listing_text(many).split("\n")
     assert (len(shown), shown[0], shown[-1]) == (61, "d/", "… and 41 more")
-    assert toolresults.listing_text("a\n\nb\n") == "a\nb"
+    assert results.listing_text("a\n\nb\n") == "a\nb"
 
 
 @pytest.mark.parametrize("name", ["context7-query-docs", "context7-resolve-library-id"])

@@ -27,9 +27,9 @@ from serving import (
     served,
 )
 
-from server import access
+from server import auth
 from server.app import build
-from server.view import STATIC
+from server.http.web_view import STATIC
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +83,7 @@ async def begin(client: Client[Any]) -> str:
 
 
 async def test_the_pages_files_are_for_anyone_and_bind_the_browser(place: Place) -> None:
-    app = build(place.settings, auth=access.Tokens([MINE])).http_app(path="/mcp")
+    app = build(place.settings, auth=auth.Tokens([MINE])).http_app(path="/mcp")
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         page = await client.get("/view")
@@ -127,7 +127,7 @@ async def test_a_page_is_told_every_change_until_it_has_the_report(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     script(ollama)
-    with served(build(place.settings, auth=access.Tokens([MINE]))) as url:
+    with served(build(place.settings, auth=auth.Tokens([MINE]))) as url:
         async with Client(url, auth=MINE) as client:
             run_id = await begin(client)
             page: dict[str, Any] = {}
@@ -161,11 +161,11 @@ async def test_a_page_is_told_every_change_until_it_has_the_report(
 
 async def test_a_run_of_another_server_is_followed(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang("", json.dumps(found(PLACE))))
-    auth, source = access.provider({}, "127.0.0.1")
+    provider, source = auth.provider({}, "127.0.0.1")
     async with place.client("stdio") as caller:
         run_id = await begin(caller.client)
         await ollama.arrived()
-        with served(build(place.settings, auth=auth)) as url:
+        with served(build(place.settings, auth=provider)) as url:
             statuses = []
             with anyio.fail_after(LONG):
                 async for changes in told(url, run_id, str(source.own)):
@@ -197,12 +197,12 @@ async def test_a_caller_sees_his_own_runs_and_the_user_those_of_his_other_server
             response = await client.get(path, headers=bearer(token))
             return response.status_code, response.text.replace(run_id, "RUN")
 
-    users, source = access.provider({}, "127.0.0.1")
+    users, source = auth.provider({}, "127.0.0.1")
     with served(build(place.settings, auth=users)) as url:
         for token in (source.own, source.passing):
             assert await seen(url, str(token)) == [local_id]
             assert (await status(url, str(token), local_id))[0] == 200
-    with served(build(place.settings, auth=access.Tokens([MINE, THEIRS]))) as url:
+    with served(build(place.settings, auth=auth.Tokens([MINE, THEIRS]))) as url:
         async with Client(url, auth=MINE) as client:
             prompt = {"prompt": QUESTION}
             mine = (await client.call_tool("plan_and_answer", prompt)).structured_content or {}
@@ -220,7 +220,7 @@ async def test_a_caller_sees_his_own_runs_and_the_user_those_of_his_other_server
 
 async def test_what_cannot_be_said_to_a_run_is_told(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(found(PLACE))
-    with served(build(place.settings, auth=access.Tokens([MINE, THEIRS]))) as url:
+    with served(build(place.settings, auth=auth.Tokens([MINE, THEIRS]))) as url:
         async with Client(url, auth=MINE) as client:
             done = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
         run_id = (done.structured_content or {})["run_id"]

@@ -11,9 +11,9 @@ import anyio
 import httpx
 import pytest
 
-from planner import weights
 from planner.errors import ModelUnavailable
-from planner.weights import Downloader, Weights, fetch, from_hub, from_packages
+from planner.models import weights
+from planner.models.weights import Downloader, Weights, fetch, from_hub, from_packages
 
 pytestmark = pytest.mark.anyio
 

@@ -28,8 +28,8 @@ from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import SEARCHED, SYSTEMS, Ask, Bench
 from benchmarks.eval.wire import Wire, recording
 from planner.errors import PlanloomError
-from planner.models import Message
-from planner.ollama import probe
+from planner.models.base import Message
+from planner.models.ollama import probe
 from server.backends import open_models
 from server.config import ModelSettings, shipped_file
 

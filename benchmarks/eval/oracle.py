@@ -41,16 +41,16 @@ from benchmarks.eval.tasks.talk import Talk
 from benchmarks.eval.tasks.tools import WorldCase
 from benchmarks.eval.wire import plain
 from planner import agent
-from planner.context import SEE_MORE
 from planner.errors import ContextExceeded
+from planner.evidence.context import SEE_MORE
 from planner.evidence.words import is_name, tokens
-from planner.models import Message, Models, Reply
+from planner.models.base import Message, Models, Reply
 from planner.protocol import Limits, RunRequest, Wants
 from planner.state import RunState
 from planner.tools import Approval, Policy, ToolPool, ToolSpec
 from server.config import ModelSettings, load_settings, shipped_file
-from server.pins import Pins
-from server.upstreams import UpstreamPool
+from server.upstreams.pins import Pins
+from server.upstreams.pool import UpstreamPool
 
 CONTEXT_TOKENS = 8192
 CHARACTERS_PER_TOKEN = 4
@@ -195,7 +195,7 @@ def _edits(before: str, after: str) -> Iterator[dict[str, str]]:
 
 
 class Oracle:
-    """One run's model, both fast and full; a `planner.models.ChatModel`."""
+    """One run's model, both fast and full; a `planner.models.base.ChatModel`."""
 
     name = provider = "oracle"
     context_tokens = CONTEXT_TOKENS

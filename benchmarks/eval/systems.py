@@ -26,12 +26,12 @@ from fastmcp.client.transports import StdioTransport
 from benchmarks.eval.case import Answer, Called, Family, Setting
 from benchmarks.eval.results import Ledger
 from planner.errors import PlanloomError
-from planner.models import Message, Models, PromptBefore
-from planner.ollama import ChatReply, OllamaClient
+from planner.models.base import Message, Models, PromptBefore
+from planner.models.ollama import ChatReply, OllamaClient
 from planner.tools import Outcome, Safety, ToolSpec
 from server.backends import open_models
 from server.config import ModelSettings, load_settings
-from server.upstreams import UpstreamPool
+from server.upstreams.pool import UpstreamPool
 
 START_SECONDS = 300.0
 """For the upstreams to start; Serena's first start on a machine downloads it."""

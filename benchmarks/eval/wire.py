@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from planner.ollama import host_url
+from planner.models.ollama import host_url
 
 _HOP = {"host", "content-length", "connection", "transfer-encoding", "accept-encoding"}
 """Headers that are about one connection."""

@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 # The catalogue, the scripted model server and the faulty upstream are the tests'.
-sys.path.append(str(Path(__file__).parents[2] / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "support"))

@@ -37,14 +37,14 @@ from benchmarks.injection.data import (
     exported,
     reads,
 )
-from planner.models import Message, Models, Reply
-from server import tools
+from planner.models.base import Message, Models, Reply
 from server.app import in_own_task
 from server.config import RunSettings, Settings, UpstreamSettings
-from server.engine import Engine
-from server.pins import Pins
-from server.runs import journal_for
-from server.upstreams import UpstreamPool
+from server.journal.factory import journal_for
+from server.mcp import tools
+from server.runs.engine import Engine
+from server.upstreams.pins import Pins
+from server.upstreams.pool import UpstreamPool
 
 ITERATIONS = 40
 SECONDS = 120.0

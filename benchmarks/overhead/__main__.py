@@ -28,12 +28,12 @@ from benchmarks.eval.results import markdown
 from benchmarks.speed import runs
 from benchmarks.speed.script import PlannerScript
 from planner.events import ToolReturned
-from planner.models import Message, Models, Reply
-from server import tools
+from planner.models.base import Message, Models, Reply
 from server.config import Settings, load_settings
-from server.engine import Engine
-from server.runs import journal_for
-from server.upstreams import UpstreamPool
+from server.journal.factory import journal_for
+from server.mcp import tools
+from server.runs.engine import Engine
+from server.upstreams.pool import UpstreamPool
 
 STEPS = 30
 REPEATS = 6

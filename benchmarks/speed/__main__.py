@@ -18,7 +18,7 @@ from benchmarks.speed.designs import loop, planloom
 from benchmarks.speed.results import Measured
 from benchmarks.speed.seeds import seeds
 from planner.errors import PlanloomError
-from planner.ollama import OllamaClient
+from planner.models.ollama import OllamaClient
 
 JSON = REPOSITORY / ".planloom" / "speed.json"
 DOCUMENT = REPOSITORY / "docs" / "performance.md"

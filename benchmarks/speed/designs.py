@@ -15,10 +15,12 @@ from benchmarks.speed.runs import Call, RecordedPool, Run
 from benchmarks.speed.script import PlannerScript
 from benchmarks.speed.server import FAST, FULL, Said, serving
 from benchmarks.speed.simulation import ModelServer, Served
-from planner import agent, context, warming
+from planner import agent
+from planner.agent import warming
 from planner.agent.loop import RESULT_CHARACTERS
-from planner.models import Models
-from planner.ollama import OllamaClient, OllamaModel
+from planner.evidence import context
+from planner.models.base import Models
+from planner.models.ollama import OllamaClient, OllamaModel
 from planner.prompts import compact
 from planner.protocol import Limits, RunRequest
 from planner.tools import Safety, ToolSpec

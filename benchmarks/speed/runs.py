@@ -18,8 +18,8 @@ from benchmarks.eval.codebases import PACKAGE, REPOSITORY, files, write
 from planner.errors import PlanloomError
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.config import load_settings, shipped_file
-from server.toolresults import tool_spec
-from server.upstreams import UpstreamPool
+from server.upstreams.pool import UpstreamPool
+from server.upstreams.results import tool_spec
 
 FOLDER = Path(__file__).parent / "runs"
 STEPS = (1, 3, 10, 30)

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
 from benchmarks.speed.server import Said
-from planner.schemas import MOST_CALLS, Schema
+from planner.checks.schemas import MOST_CALLS, Schema
 
 STEPS_AHEAD = 3
 """So many later steps a decision names, and names anew when they are done."""

@@ -16,7 +16,7 @@ from benchmarks.speed.designs import (
 from benchmarks.speed.runs import Call, Run
 from benchmarks.speed.server import FAST, FULL, Said, serving
 from benchmarks.speed.simulation import ModelServer
-from planner.ollama import OllamaClient
+from planner.models.ollama import OllamaClient
 from planner.tools import ToolSpec
 
 SYSTEM = (

@@ -11,10 +11,10 @@ import typer
 from platformdirs import user_cache_path
 
 from benchmarks.tools.data import REQUIREMENT, Catalogue, Half, Task, bare, fetch, read
-from planner.context import CHARACTERS_PER_TOKEN
+from planner.evidence.context import CHARACTERS_PER_TOKEN
+from planner.evidence.tool_ranking import BM25, Ranking
 from planner.prompts import catalogue as listed
 from planner.protocol import RunRequest
-from planner.ranking import BM25, Ranking
 from planner.tools import ToolSpec
 
 SIZES = (3, 5, 8, 10, 20)

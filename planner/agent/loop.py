@@ -20,11 +20,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner import context, guards, schemas
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import Gatherer, last_gathered
 from planner.agent.model_calls import Asker
 from planner.agent.tool_calls import Caller, find, permitted
+from planner.checks import guards, schemas
+from planner.checks.claims import agree, supporting, unsupported, unsupported_data
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
@@ -42,13 +43,13 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence.claims import agree, supporting, unsupported, unsupported_data
+from planner.evidence import context
+from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.inbox import Inbox
-from planner.models import Models
+from planner.models.base import Models
 from planner.prompts import Prompts, passage
 from planner.protocol import Answer, Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
-from planner.ranking import Ranking
 from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 

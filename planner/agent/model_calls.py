@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from planner import guards, lenient, protocol, schemas
+from planner import protocol
 from planner.actions import mode
-from planner.context import TokenEstimate
+from planner.checks import guards, lenient, schemas
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
     ASIDE,
@@ -21,8 +21,9 @@ from planner.events import (
     ResultAssessed,
     Role,
 )
+from planner.evidence.context import TokenEstimate
 from planner.grammar import Schema
-from planner.models import ChatModel, Models
+from planner.models.base import ChatModel, Models
 from planner.prompts import Prompts
 from planner.protocol import Answer, Brief, Call, Conclude, MakePlan, MoveOn, Stay
 from planner.state import RunState, Step

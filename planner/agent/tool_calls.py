@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from planner import context, guards, schemas
 from planner.agent.model_calls import Asker
+from planner.checks import guards, schemas
+from planner.checks.claims import seen
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
@@ -18,7 +19,7 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.evidence.claims import seen
+from planner.evidence import context
 from planner.prompts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from planner.evidence.passages import Passage
+from planner.passage import Passage
 
 _PLACE = re.compile(r"\s*(?:>|\.{3})?\s*([^\s:][^:\n]*?):(\d+)[:-](.*)")
 _NUMBERED = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")

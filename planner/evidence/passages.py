@@ -8,7 +8,7 @@ each keeps the first lines of those around it (`heading`), so that a method is s
 import re
 from collections.abc import Iterator, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from planner.passage import Passage
 
 MAX_UNIT = 500
 """Characters of a unit that is not divided further."""
@@ -16,35 +16,6 @@ MIN_UNIT = 250
 """Characters up to which neighbouring units are put together; a smaller one says little."""
 MAX_LINE = 300
 """Characters of a line; minified code has no telling ones."""
-
-
-class Passage(BaseModel):
-    """Lines of one source that belong together."""
-
-    model_config = ConfigDict(frozen=True)
-
-    source: str
-    """The file's path; for other results the tool, with what it was asked."""
-    first: int
-    """The number of its first line, from 1."""
-    last: int
-    text: str
-    heading: str = ""
-    """The lines that the unit stands in, such as its class, from the outermost on."""
-    upstream: str = ""
-    relation: str = ""
-    """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`."""
-
-    @property
-    def place(self) -> str:
-        """`path:12`, or `path:12-30`."""
-        lines = f"{self.first}-{self.last}" if self.last > self.first else f"{self.first}"
-        return f"{self.source}:{lines}"
-
-    def within(self, other: "Passage") -> bool:
-        """Whether the other has all of its lines."""
-        same = self.source == other.source
-        return same and other.first <= self.first and self.last <= other.last
 
 
 class _Unit:

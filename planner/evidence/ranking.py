@@ -8,8 +8,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from planner.evidence.passages import Passage, around
+from planner.evidence.passages import around
 from planner.evidence.words import is_name, tokens, words
+from planner.passage import Passage
 
 HEAD_WEIGHT = 2
 """A word of a unit's first line counts as often as so many words within it: that line says what

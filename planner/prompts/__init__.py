@@ -15,13 +15,14 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from planner import context, guards
 from planner.actions import actions, attempts
+from planner.checks import guards
 from planner.events import Role
-from planner.evidence.passages import Passage
-from planner.models import Message
+from planner.evidence import context
+from planner.evidence.tool_ranking import shown_whole
+from planner.models.base import Message
+from planner.passage import Passage
 from planner.protocol import Mode
-from planner.ranking import shown_whole
 from planner.state import Iteration, RunState, Steered, Step
 from planner.tools import Outcome, Safety, ToolSpec
 

@@ -1,0 +1,25 @@
+"""What can be done for the first run before it is asked for: models loaded, instructions read."""
+
+from planner.evidence.tool_ranking import Ranking
+from planner.models.base import Message, Models
+from planner.prompts import system
+from planner.tools import ToolPool, read_only
+
+READY: Message = {"role": "user", "content": "Are you ready?"}
+
+
+async def load(models: Models) -> None:
+    """Have both models loaded. Raises `ModelError`."""
+    for model in models.distinct:
+        await model.load()
+
+
+async def read_instructions(models: Models, pool: ToolPool) -> None:
+    """Have the models read what every run on the pool begins with, so that it stands in the prefix
+    cache of their server. Not while a run is on: its prompt would be pushed out of there.
+
+    The full model first, which answers most requests alone. Raises `ModelError`.
+    """
+    tools = Ranking(read_only(pool.tools())).tools
+    for model in models.distinct:
+        await model.chat([system(tools), READY], max_tokens=1)

@@ -1,0 +1,282 @@
+"""Whether what an answer claims stands in what was found, and where.
+
+What code can check of a claim in any language: quotations, names, paths, numbers. A number may also
+follow from others: a sum, a difference, a product or a count.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from planner.checks import schemas
+from planner.evidence.context import readable
+from planner.evidence.words import words
+from planner.passage import Passage
+from planner.state import Iteration, RunState
+from planner.tools import Outcome
+
+MAX_LINES = 6
+"""Of one passage or result, in the evidence."""
+MAX_LINE = 300
+"""Characters."""
+MAX_SUPPORT = 2
+"""Lines that are named for an answer."""
+MIN_QUOTE = 4
+"""Characters of a quotation; a shorter one stands anywhere."""
+SAME_WORDS = 0.6
+"""Of the words of the shorter of two answers, so many stand in the other when they agree."""
+
+_CLAIM = re.compile(
+    r"https?://[^\s)>\]\"']+"  # a URL
+    r"|(?:[\w.-]+/)+[\w.-]+"  # a path
+    r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
+    r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
+    r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
+    r"|\b\d+(?:\.\d+)?\b"  # a number
+    r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
+)
+
+
+class Evidence(BaseModel):
+    """A passage or tool result that bears the answer out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    iteration: int
+    step: int
+    """0 is the gathering before the plan."""
+    tool: str
+    source: str = ""
+    """`path:12-30` for lines of a file; empty for other results."""
+    claims: list[str]
+    """What of the answer stands in it."""
+    lines: list[str]
+    """The lines it stands in."""
+
+
+def claims(text: str) -> list[str]:
+    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations."""
+    found: dict[str, None] = {}
+    for match in _CLAIM.finditer(text):
+        found.setdefault(match.group().strip("`\"'").rstrip(".,;:"))
+    return [claim for claim in found if claim]
+
+
+def evidence(state: RunState) -> list[Evidence]:
+    """The passages and results that hold the answer's quotations and claims, the best first. What
+    the user said counts only beside something that the user did not say."""
+    wanted = claims(f"{state.answer}\n{said(state, state.data)}")
+    wanted = [claim for claim in wanted if claim not in state.unsupported]
+    found: list[Evidence] = []
+    cited = set()
+    missing = [claim for claim in wanted if not holds(state.user_words, claim)]
+    for iteration, source, text in _sources(state):
+        held = [claim for claim in wanted if holds(f"{source}\n{text}", claim)]
+        quoted = any(quoted_in(quote, text) for quote in state.quotes)
+        new = [claim for claim in held if claim in missing]
+        lines = _telling(text, held, state.quotes)
+        if not (quoted or new) or (source, *lines) in cited:
+            continue
+        cited.add((source, *lines))
+        missing = [claim for claim in missing if claim not in held]
+        found.append(
+            Evidence(
+                iteration=iteration.number,
+                step=iteration.step,
+                tool=iteration.tool,
+                source=source,
+                claims=held,
+                lines=lines,
+            )
+        )
+    return found
+
+
+def _sources(state: RunState) -> Iterator[tuple[Iteration, str, str]]:
+    """Every passage shown and every result, those with a quotation first."""
+    found = []
+    for iteration in state.iterations:
+        if iteration.gathered:
+            found += [(iteration, each.place, each.text) for each in iteration.gathered.passages]
+        elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
+            found.append((iteration, "", f"{iteration.arguments}\n{readable(iteration.result)}"))
+    found.sort(key=lambda each: not any(quoted_in(quote, each[2]) for quote in state.quotes))
+    yield from found
+
+
+def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
+    rows = [row for row in text.splitlines() if row.strip()]
+    scores = [
+        sum(holds(row, claim) for claim in held)
+        + 2 * any(quoted_in(quote, row) for quote in quotes)
+        for row in rows
+    ]
+    best = max(scores, default=0)
+    telling = [row for row, score in zip(rows, scores, strict=True) if score > 0.6 * best]
+    return [row.strip()[:MAX_LINE] for row in telling[:MAX_LINES]] if best else []
+
+
+def quoted_in(quote: str, text: str) -> bool:
+    """Whether a quotation stands in a text, but for white space."""
+    plain = _flat(quote)
+    return len(plain) >= MIN_QUOTE and plain in _flat(text)
+
+
+def supporting(state: RunState, answer: str, request: str) -> list[str]:
+    """The lines of passages and of results that say an answer, the best first: those that hold most
+    of what it claims, and of its words beyond the request's. Empty when none does."""
+    answer = _plain(answer)
+    wanted = claims(answer)
+    told = set(words(answer))
+    new = told - set(words(request))
+    scored: dict[str, float] = {}
+    texts = [each.text for each in state.passages]
+    texts += [readable(each.result) for each in _chosen(state)]
+    for line in (line for text in texts for line in text.splitlines()):
+        plain = _plain(line)
+        have = {*words(plain)}
+        held = sum(holds(plain, claim) for claim in wanted)
+        if held or have & new:
+            score = 3 * held + len(have & new) + len(have & told) / 4
+            scored.setdefault(line.strip()[:MAX_LINE], score)
+    best = sorted(scored, key=lambda line: -scored[line])[:MAX_SUPPORT]
+    return [line for line in best if scored[line] >= scored[best[0]] / 2]
+
+
+def _flat(text: str) -> str:
+    return " ".join(re.sub(r"^[ \t]*\d+: ", "", text, flags=re.MULTILINE).split())
+
+
+def unsupported(state: RunState, answer: str) -> list[str]:
+    """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
+    request. Numbers may follow from others in the answer; `1,500` is two of them or 1500."""
+    text = seen(state)
+    text += f"\n{_plain(text)}"
+    return min((_unheld(each, text) for each in (answer, _plain(answer))), key=len)
+
+
+def _unheld(answer: str, text: str) -> list[str]:
+    wanted = claims(answer)
+    held = [claim for claim in wanted if holds(text, claim) or _file_in(claim, text)]
+    return [
+        claim
+        for claim in wanted
+        if claim not in held and not (_is_number(claim) and _follows(claim, answer, held))
+    ]
+
+
+def seen(state: RunState) -> str:
+    """All that the models were shown and the user said."""
+    texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
+    texts += [f"{each.arguments}\n{readable(each.result)}" for each in _chosen(state)]
+    # A single step's notes are an answer, which bears nothing out.
+    noted = [] if state.single_steps else state.completed_steps
+    texts += [f"{step.objective}\n{step.notes}" for step in noted]
+    if state.started:
+        texts += [state.user_words, state.started.listing or ""]
+    return "\n".join(texts)
+
+
+def _chosen(state: RunState) -> list[Iteration]:
+    """The iterations that a model chose and that came to a result."""
+    return [
+        each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
+    ]
+
+
+def _numbered(passage: Passage) -> str:
+    lines = passage.text.splitlines()
+    return "\n".join(f"{number}: {line}" for number, line in enumerate(lines, passage.first))
+
+
+def _file_in(claim: str, text: str) -> bool:
+    """Whether a path's last part stands in the text: an answer may say more folders, or fewer."""
+    return "/" in claim and holds(text, claim.rsplit("/", 1)[-1])
+
+
+def _is_number(claim: str) -> bool:
+    return re.fullmatch(r"\d+(?:\.\d+)?", claim) is not None
+
+
+def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
+    """Whether a number counts the names in the answer, or follows from two of its numbers."""
+    value = float(claim)
+    names = {each for each in held if not _is_number(each)}
+    items = re.findall(r"(?m)^\s*(?:[-*]|\d+[.)])\s", answer)
+    if value in (len(names), len(items)) and value > 1:
+        return True
+    numbers = [float(each) for each in held if _is_number(each)]
+    if len(numbers) > 2 and abs(sum(numbers) - value) < 1e-6:
+        return True
+    return any(
+        abs(result - value) < 1e-6
+        for first, second in combinations(numbers, 2)
+        for result in (first + second, abs(first - second), first * second)
+    )
+
+
+def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
+    """The same for the answer's data, beyond what the answer says, which is checked by itself."""
+    claimed = unsupported(state, said(state, data))
+    return [claim for claim in claimed if not holds(answer, claim)]
+
+
+def said(state: RunState, data: Any) -> str:
+    """What data holds, as an answer would say it, one value a line. What the caller's schema names
+    is left out: it is his own word, as the request is."""
+    schema = state.request.data_schema if state.request else None
+    return "\n".join(_said(data, "", schemas.named(schema or {})))
+
+
+def _said(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _said(name, "", named)
+                yield from _said(inner, name, named)
+        case list():
+            for inner in value:
+                yield from _said(inner, key, named)
+        case None | bool():
+            return
+        case _ if value in named:
+            return
+        case int() if "line" in key.lower():
+            yield f"line {value}"  # a line's number is borne out by its place alone
+        case float() if value.is_integer():
+            yield str(int(value))
+        case _:
+            yield str(value)
+
+
+def agree(first: str, second: str, request: str) -> bool:
+    """Whether two answers say the same: one of them holds all that the other claims beyond the
+    request; where neither claims a name or a number, most of the words."""
+    readings = [(first, second), (second, first)]
+    told = [(_beyond(one, request), _plain(other)) for one, other in readings]
+    if any(claimed for claimed, _ in told):
+        return any(
+            claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told
+        )
+    asked = set(words(request))
+    short, long = sorted(({*words(text)} - asked for text in (first, second)), key=len)
+    return len(short & long) >= SAME_WORDS * len(short)
+
+
+def _beyond(answer: str, request: str) -> list[str]:
+    """What an answer claims that the request does not, paths by their file's name."""
+    plain = [claim.rsplit("/", 1)[-1] for claim in claims(_plain(answer))]
+    return [claim for claim in plain if not holds(request, claim)]
+
+
+def _plain(text: str) -> str:
+    """Numbers without separators: `11,340` and `11_340` are 11340."""
+    return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text)
+
+
+def holds(text: str, claim: str) -> bool:
+    """Whether the claim stands in the text as a whole word."""
+    return claim in text and bool(re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text))

@@ -1,0 +1,535 @@
+"""Checks in code, before a call is spent and when its result is back (a table: docs/guards.md).
+
+Each is a pure function; who asks it emits the event.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from rapidfuzz import fuzz, process
+
+from planner.evidence.context import RESULTS_KEPT, readable
+from planner.protocol import Conclude, MoveOn, Stay
+from planner.state import Iteration, RunState, plain, skipped, wanted_first
+from planner.tools import Outcome, Policy, ToolSpec
+
+LONGEST_PATH = 400
+"""Characters; what is longer is no path, and each of its folders would be looked at."""
+FRUITLESS_DECISIONS = 2
+"""So many in a row whose calls brought nothing new, and another tool has to be chosen; one more,
+and the run concludes."""
+LONGEST_FAULT = 1000
+"""Characters of a result that is an error and nothing else."""
+MOST_FAULT_LINES = 3
+"""Of such a result, unless it is a traceback."""
+MOST_WORDS = 4
+"""Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
+SHORTEST_WORD = 3
+"""Characters of a word that is looked for alone."""
+REFUSED = "It was not made; go on without it."
+UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
+NOTHING = "Nothing for the arguments above"
+"""How the result of a widened call begins."""
+
+
+def nearest(name: str, names: Sequence[str], most: int = 3) -> list[str]:
+    """The names most like `name`, best first; none that have nothing to do with it."""
+    found = process.extract(name, names, scorer=fuzz.WRatio, limit=most, score_cutoff=40)
+    return [each for each, _, _ in found]
+
+
+def unknown_tool(name: str, tools: Sequence[ToolSpec]) -> str:
+    """An invented tool "does not exist"; never "is not available" (source: design section 3)."""
+    near = nearest(name, [tool.name for tool in tools])
+    hint = f" The nearest tools are: {', '.join(near)}." if near else ""
+    return f'The tool "{name}" does not exist.{hint}'
+
+
+def not_allowed(tool: ToolSpec, policy: Policy) -> str | None:
+    """Why a run of this policy may not even ask for a call of the tool; None when it may."""
+    if tool.read_only or Policy.READ_ONLY not in (tool.policy, policy):
+        return None
+    who = "the operator permits" if tool.policy is Policy.READ_ONLY else "this run may use"
+    return (
+        f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, and {who} '
+        "read-only tools only."
+    )
+
+
+_PATH_ARGUMENT = re.compile(
+    r"(?<!name_)(?<!pro)(?:path|file(?:_?name)?|folder|dir(?:ectory)?)$", re.IGNORECASE
+)
+"""`relative_path`, `fileName`; not `name_path`, which is a symbol's, nor `file_mask`."""
+_PATH = re.compile(
+    r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
+    r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
+)
+
+
+def seen_paths(state: RunState) -> list[str]:
+    """Every path that the listing, the request or a result has shown."""
+    texts = [state.started.listing or "" if state.started else "", state.user_words]
+    texts += [each.result for each in state.iterations if each.outcome is Outcome.SUCCESS]
+    return list(dict.fromkeys(path for text in texts for path in _paths(text)))
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _paths(text: str) -> tuple[str, ...]:
+    paths = (match.group().strip("./") for match in _PATH.finditer(text))
+    return tuple(dict.fromkeys(path for path in paths if 0 < len(path) <= LONGEST_PATH))
+
+
+def mended_paths(
+    arguments: dict[str, Any], tool: ToolSpec, seen: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Path arguments that nothing has shown, resolved to the nearest path seen; an optional one
+    with nothing near is left out. Returns the arguments and what was changed, one line each."""
+    mended, changes = dict(arguments), []
+    folders = {parent for path in seen for parent in _parents(path)}
+    for name, value in arguments.items():
+        if not _PATH_ARGUMENT.search(name) or not isinstance(value, str) or "*" in value:
+            continue
+        path = value.strip("./")
+        if path in ("", *folders, *seen):
+            continue
+        if near := _nearest_path(path, seen, whole=value.startswith("/")):
+            mended[name] = near
+            changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
+        elif name not in _required(tool):
+            del mended[name]
+            changes.append(f"{name}: {value} was never seen; looking everywhere")
+    return mended, changes
+
+
+def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
+    """The path seen that has folders more or fewer before it, else the one spelt most alike. A bare
+    name may come from a listing of any folder, so it takes no folders off, but of a `whole` path
+    from the root on."""
+    longer = [each for each in seen if each.endswith("/" + path)]
+    shorter = [each for each in seen if path.endswith("/" + each) and (whole or "/" in each)]
+    if longer or shorter:
+        return longer[0] if longer else max(shorter, key=len)
+    others = [
+        each
+        for each in seen
+        if len(each) > 0.8 * len(path)  # a part of it is like any path that has that part
+        and not path.startswith(each + "/")  # its own folders
+    ]
+    near = process.extractOne(path, others, scorer=fuzz.partial_ratio, score_cutoff=90)
+    return near[0] if near else None
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _required(tool: ToolSpec) -> Sequence[str]:
+    required = tool.input_schema.get("required", [])
+    return required if isinstance(required, list) else []
+
+
+def _property(tool: ToolSpec, name: str) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties", {})
+    found = properties.get(name, {}) if isinstance(properties, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
+    """What `schemas.coerced` changed in arguments that missed their types, one line each."""
+    return [
+        f"{name}: {value!r} was left out"
+        if name not in coerced
+        else f"{name}: {value!r} was taken as {coerced[name]!r}"
+        for name, value in written.items()
+        if name not in coerced or (type(value), value) != (type(coerced[name]), coerced[name])
+    ]
+
+
+# Regular expressions and masks: small models write the one where the other is taken.
+
+_SAYS_MASK = re.compile(r"\b(?:globs?|masks?|wildcards?)\b", re.IGNORECASE)
+_SAYS_REGEX = re.compile(r"\bregex|\bregular expression", re.IGNORECASE)
+_REGEX_IN_MASK = re.compile(r"\\[.wdsbWDSB]|^\^|\$$|\||\.\+|^\.\*|^\(\?")
+"""What no mask has. `main.*` is a mask; `.*` at its start is one only for hidden files, and the
+mask it is translated to finds these too."""
+_REGEX_PART = re.compile(
+    r"(?P<nothing>^\(\?\w+\)|[\^$]|\\[bB])"
+    r"|(?P<any>(?:\\[wdsWDS]|\.|\[[^\]]*\]|\([^()]*\))[*+?]|\\[wdsWDS]|\([^()]*\))"
+    r"|\\(?P<escaped>.)"
+)
+
+
+def takes_mask(tool: ToolSpec, name: str) -> bool:
+    """Whether an argument is a file mask such as `*.py`, by its name and description."""
+    words = re.sub(r"[_-]|(?<=[a-z])(?=[A-Z])", " ", name)
+    says = _property(tool, name).get("description", "")
+    if takes_regex(tool, name):
+        return False
+    of_files = words.endswith("pattern") and bool(_SAYS_MASK.search(tool.description))
+    return bool(_SAYS_MASK.search(words) or _SAYS_MASK.search(str(says)) or of_files)
+
+
+def takes_regex(tool: ToolSpec, name: str) -> bool:
+    """Whether an argument is a regular expression, by its name and description."""
+    says = f"{name} {_property(tool, name).get('description', '')}"
+    return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
+
+
+def mended_patterns(arguments: dict[str, Any], tool: ToolSpec) -> tuple[dict[str, Any], list[str]]:
+    """Regular expressions where a mask is taken, and masks and broken expressions where a regular
+    expression is, translated. Returns the arguments and what was changed, one line each."""
+    mended, changes = dict(arguments), []
+    for name, value in arguments.items():
+        if not isinstance(value, str):
+            continue
+        if takes_mask(tool, name) and _REGEX_IN_MASK.search(value):
+            mended[name] = _as_mask(value)
+            changes.append(f"{name}: {value} is a regular expression; the mask is {mended[name]}")
+        elif takes_regex(tool, name) and (problem := _broken(value)):
+            mended[name] = _as_regex(value)
+            changes.append(f"{name}: {value} is no regular expression ({problem}); {mended[name]}")
+    return mended, changes
+
+
+def _as_mask(expression: str) -> str:
+    """`.*\\.py$` as `*.py`; of alternatives, all files that some mask of theirs would match."""
+    if "|" in re.sub(r"\([^()]*\)", "", expression):
+        return "*"
+    mask = _REGEX_PART.sub(lambda part: "*" if part["any"] else part["escaped"] or "", expression)
+    return re.sub(r"\*+", "*", mask) or "*"
+
+
+def _broken(expression: str) -> str | None:
+    try:
+        re.compile(expression)
+    except re.error as error:
+        # Another dialect than Python's may know more; none knows these.
+        known = ("nothing to repeat", "multiple repeat", "missing )", "unbalanced", "unterminated")
+        return error.msg if error.msg.startswith(known) else None
+    except (OverflowError, RecursionError):
+        return None
+    return None
+
+
+def _as_regex(text: str) -> str:
+    """`*.py` as `\\.py`, `*foo*` as `foo`; what is no mask is taken word for word: `connect(`."""
+    if not text.startswith("*") and "**" not in text:
+        return re.escape(text)
+    parts = [re.escape(part) for part in re.split(r"[*/]*\*[*/]*", text) if part]
+    return ".*".join(parts) or "."
+
+
+# What a change may be made with.
+
+MAX_PLAIN_NUMBER = 1
+"""A number up to this one needs no source: it is a flag or a count."""
+MAX_OPERANDS = 40
+"""Of the newest numbers: so many may a number follow from."""
+_TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
+_DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
+
+
+def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
+    """The arguments of a change that stand nowhere in what was seen: ids, accounts, addresses,
+    paths and amounts, `name: value` each. Free text is the model's own; dates are spelled in many
+    ways; a number may follow from two others."""
+    numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
+    return [
+        f"{name}: {value}"
+        for name, each in arguments.items()
+        for value in (each if isinstance(each, list) else [each])
+        if _has_no_source(value, seen, numbers)
+    ]
+
+
+def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
+    match value:
+        case bool():
+            return False
+        case int() | float():
+            newest = numbers[-MAX_OPERANDS:]
+            derived = (
+                result
+                for first, second in product(newest, newest)
+                for result in (first + second, first - second, first * second)
+            )
+            return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
+        case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
+            return value.strip("./").casefold() not in seen.casefold()
+    return False
+
+
+# What a result is in truth.
+
+_EMPTY = re.compile(r"[\s\[\]{}()\"':,.]*|.*\bno (?:results|matches|files)\b.{0,80}", re.I | re.S)
+
+
+def empty(result: str) -> bool:
+    """Whether a successful result holds nothing: `[]`, `{"files": []}`, "no matches"."""
+    if result.startswith(f"{NOTHING}, nor for "):
+        return True
+    bare = re.sub(r'"\w+"\s*:', "", result)
+    return len(bare) < 200 and _EMPTY.fullmatch(bare) is not None
+
+
+_FAULT = re.compile(
+    r"(?:MCP )?(?:Error|ERROR|error)(?::(?:\s|$)| - | -?\d+: "
+    r"| (?:accessing|calling|connecting|executing|fetching|loading|opening|reading|searching) )"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): "
+    r"|(?:Unknown|Invalid) tool\b|Tool \S+ (?:not found|does not exist|is not available)"
+)
+_TRACEBACK = "Traceback (most recent call last):"
+_FAULT_KEYS = {
+    "code",
+    "details",
+    "error",
+    "errors",
+    "isError",
+    "message",
+    "ok",
+    "status",
+    "success",
+}
+_SHOWS_TEXT = re.compile(
+    r"(?<![a-z])(?:read|cat|view|open|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
+)
+
+
+def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
+    """Whether a result marked fine is an error in truth: it is short, and nothing else.
+
+    Of a tool that shows the project's own text, only when it names the tool or the path: a log may
+    well hold one line that says "Error: disk full".
+    """
+    text = result.strip()
+    if len(text) > LONGEST_FAULT:
+        return False
+    short = len(text.splitlines()) <= MOST_FAULT_LINES and _FAULT.match(text) is not None
+    if not (short or text.startswith(_TRACEBACK) or _is_fault(text)):
+        return False
+    if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
+        return True
+    places = [str(value).strip("./") for name, value in arguments.items() if _is_place(name)]
+    return any(name and name in text for name in (tool.name, *places))
+
+
+def _is_fault(text: str) -> bool:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(data, dict)
+        and bool(data.get("error") or data.get("isError") is True)
+        and data.keys() <= _FAULT_KEYS
+    )
+
+
+def _is_place(name: str) -> bool:
+    return _PATH_ARGUMENT.search(name) is not None
+
+
+# What to try when there is nothing.
+
+
+def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """Broader tries of a call that found nothing, the nearest first.
+
+    A search of the text or for files: everywhere, then looser. A look-up in a folder: everywhere.
+    A listing: the parent folder.
+    """
+    everywhere = _everywhere(tool, arguments)
+    mask = next((name for name in _required(tool) if takes_mask(tool, name)), None)
+    tries: list[dict[str, Any]] = []
+    if tool.text_argument:
+        pattern = str(arguments.get(tool.text_argument, ""))
+        tries = [everywhere | {tool.text_argument: each} for each in (pattern, *_loosened(pattern))]
+    elif mask:
+        written = str(arguments.get(mask, ""))
+        loose = f"*{_stem(written.rpartition('/')[2].strip('*?'))}*"
+        tries = [everywhere | {mask: each} for each in (written, loose.replace("**", "*"))]
+    elif not tool.file_argument:
+        texts = [name for name in _required(tool) if isinstance(arguments.get(name), str)]
+        if any(not _is_place(name) for name in texts):
+            kept = {name: value for name, value in arguments.items() if name in texts}
+            tries = [everywhere] if kept.items() <= everywhere.items() else []
+        else:
+            tries = [_one_up(arguments)]
+    distinct: list[dict[str, Any]] = []
+    for each in tries:
+        if not any(same(tool, each, other) for other in (arguments, *distinct)):
+            distinct.append(each)
+    return distinct
+
+
+def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without what limits them to some files."""
+    required = _required(tool)
+    return {
+        name: _top(value) if _is_place(name) else value
+        for name, value in arguments.items()
+        if name in required or not (_is_place(name) or takes_mask(tool, name))
+    }
+
+
+def _top(path: Any) -> Any:
+    """The top of the project; of an absolute path, which may lie elsewhere, the parent folder."""
+    return _parent(path) if isinstance(path, str) and path.startswith("/") else "."
+
+
+def _one_up(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _parent(value) if _is_place(name) and isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+
+
+def _parent(path: str) -> str:
+    parent = path.rstrip("/").rpartition("/")[0]
+    return parent or ("/" if path.startswith("/") else ".")
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0] or name
+
+
+def _loosened(pattern: str) -> list[str]:
+    """A pattern in any case, with any separator between its words, then its longest word alone."""
+    plain = re.sub(r"\(\?\w+\)|\\.", " ", pattern)
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])|\d+", plain)
+    loose = []
+    if 0 < len(words) <= MOST_WORDS and "|" not in plain:
+        loose.append("(?i)" + "[ _.-]?".join(words))
+    telling = [word for word in words if len(word) >= SHORTEST_WORD]
+    if telling:
+        loose.append("(?i)" + max(telling, key=len))
+    return loose
+
+
+# Repeats, and runs that get nowhere.
+
+
+def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
+    """The last iteration that made this very call, or an equal one, and got its result. Not one
+    from before something was changed, or for a request before: it may read otherwise by now."""
+    for iteration in reversed(state.part_iterations):
+        if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
+            return iteration
+        if iteration.changes:
+            return None
+    return None
+
+
+def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
+    """Why a call that may change something is neither asked for nor made a second time: it was
+    refused, or it went out and nobody knows what it did."""
+    for iteration in state.iterations:
+        if not made(iteration, tool, arguments):
+            continue
+        before = f"This very call was made in iteration {iteration.number}"
+        if not iteration.answered:
+            return f"{before}, and what it did is unknown. {UNKNOWN}"
+        if iteration.approval and not iteration.approval.approved:
+            return f"{before}, and not approved: {iteration.approval.reason}. {REFUSED}"
+    return None
+
+
+def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+    """Whether an iteration is this very call, or an equal one."""
+    return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)
+
+
+def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two calls are equal but for defaults, empty options and how a path is written."""
+    return _normal(tool, first) == _normal(tool, second)
+
+
+def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    normal = {}
+    for name, value in arguments.items():
+        if _is_place(name) and isinstance(value, str):
+            value = (value.rstrip("/") or value).removeprefix("./")
+            value = "" if value == "." else value
+        unsaid: tuple[Any, ...] = (None, "", [], {}, _property(tool, name).get("default"))
+        if name in _required(tool) or value not in unsaid:
+            normal[name] = value
+    return normal
+
+
+def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:
+    """For each iteration, how many lines its result has that none before it had; a change made is
+    one at least."""
+    done = ((each.outcome is Outcome.SUCCESS, each) for each in iterations)
+    return _new_lines(*((each.result, each.changes) if ok else ("", False) for ok, each in done))
+
+
+@lru_cache(maxsize=128)
+def _new_lines(*results: tuple[str, bool]) -> tuple[int, ...]:
+    seen: set[str] = set()
+    counts = []
+    for result, changed in results:
+        lines = _lines(result)
+        counts.append(max(len(lines - seen), int(changed)))
+        seen |= lines
+    return tuple(counts)
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _lines(result: str) -> frozenset[str]:
+    """The lines of a result that say something."""
+    if empty(result):
+        return frozenset()
+    lines = {line.strip() for line in readable(result).splitlines()} - {""}
+    return frozenset(line for line in lines if not line.startswith(NOTHING))
+
+
+def fruitless(state: RunState) -> list[list[str]]:
+    """The tools of the newest decisions, in a row, whose calls brought no new line: faults,
+    refusals, empty results, and repeats, also those whose result was shown again. Looking up is not
+    counted: it ends by itself; nor is what was before the user said something."""
+    fresh = new_lines(state.iterations)
+    decisions: list[list[str]] = [[]]
+    heard = max((each.iteration for each in state.steered), default=-1)
+    for each in reversed(state.iterations):
+        if each.by == "lookup" or fresh[each.number] or each.number <= heard:
+            decisions[-1] = []  # one of its calls brought something
+            break
+        decisions[-1].append(each.tool)
+        if not each.beside:
+            decisions.append([])
+    return [tools for tools in decisions if tools]
+
+
+def left_out(state: RunState) -> list[str]:
+    """The tools that may not be chosen next, since their last calls brought nothing new."""
+    decisions = fruitless(state)
+    if len(decisions) < FRUITLESS_DECISIONS:
+        return []
+    return list(dict.fromkeys(tool for tools in decisions for tool in tools))
+
+
+def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str | None:
+    """What the user has said of the later steps and a decision does not heed."""
+    if not isinstance(decision, MoveOn):
+        return None
+    begun = decision.objective or next(iter(state.later_steps), "")
+    if plain(begun) in skipped(state.said):
+        return f"The user does not want this step: {begun}"
+    first = next(iter(state.later_steps), "")
+    wanted = plain(first) in wanted_first(state.said)
+    if wanted and plain(begun) in map(plain, state.later_steps[1:]):
+        return f"The user wants this step first: {first}"
+    return None
+
+
+def gives_up(answer: str) -> bool:
+    """Whether an answer says that there is none, whatever the model marked it as."""
+    return (
+        re.match(r"(?i)\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b", answer)
+        is not None
+    )

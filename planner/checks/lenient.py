@@ -1,0 +1,64 @@
+"""What a model meant that its server did not hold to a schema: the JSON within what it said."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from planner.checks.schemas import problem
+from planner.grammar import Schema
+
+
+def json_in(text: str, schema: Schema) -> str | None:
+    """The object in a reply that fits the schema best, as JSON; None when there is none.
+
+    Around it may stand thoughts (`<think>`), prose or a code fence, and in it keys that the schema
+    does not know, which are left out.
+    """
+    said = re.sub(r"<think>.*?(?:</think>|\Z)", "", text, flags=re.DOTALL)
+    found = [_known(value, schema) for value in _objects(said)]
+    fitting = [value for value in found if problem(value, schema) is None]
+    best = next(iter(fitting or found), None)
+    return None if best is None else json.dumps(best, ensure_ascii=False)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost objects in a text, one after the other."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(text, start)
+            yield value
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = text.find("{", end)
+
+
+def _known(value: Any, schema: Schema) -> Any:
+    """The value without the keys of objects that the schema says nothing of."""
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_known(item, items) for item in value] if isinstance(items, dict) else value
+    if not isinstance(value, dict):
+        return value
+    if "anyOf" in schema:
+        schema = _meant(value, schema["anyOf"])
+    if "properties" not in schema:
+        return value
+    known = schema["properties"]
+    return {name: _known(item, known[name]) for name, item in value.items() if name in known}
+
+
+def _meant(value: dict[str, Any], branches: list[Schema]) -> Schema:
+    """The one branch that the value names by a constant, as decisions do; none is guessed."""
+    named = [
+        branch
+        for branch in branches
+        if any(
+            name in value and value[name] in part.get("enum", [part.get("const")])
+            for name, part in branch.get("properties", {}).items()
+            if "enum" in part or "const" in part
+        )
+    ]
+    return named[0] if len(named) == 1 else {}

@@ -1,0 +1,274 @@
+"""What of a result stands in a prompt: readable, relevant, within a budget."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from planner.models.base import Message, Reply
+from planner.state import RunState
+
+LINES_AFTER = 6
+"""Lines after a telling line that tell something too."""
+LONGEST_HEAD = 400
+"""Characters of prose before the JSON in a result."""
+LONGEST_LINE = 300
+"""Characters; what is longer is shown as several lines."""
+SEE_MORE = "see_more"
+"""The planner's own tool, which shows more of a result that was cut."""
+REST_CHARACTERS = 70
+"""Kept for the line that says what is left out."""
+_REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
+RESULTS_KEPT = 64
+"""What is derived from a result is wanted again with each decision: so many stay derived."""
+CHARACTERS_PER_TOKEN = 3.5
+"""A cautious start for code and JSON; corrected by what the server counts."""
+DENSER = 0.95
+"""Of the characters per token counted so far, for what comes next."""
+
+
+class TokenEstimate:
+    """Tokens of a text without a tokenizer, learnt from the server's own counts of prompts."""
+
+    def __init__(self) -> None:
+        self.characters_per_token = CHARACTERS_PER_TOKEN
+
+    def of(self, messages: Iterable[Message]) -> int:
+        return round(characters(messages) / self.characters_per_token) + 1
+
+    def learn(self, messages: Iterable[Message], reply: Reply) -> None:
+        if reply.prompt_tokens > 100:
+            observed = characters(messages) / reply.prompt_tokens
+            self.characters_per_token = max(1.0, min(DENSER * observed, CHARACTERS_PER_TOKEN * 2))
+
+
+def characters(messages: Iterable[Message]) -> int:
+    """Characters of the messages, with what a chat template adds to each."""
+    return sum(len(message["content"]) + 25 for message in messages)
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def readable(result: str) -> str:
+    """A tool result as a small model reads it best.
+
+    Many tools return JSON inside a text, with code in it escaped line by line. It is laid out as
+    an outline with the lines as they are. Other text stays.
+    """
+    try:
+        value = json.loads(result)
+    except (ValueError, RecursionError):
+        head, brace, rest = result.partition("\n{")  # some say something before their JSON
+        if not brace or len(head) > LONGEST_HEAD:
+            return result
+        return f"{head}\n{readable('{' + rest)}"
+    if matches := _matches(value):
+        return "\n".join(matches)
+    if not isinstance(value, dict | list):
+        return str(value) if not isinstance(value, str) else value
+    return "\n".join(_outline(value)) or "(nothing)"
+
+
+_MATCH = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
+
+
+def _matches(value: Any) -> list[str] | None:
+    """Search results by file, `{path: [" > 12:text", …]}`, as `path:12: text`, each line once.
+
+    A small model takes a line's number and another line's path for one place, unless they stand
+    together on every line.
+    """
+    if not isinstance(value, dict):
+        return None
+    lines: dict[str, None] = {}
+    for path, blocks in value.items():
+        if not isinstance(blocks, list):
+            return None
+        for block in blocks:
+            if isinstance(block, dict) and block.keys() == {"line", "text"}:
+                lines.setdefault(f"{path}:{block['line']}:{block['text']}")
+                continue
+            for line in block.splitlines() if isinstance(block, str) else [""]:
+                match = _MATCH.fullmatch(line)
+                if match is None:
+                    return None
+                if match[2].strip():
+                    lines.setdefault(f"{path}:{match[1]}:{match[2].rstrip()}")
+    return list(lines)
+
+
+def _outline(value: Any, indent: str = "") -> list[str]:
+    lines: list[str] = []
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, dict | list) and item and not _inline(item):
+                lines += [f"{indent}{key}:", *_outline(item, indent + "  ")]
+            else:
+                lines += _entry(f"{indent}{key}: ", item, indent)
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, dict) and all(not isinstance(v, list) for v in item.values()):
+                lines += _flat(item, indent)
+            elif isinstance(item, dict | list) and item:
+                first, *rest = _outline(item, indent + "  ")
+                lines += [f"{indent}- {first.strip()}", *rest]
+            else:
+                lines += _entry(indent, item, indent)
+    return lines
+
+
+def _flat(item: dict[str, Any], indent: str) -> list[str]:
+    """A record on one line, and its long texts below it."""
+    short = {k: v for k, v in item.items() if not (isinstance(v, str) and "\n" in v)}
+    head = f"{indent}- " + ", ".join(f"{key}: {_scalar(value)}" for key, value in short.items())
+    long = [
+        line
+        for key in item
+        if key not in short
+        for line in _entry(f"{indent}  {key}: ", item[key], indent + "  ")
+    ]
+    return [head, *long]
+
+
+def _entry(head: str, item: Any, indent: str) -> list[str]:
+    text = _scalar(item)
+    if "\n" in text:
+        return [head.rstrip(), *(f"{indent}  {line}" for line in text.splitlines())]
+    return [head + text]
+
+
+def _inline(item: Any) -> bool:
+    return (
+        isinstance(item, list)
+        and all(not isinstance(entry, dict | list) for entry in item)
+        and sum(len(str(entry)) + 2 for entry in item) < 100
+        and all("\n" not in str(entry) and ":" not in str(entry) for entry in item)
+    )
+
+
+def _scalar(item: Any) -> str:
+    match item:
+        case str():
+            return item
+        case list():
+            return "[" + ", ".join(_scalar(entry) for entry in item) + "]"
+        case dict():
+            return "{" + ", ".join(f"{key}: {_scalar(entry)}" for key, entry in item.items()) + "}"
+        case _:
+            return json.dumps(item)
+
+
+def words(text: str) -> set[str]:
+    """The words of a request that can point at a line: identifiers and longer plain words."""
+    return set(re.findall(r"[A-Za-z_]\w{3,}", text))
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a result as they are shown and counted: a very long one is several."""
+    return [
+        line[start : start + LONGEST_LINE] + (" …" if start + LONGEST_LINE < len(line) else "")
+        for line in text.splitlines()
+        for start in range(0, max(len(line), 1), LONGEST_LINE)
+    ]
+
+
+def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
+    """At most about `longest` characters of an iteration's result, its most telling lines.
+
+    Lines with a wanted word stay, with the lines after them; the rest is filled from the top. What
+    is left out is said, with the call that shows it.
+    """
+    rows = lines(text)
+    whole = "\n".join(rows)
+    if len(whole) <= longest:
+        return whole
+    scores = [float(len(wanted.intersection(re.findall(r"\w+", row)))) for row in rows]
+    for index, score in enumerate(tuple(scores)):
+        for after in range(index + 1, min(index + LINES_AFTER, len(rows))):
+            scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
+    kept: set[int] = set()
+    room = longest - REST_CHARACTERS
+    for index in sorted(range(len(rows)), key=lambda index: (-scores[index], index)):
+        room -= len(rows[index]) + 3  # its end, and the sign of a gap before it
+        if room < 0:
+            break
+        kept.add(index)
+    shown: list[str] = []
+    for index in sorted(kept):
+        if shown and index - 1 not in kept:
+            shown.append("…")
+        shown.append(rows[index])
+    first = next(index for index in range(len(rows)) if index not in kept)
+    return "\n".join([*shown, _rest(len(rows) - len(kept), first, iteration)])
+
+
+def part(text: str, from_line: int, longest: int, iteration: int) -> str:
+    """The lines of an iteration's result from `from_line` on (from 1), and how to go on; empty
+    beyond its end."""
+    rows = lines(text)[from_line - 1 :]
+    shown: list[str] = []
+    room = longest - REST_CHARACTERS
+    for row in rows:
+        room -= len(row) + 1
+        if room < 0 and shown:
+            break
+        shown.append(row)
+    left = len(rows) - len(shown)
+    rest = [_rest(left, from_line - 1 + len(shown), iteration)] if left else []
+    return "\n".join([*shown, *rest])
+
+
+def _rest(left_out: int, first: int, iteration: int) -> str:
+    call = f'{{"from_line":{first + 1},"iteration":{iteration}}}'
+    return f"({left_out} more lines: {SEE_MORE} {call})"
+
+
+def left_out(shown: str) -> list[int]:
+    """The iterations whose further lines a shown result points to."""
+    return [int(number) for number in _REST.findall(shown)]
+
+
+def within(rows: Sequence[str], longest: int) -> list[str]:
+    """The rows in at most `longest` characters: the longer ones cut to one length."""
+    room, share = longest, longest
+    for index, row in enumerate(sorted(rows, key=len)):
+        share = room // (len(rows) - index)
+        if len(row) + 1 > share:
+            break
+        room -= len(row) + 1
+    else:
+        return list(rows)
+    return [row if len(row) < share else row[: max(share - 2, 0)] + "…" for row in rows]
+
+
+READ_SECONDS = 16.0
+"""What one question's passages may take to be read."""
+USUAL_SPEED = 60.0
+"""Tokens a second that a model is taken to read before that was measured."""
+MIN_MEASURED = 100
+"""Computed tokens from which on a call's speed is told by its time."""
+READ_SHARE = 0.3
+"""Of the context that one question's passages may take."""
+CHARACTERS_READ = 3.0
+"""Per token, of numbered lines of code."""
+
+
+def reading_speed(state: RunState) -> float:
+    """Tokens that the models read a second, by the calls so far; before any, a usual speed. What
+    the server still had of the first call's prompt is not known, so that call tells nothing."""
+    measured = [
+        (call.prompt_tokens - call.cached_tokens, call.prefill_seconds)
+        for call in state.ledger[1:]
+        if call.prompt_tokens - call.cached_tokens >= MIN_MEASURED and call.prefill_seconds > 0
+    ]
+    if not measured:
+        return USUAL_SPEED
+    tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
+    return float(tokens / seconds)
+
+
+def reading_characters(state: RunState, context_tokens: int) -> int:
+    """How much of passages a prompt shows: what this machine reads in `READ_SECONDS`, by the calls
+    so far, within a share of the context."""
+    tokens = min(reading_speed(state) * READ_SECONDS, READ_SHARE * context_tokens)
+    return round(CHARACTERS_READ * tokens)

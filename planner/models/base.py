@@ -1,0 +1,157 @@
+"""The model as the planner sees it: one `chat` call on explicit messages under a JSON Schema.
+
+Adapters: `planner.models.ollama`, `planner.models.embedded`. A tool result reaches the model only
+as a message of the list given here (source: seeds/004).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import Any, Literal, Protocol, TypedDict
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Message(TypedDict):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Reply(BaseModel):
+    """A model's reply and what it cost."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    finish: Literal["stop", "length"] = "stop"
+    prompt_tokens: int
+    """The whole prompt, the part served from the prefix cache included."""
+    cached_tokens: int = 0
+    """The part of the prompt that was not computed again."""
+    cached_told: bool = False
+    """Whether the server told that; else it is what the prompt before covers (`PromptBefore`)."""
+    generated_tokens: int
+    load_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+class PromptBefore:
+    """The prompt that a model read last, and what it replied: as much of the next prompt as begins
+    with the same is not computed again."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+
+    def covers(self, messages: Sequence[Message]) -> float:
+        """The share of a prompt's characters that stand in the one before, from its beginning."""
+        covered = 0
+        for mine, before in zip(messages, self._messages, strict=False):
+            if mine["role"] != before["role"]:
+                break
+            same = commonprefix([mine["content"], before["content"]])  # noqa: RUF071  characters
+            covered += len(same)
+            if mine["content"] != before["content"]:
+                break
+        return covered / max(1, sum(len(message["content"]) for message in messages))
+
+    def read(self, messages: Sequence[Message], reply: str) -> None:
+        """Remember a prompt and its reply."""
+        self._messages = [*messages, {"role": "assistant", "content": reply}]
+
+
+class ChatModel(Protocol):
+    """One local model behind one server."""
+
+    @property
+    def name(self) -> str:
+        """The model's name as its server knows it."""
+        ...
+
+    @property
+    def provider(self) -> str:
+        """What serves the model, such as `ollama`."""
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """The context window in tokens (`num_ctx`), prompt and reply together."""
+        ...
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask once, at temperature 0.
+
+        `schema` constrains the reply's text to JSON of that schema. `on_text` receives the text
+        piece by piece while it is written. Raises `ModelUnavailable`, `ContextExceeded` or
+        `ModelError`; a cancelled call stops the server's work on it.
+        """
+        ...
+
+    async def load(self) -> None:
+        """Have the model in memory; what it has read of earlier prompts stays. Raises as `chat`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the adapter holds (connections, a worker process)."""
+        ...
+
+
+class ModelAround:
+    """A model around another, which does what this one does not do itself."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def provider(self) -> str:
+        return self.model.provider
+
+    @property
+    def context_tokens(self) -> int:
+        return self.model.context_tokens
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        return await self.model.chat(
+            messages, max_tokens=max_tokens, schema=schema, on_text=on_text
+        )
+
+    async def load(self) -> None:
+        await self.model.load()
+
+    async def aclose(self) -> None:
+        await self.model.aclose()
+
+
+@dataclass(frozen=True)
+class Models:
+    """The two models of a run. They may be one and the same."""
+
+    fast: ChatModel
+    full: ChatModel
+
+    @property
+    def distinct(self) -> list[ChatModel]:
+        """The full model, and the fast one if it is another."""
+        return [self.full] if self.fast is self.full else [self.full, self.fast]
+
+    async def aclose(self) -> None:
+        for model in self.distinct:
+            await model.aclose()

@@ -1,0 +1,378 @@
+"""The Ollama adapter: `ChatModel` over Ollama's own `/api/chat`, and a probe for a running server.
+
+Every call streams, so that a cancelled call closes its connection and the server stops computing.
+The options of a model never change between calls, because Ollama restarts a model's runner, and
+loses its prefix cache, when `num_ctx` or `shift` change; only `num_predict` is free (source:
+research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+import ollama
+from ollama._client import _parse_host
+
+from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
+from planner.models.base import Message, PromptBefore, Reply
+from planner.models.http import (
+    CONNECT_SECONDS,
+    CONTEXT_REFUSED,
+    DEFAULT_GAP_SECONDS,
+    PROBE_SECONDS,
+    innermost,
+    is_loopback,
+    sendable,
+    words_if_cut,
+)
+
+DEFAULT_CONTEXT_TOKENS = 8192
+"""`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
+
+DEFAULT_KEEP_ALIVE = "30m"
+_NANOSECONDS = 1e9
+
+_SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
+_RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
+
+
+RECORD_BYTES, SPARE_RECORDS = 1000, 100
+"""A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
+a record of some 150 bytes for each."""
+MOST_TOKENS, MOST_NANOSECONDS = 10**9, 10**18
+"""What a server may count; what is beyond, or negative, is none of its counts."""
+
+
+class ChatReply(ollama.ChatResponse):
+    """One record of a chat stream, with the field that the client's own type leaves out."""
+
+    prompt_eval_cached_count: int | None = None
+
+
+class OllamaClient(ollama.AsyncClient):
+    """The official client with time limits, and with the `/api/chat` fields its `chat` lacks.
+
+    `host` is what `OLLAMA_HOST` may hold (default: that variable, else `127.0.0.1:11434`).
+    `gap_seconds` bounds the wait for the next piece of a reply, the first included. A server on
+    this machine is reached directly, never through a proxy. Raises `ConfigError` for a `host` that
+    is no address.
+    """
+
+    def __init__(
+        self, host: str | None = None, *, gap_seconds: float = DEFAULT_GAP_SECONDS
+    ) -> None:
+        self.url = host_url(os.environ.get("OLLAMA_HOST") if host is None else host)
+        self.gap_seconds = gap_seconds
+        super().__init__(
+            self.url,
+            timeout=httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
+            # How many calls there are at a time is for the caller to bound.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            trust_env=not is_loopback(self.url),
+        )
+
+    async def chat_records(self, body: dict[str, Any]) -> AsyncGenerator[ChatReply]:
+        """Yield the records of `POST /api/chat` as they arrive; `body` is the request's JSON.
+
+        Raises `ModelUnavailable`, `ContextExceeded` or `ModelError`.
+        """
+        name = body["model"]
+        try:
+            async with self._client.stream(
+                "POST", "/api/chat", json={**body, "stream": True}
+            ) as response:
+                if not response.is_success:
+                    said = (await response.aread()).decode(errors="replace")
+                    raise _refusal(said, response.status_code, name, self.url)
+                # Not the client's own loop: it takes U+0085 in a reply for the end of a line.
+                rest, tokens = b"", body["options"].get("num_predict", 0)
+                room = RECORD_BYTES * (tokens + SPARE_RECORDS)
+                async for chunk in response.aiter_bytes():
+                    room -= len(chunk)
+                    if room < 0:
+                        raise ModelError(
+                            f"Ollama at {self.url} did not end the reply of `{name}` after the "
+                            f"{tokens} tokens it was to have (num_predict). Update or restart it, "
+                            "or use another model."
+                        )
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield _record(line, name, self.url)
+                if rest:
+                    yield _record(rest, name, self.url)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise ModelUnavailable(
+                f"Ollama does not answer at {self.url}; start it with `ollama serve`, "
+                "or set OLLAMA_HOST to the address where it listens."
+            ) from error
+        except httpx.ReadTimeout as error:
+            raise ModelUnavailable(
+                f"Ollama at {self.url} sent nothing for {self.gap_seconds:g} s while `{name}` was "
+                "to answer; the machine may be too slow for this prompt: allow more time, or use "
+                "a smaller model or a shorter prompt."
+            ) from error
+        except httpx.HTTPError as error:
+            raise ModelUnavailable(
+                f"The connection to Ollama at {self.url} broke while `{name}` was answering "
+                f"({type(error).__name__}: {error}); see whether the server still runs, "
+                "then try again."
+            ) from error
+
+
+class OllamaModel:
+    """One model of an Ollama server; a `ChatModel`.
+
+    `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
+    together; it belongs to the model for as long as the model is loaded. `keep_alive` says how
+    long that is after a call: seconds, or a duration such as `30m`; -1 is for good.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: OllamaClient,
+        *,
+        context_tokens: int = DEFAULT_CONTEXT_TOKENS,
+        keep_alive: int | str = DEFAULT_KEEP_ALIVE,
+    ) -> None:
+        self._name = name
+        self._keep_alive = keep_alive
+        self._client = client
+        self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
+        self._before = PromptBefore()
+
+    @property
+    def name(self) -> str:
+        """The model's name as Ollama knows it, such as `qwen2.5-coder:1.5b`."""
+        return self._name
+
+    @property
+    def provider(self) -> str:
+        return "ollama"
+
+    @property
+    def context_tokens(self) -> int:
+        """The context window in tokens (`num_ctx`), prompt and reply together."""
+        return self._options["num_ctx"]
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
+
+        `max_tokens` bounds the reply (`num_predict`). Lone surrogates in `messages` reach the model
+        as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
+        it was cached as a whole, gives `prompt_tokens` at four characters a token.
+        """
+        body = self._body(messages, {**self._options, "num_predict": max_tokens})
+        if schema is not None:
+            body["format"] = schema
+        pieces: list[str] = []
+        last: ChatReply | None = None
+        async with contextlib.aclosing(self._client.chat_records(body)) as records:
+            async for record in records:
+                if text := record.message.content:
+                    pieces.append(text)
+                    if on_text is not None:
+                        on_text(text)
+                if record.done:
+                    last = record
+        if last is None:
+            raise ModelError(
+                f"Ollama at {self._client.url} ended the reply of `{self._name}` before it was "
+                "complete; it does so when a model repeats itself without end. Reword the prompt, "
+                "or use another model."
+            )
+        self._check_whole(messages, last)
+        reply = _reply("".join(pieces), last, messages, self._before.covers(messages))
+        self._before.read(messages, reply.text)
+        return reply
+
+    async def load(self) -> None:
+        """Have the server load the model, with the options of every call."""
+        body = self._body([], self._options)
+        async with contextlib.aclosing(self._client.chat_records(body)) as records:
+            async for _ in records:
+                pass
+
+    async def aclose(self) -> None:
+        """Close the client, for every model that shares it. The model stays loaded."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "model": self._name,
+            "messages": sendable(messages),
+            "options": options,
+            "keep_alive": self._keep_alive,
+            "truncate": False,
+            "shift": False,
+            "think": False,
+        }
+
+    def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
+        """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of
+        `truncate: false`."""
+        count = _counted(last.prompt_eval_count, MOST_TOKENS)
+        if count is None:
+            return
+        if words := words_if_cut(messages, count, self.context_tokens):
+            raise ContextExceeded(
+                f"Ollama at {self._client.url} cut the prompt for `{self._name}`: it read {count} "
+                f"tokens of at least {words}. Use a context window (num_ctx) larger than "
+                f"{self.context_tokens} tokens, or a shorter prompt. (Ollama 0.30.0, and those "
+                "before 0.4, do not count cached tokens: update them.)"
+            )
+
+
+@dataclass(frozen=True)
+class OllamaServer:
+    """A running Ollama server, as `probe` found it."""
+
+    url: str
+    version: str
+    models: tuple[str, ...]
+    """The names of the models it has, each with its tag."""
+
+    def has(self, name: str) -> bool:
+        """Whether the server has this model; a name without a tag means `:latest`."""
+        return (name if ":" in name else f"{name}:latest") in self.models
+
+
+class _Version(ollama.StatusResponse):
+    version: str
+
+
+async def probe(host: str | None = None) -> OllamaServer | None:
+    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s.
+
+    None if nothing answers there, or something that is no Ollama server. Raises `ConfigError` for a
+    `host` that is no address.
+    """
+    async with OllamaClient(host) as client:
+        with (
+            anyio.move_on_after(PROBE_SECONDS),
+            contextlib.suppress(
+                OSError, httpx.HTTPError, ollama.ResponseError, ValueError, TypeError
+            ),
+        ):
+            version = await client._request(_Version, "GET", "/api/version")
+            listed = await client.list()
+            names = tuple(model.model for model in listed.models if model.model)
+            return OllamaServer(url=client.url, version=version.version, models=names)
+    return None
+
+
+def host_url(host: str | None) -> str:
+    """The base URL that the official client makes of `OLLAMA_HOST`, with its scheme and port.
+
+    Empty or None is `http://127.0.0.1:11434`. A user name, a password and a query are left out, as
+    the client leaves them out. Raises `ConfigError`, which does not repeat `host` since it may hold
+    a password.
+    """
+    try:
+        url = httpx.URL(_parse_host(host))
+    except (ValueError, httpx.InvalidURL):
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigError(
+            "OLLAMA_HOST is not an address; write it as `127.0.0.1:11434` or as "
+            "`http://example.com:11434`."
+        )
+    return str(url)
+
+
+def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
+    count = _counted(last.prompt_eval_count, MOST_TOKENS)
+    cached = _counted(last.prompt_eval_cached_count, MOST_TOKENS)
+    tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
+    return Reply(
+        text=text,
+        finish="length" if last.done_reason == "length" else "stop",
+        prompt_tokens=tokens,
+        cached_tokens=round(covered * tokens) if cached is None else cached,
+        cached_told=cached is not None,
+        generated_tokens=_counted(last.eval_count, MOST_TOKENS) or 0,
+        load_seconds=_seconds(last.load_duration),
+        prefill_seconds=_seconds(last.prompt_eval_duration),
+        decode_seconds=_seconds(last.eval_duration),
+    )
+
+
+def _counted(count: int | None, most: int) -> int | None:
+    """What a server says it has counted; None where it cannot have."""
+    return count if count is not None and 0 <= count <= most else None
+
+
+def _seconds(nanoseconds: int | None) -> float:
+    return (_counted(nanoseconds, MOST_NANOSECONDS) or 0) / _NANOSECONDS
+
+
+def _record(line: bytes, name: str, url: str) -> ChatReply:
+    try:
+        record = json.loads(line)
+        if isinstance(record, dict) and "error" in record:
+            raise _refusal(record["error"], None, name, url)
+        return ChatReply.model_validate(record)
+    except ValueError as error:
+        raise ModelError(
+            f"What answers at {url} does not speak Ollama's protocol ({type(error).__name__}); "
+            "set OLLAMA_HOST to the address of an Ollama server."
+        ) from error
+
+
+def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
+    """What to raise for an error Ollama reports: by HTTP status, or within a stream (None)."""
+    said = innermost(error)
+    low = said.lower()
+    if any(part in low for part in CONTEXT_REFUSED):
+        return ContextExceeded(
+            f"The prompt does not fit the context window of `{name}` at {url}: {said}. "
+            "Use a larger context window (num_ctx), or a shorter prompt."
+        )
+    if any(part in low for part in _SCHEMA_REFUSED):
+        return ModelError(
+            f"Ollama at {url} refused the JSON Schema of the reply of `{name}`: {said}. "
+            "Leave out of the schema what a grammar cannot express, such as unanchored patterns "
+            "and very long bounds."
+        )
+    if status == 404 and "model" in low:
+        return ModelUnavailable(
+            f"Ollama at {url} does not have the model `{name}`; run `ollama pull {name}`, "
+            "or choose another model."
+        )
+    if status == 404:
+        return ModelUnavailable(
+            f"What answers at {url} has no /api/chat; set OLLAMA_HOST to the address of an "
+            "Ollama server."
+        )
+    if status in (401, 403):
+        return ModelUnavailable(
+            f"Ollama at {url} refused access (HTTP {status}); set OLLAMA_API_KEY to a key it "
+            "accepts."
+        )
+    if status == 503:
+        return ModelUnavailable(
+            f"Ollama at {url} is busy: {said}. Try again when other requests have ended, or raise "
+            "OLLAMA_MAX_QUEUE on the server."
+        )
+    if any(part in low for part in _RUNNER_ENDED):
+        return ModelUnavailable(
+            f"The process that runs `{name}` at {url} ended: {said}. This is often a lack of "
+            "memory; use a smaller model or a smaller context window (num_ctx), and see the "
+            "server's log."
+        )
+    where = "while it was answering" if status is None else f"HTTP {status}"
+    return ModelError(
+        f"Ollama at {url} failed on `{name}` ({where}): {said}. See the server's log."
+    )

@@ -1,0 +1,425 @@
+"""The adapter for servers of the OpenAI chat API: LM Studio, llama.cpp's server, vLLM and others.
+
+`ChatModel` over `/chat/completions` with plain httpx. Every call streams, so that a cancelled call
+closes its connection and the server stops computing. Replies are constrained by `response_format`;
+a server that refuses it is asked without, and `planner.agent.model_calls` reads what then comes
+leniently, checks it and has it corrected once.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Literal
+
+import anyio
+import httpx
+from pydantic import BaseModel, Field
+
+from planner.errors import ContextExceeded, ModelError, ModelUnavailable
+from planner.models.base import Message, PromptBefore, Reply
+from planner.models.http import (
+    CONNECT_SECONDS,
+    CONTEXT_REFUSED,
+    DEFAULT_GAP_SECONDS,
+    PROBE_SECONDS,
+    innermost,
+    is_loopback,
+    sendable,
+    words_if_cut,
+)
+
+_SCHEMA_REFUSED = (
+    *("response_format", "json_schema", "json schema", "structured output", "guided"),
+    *("grammar", "number of repetitions"),
+)
+_ROLES_REFUSED = ("must alternate", "system role", "only user and assistant roles")
+"""What the chat templates of Mistral, Gemma and Llama 2 say of a conversation like ours."""
+_HIDDEN = "***"
+
+
+class _Delta(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    delta: _Delta = _Delta()
+    finish_reason: str | None = None
+
+
+class _PromptDetails(BaseModel):
+    cached_tokens: int | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int = 0
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Timings(BaseModel):
+    """What llama.cpp tells besides, in milliseconds."""
+
+    cache_n: int | None = None
+    prompt_ms: float
+    predicted_ms: float
+
+
+class _Chunk(BaseModel):
+    """One event of a reply's stream. One has a `finish_reason`; it or a later one the `usage`."""
+
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    timings: _Timings | None = None
+
+
+class _Meta(BaseModel):
+    n_ctx: int | None = None
+
+
+class _Listed(BaseModel):
+    """A model as servers list it; vLLM and llama.cpp tell its context window."""
+
+    id: str
+    max_model_len: int | None = None
+    meta: _Meta | None = None
+
+    @property
+    def context_tokens(self) -> int | None:
+        return self.max_model_len or (self.meta.n_ctx if self.meta else None)
+
+
+class _List(BaseModel):
+    data: list[_Listed] = Field(max_length=10_000)
+
+
+@dataclass(frozen=True)
+class OpenAIServer:
+    """A running server, as `OpenAIClient.probe` found it."""
+
+    url: str
+    models: dict[str, int | None]
+    """The models it lists, with their context windows in tokens where it tells them."""
+
+
+Unsupported = Literal["response_format", "roles"]
+"""What a server, or a model's chat template, may not take: a schema for the reply; several messages
+of one role in a row, and a system message."""
+
+
+class _Refused(Exception):
+    """The server does not take this, and has not begun a reply; `error` is raised if there is no
+    way without."""
+
+    def __init__(self, what: Unsupported, error: ModelError, said: str) -> None:
+        self.what, self.error = what, error
+        self.always = what == "roles" or "response_format" in said
+        """Else it may be this one schema."""
+
+
+class OpenAIClient:
+    """The connection to one server; models may share it.
+
+    `url` is the API's base, such as `http://127.0.0.1:1234/v1`. `key` goes out in the header
+    `Authorization` and nowhere else. `gap_seconds` bounds the wait for the next piece of a reply,
+    the first included. A server on this machine is reached directly, never through a proxy.
+    """
+
+    def __init__(
+        self, url: str, *, key: str | None = None, gap_seconds: float = DEFAULT_GAP_SECONDS
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.gap_seconds = gap_seconds
+        self._key = key
+        self._http = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {key}"} if key else None,
+            timeout=httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
+            # How many calls there are at a time is for the caller to bound.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            trust_env=not is_loopback(url),
+        )
+
+    async def probe(self) -> OpenAIServer:
+        """Ask what models there are, for at most 5 s. Raises `ModelUnavailable`."""
+        try:
+            with anyio.fail_after(PROBE_SECONDS):
+                response = await self._http.get(f"{self.url}/models")
+        except (TimeoutError, httpx.HTTPError) as error:
+            raise self._absent() from error
+        if not response.is_success:
+            refusal = self._refusal(response.text, response.status_code, "the list of models")
+            raise ModelUnavailable(str(refusal))
+        try:
+            listed = _List.model_validate_json(response.content).data
+        except ValueError as error:
+            raise ModelUnavailable(str(self._foreign(error))) from error
+        return OpenAIServer(self.url, {each.id: each.context_tokens for each in listed})
+
+    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[_Chunk]:
+        """Yield the events of a streamed `POST /chat/completions` until its end.
+
+        Raises `ModelUnavailable`, `ContextExceeded`, `ModelError`, or `_Refused`.
+        """
+        name = body["model"]
+        try:
+            async with contextlib.aclosing(await self._asked(body)) as response:
+                if not response.is_success:
+                    said = (await response.aread()).decode(errors="replace")
+                    raise self._refusal(said, response.status_code, name)
+                rest = b""
+                # Not aiter_lines(): it also breaks at U+2028 and the like.
+                async for piece in response.aiter_bytes():
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        if (data := self._data(line, name)) is not None:
+                            yield data
+                if data := self._data(rest, name):
+                    yield data
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise self._absent() from error
+        except httpx.ReadTimeout as error:
+            raise ModelUnavailable(
+                f"The model server at {self.url} sent nothing for {self.gap_seconds:g} s while "
+                f"`{name}` was to answer; the machine may be too slow for this prompt: use a "
+                "smaller model or a shorter prompt."
+            ) from error
+        except httpx.HTTPError as error:
+            raise ModelUnavailable(
+                f"The connection to the model server at {self.url} broke while `{name}` was "
+                f"answering ({type(error).__name__}: {error}); see whether the server still runs, "
+                "then try again."
+            ) from error
+
+    async def _asked(self, body: dict[str, Any]) -> httpx.Response:
+        """The response, still to be read. Some servers close a connection that was kept for the
+        next call, as after a refusal, which shows only then: it is made once more."""
+        request = self._http.build_request("POST", f"{self.url}/chat/completions", json=body)
+        try:
+            return await self._http.send(request, stream=True)
+        except httpx.RemoteProtocolError:
+            return await self._http.send(request, stream=True)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def _data(self, line: bytes, name: str) -> _Chunk | None:
+        """The event in a line of a stream of server-sent events; None for one without."""
+        field, _, value = line.strip().partition(b":")
+        if field in (b"", b"event", b"id", b"retry") or value.strip() == b"[DONE]":
+            return None  # nothing, or a comment that keeps the connection alive
+        try:
+            record = json.loads(value)
+            if field == b"error" or (isinstance(record, dict) and record.get("error")):
+                raise self._refusal(record, None, name)
+            return _Chunk.model_validate(record)
+        except (ValueError, RecursionError) as error:
+            raise self._foreign(error) from error
+
+    def _absent(self) -> ModelUnavailable:
+        return ModelUnavailable(
+            f"The model server does not answer at {self.url}; start it, or set PLANLOOM_MODEL_URL "
+            "to the address where it listens."
+        )
+
+    def _foreign(self, error: Exception) -> ModelError:
+        return ModelError(
+            f"What answers at {self.url} does not speak the OpenAI chat API "
+            f"({type(error).__name__}); set PLANLOOM_MODEL_URL to the address of a server that "
+            "does, most often one that ends in /v1."
+        )
+
+    def _refusal(self, error: Any, status: int | None, name: str) -> Exception:
+        """What to raise for an error the server reports: by HTTP status, or in a stream (None)."""
+        said = innermost(error)
+        if self._key:
+            said = said.replace(self._key, _HIDDEN)
+        low = said.lower()
+        at = f"The model server at {self.url}"
+        if any(part in low for part in CONTEXT_REFUSED):
+            return ContextExceeded(
+                f"The prompt does not fit the context window of `{name}` at {self.url}: {said}. "
+                "Load the model with a larger one, or use a shorter prompt."
+            )
+        if status in (401, 403):
+            return ModelUnavailable(
+                f"{at} refused access (HTTP {status}); set PLANLOOM_MODEL_KEY to a key it accepts."
+            )
+        if status == 404 and "model" in low:
+            return ModelUnavailable(
+                f"{at} does not have the model `{name}`: {said}. Load it there, or name another "
+                "with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
+            )
+        if status == 404:
+            return ModelUnavailable(
+                f"What answers at {self.url} has no OpenAI API there (HTTP 404); set "
+                "PLANLOOM_MODEL_URL to its base, most often one that ends in /v1."
+            )
+        if status in (429, 503):
+            return ModelUnavailable(
+                f"{at} is busy or still loading: {said}. Try again when other requests have ended."
+            )
+        where = "while it was answering" if status is None else f"HTTP {status}"
+        failed = ModelError(f"{at} failed on `{name}` ({where}): {said}. See the server's log.")
+        if status and any(part in low for part in _ROLES_REFUSED):
+            return _Refused("roles", failed, low)
+        if status and any(part in low for part in _SCHEMA_REFUSED):
+            return _Refused("response_format", failed, low)
+        return failed
+
+
+class OpenAIModel:
+    """One model of a server; a `ChatModel`. `context_tokens` is what the server has loaded it with,
+    prompt and reply together."""
+
+    def __init__(self, name: str, client: OpenAIClient, *, context_tokens: int) -> None:
+        self._name = name
+        self._client = client
+        self._context_tokens = context_tokens
+        self._without: frozenset[Unsupported] = frozenset()
+        """What has been found to be refused."""
+        self._before = PromptBefore()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def provider(self) -> str:
+        return "openai"
+
+    @property
+    def context_tokens(self) -> int:
+        return self._context_tokens
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
+
+        The reply may not fit `schema`, when the server does not hold it. Counts that it does not
+        tell are estimated: four characters a token, and the seconds by our own clock.
+        """
+        without = self._without
+        while True:
+            try:
+                return await self._ask(messages, max_tokens, schema, on_text, without)
+            except _Refused as refused:
+                if refused.what in without:
+                    raise refused.error from None
+                without |= {refused.what}
+                if refused.always:
+                    self._without |= {refused.what}
+
+    async def _ask(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int,
+        schema: dict[str, Any] | None,
+        on_text: Callable[[str], None] | None,
+        without: frozenset[Unsupported],
+    ) -> Reply:
+        sent = sendable(messages)
+        body: dict[str, Any] = {
+            "model": self._name,
+            "messages": alternating(sent) if "roles" in without else sent,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "seed": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if schema is not None and "response_format" not in without:
+            shape = {"name": "reply", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape}
+        pieces: list[str] = []
+        finish: str | None = None
+        usage: _Usage | None = None
+        timings: _Timings | None = None
+        begun = time.monotonic()
+        first: float | None = None
+        async with contextlib.aclosing(self._client.chunks(body)) as chunks:
+            async for chunk in chunks:
+                usage, timings = chunk.usage or usage, chunk.timings or timings
+                for choice in chunk.choices[:1]:
+                    finish = choice.finish_reason or finish
+                    if text := choice.delta.content:
+                        first = first or time.monotonic()
+                        pieces.append(text)
+                        if on_text is not None:
+                            on_text(text)
+        if finish is None:
+            raise ModelError(
+                f"The model server at {self._client.url} ended the reply of `{self._name}` before "
+                "it was complete; see its log, and try again."
+            )
+        ended = time.monotonic()
+        covered = self._before.covers(messages)
+        reply = self._reply("".join(pieces), finish, usage, timings, messages, covered)
+        if timings is None:
+            read = first or ended
+            took = {"prefill_seconds": read - begun, "decode_seconds": ended - read}
+            reply = reply.model_copy(update=took)
+        self._before.read(messages, reply.text)
+        return reply
+
+    def _reply(
+        self,
+        text: str,
+        finish: str,
+        usage: _Usage | None,
+        timings: _Timings | None,
+        messages: Sequence[Message],
+        covered: float,
+    ) -> Reply:
+        if usage and (words := words_if_cut(messages, usage.prompt_tokens, self.context_tokens)):
+            raise ContextExceeded(
+                f"The model server at {self._client.url} cut the prompt for `{self._name}`: it "
+                f"read {usage.prompt_tokens} tokens of at least {words}. Load the model with a "
+                f"context window of {self.context_tokens} tokens, or use a shorter prompt."
+            )
+        characters = sum(len(message["content"]) for message in messages)
+        tokens = usage.prompt_tokens if usage else characters // 4
+        details = usage.prompt_tokens_details if usage else None
+        cached = details.cached_tokens if details else None
+        if cached is None and timings:
+            cached = timings.cache_n
+        return Reply(
+            text=text,
+            finish="length" if finish == "length" else "stop",
+            prompt_tokens=tokens,
+            cached_tokens=round(covered * tokens) if cached is None else cached,
+            cached_told=cached is not None,
+            generated_tokens=usage.completion_tokens if usage else len(text) // 4,
+            prefill_seconds=timings.prompt_ms / 1000 if timings else 0.0,
+            decode_seconds=timings.predicted_ms / 1000 if timings else 0.0,
+        )
+
+    async def load(self) -> None:
+        """See that the server is there. Most have their model in memory; LM Studio loads it with
+        the first prompt."""
+        await self._client.probe()
+
+    async def aclose(self) -> None:
+        """Close the client, for every model that shares it. The model stays loaded."""
+        await self._client.aclose()
+
+
+def alternating(messages: Sequence[Message]) -> list[Message]:
+    """The messages as one of the user and one of the assistant in turn, for chat templates that
+    take no others. A prompt that began another's still does."""
+    user: list[Message] = [
+        {"role": "user", "content": each["content"]} if each["role"] == "system" else each
+        for each in messages
+    ]
+    return [
+        {"role": role, "content": "\n\n".join(each["content"] for each in several)}
+        for role, several in groupby(user, itemgetter("role"))
+    ]

@@ -1,0 +1,1 @@
+"""What a person is asked: whether a call may be made, and what an upstream wants to know."""

@@ -1,0 +1,428 @@
+"""Who may run what: policies, the questions to a person, and the gate before the pool.
+
+A call whose tool is not read-only is decided on by the strictest of what the operator's file, the
+run and the tool's class say. Where that is `ask`, the run stands still at the call, and every view
+of the run whose client can ask puts the question to its person: over `elicitation/create` up to the
+protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
+answer in time, and no way to ask, mean no.
+
+What was approved is what runs: an approval holds for one call of one digest (upstream, tool,
+arguments), and the gate lets no other out, whatever the planner does. The state that a client of
+2026-07-28 brings back is sealed by the SDK (AES-256-GCM; bound to the tool, its arguments, the
+server and the caller, where he is known; it expires), and its ticket is good for one answer.
+"""
+
+import hashlib
+import json
+import re
+import secrets
+import unicodedata
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+from fastmcp import Context
+from mcp import MCPError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponse,
+)
+from pydantic import ValidationError
+
+from planner.errors import RequestError
+from planner.events import ApprovalAsked
+from planner.protocol import RunRequest
+from planner.state import RunState
+from planner.tools import (
+    Approval,
+    Outcome,
+    Policy,
+    Safety,
+    ToolPool,
+    ToolResult,
+    ToolSpec,
+    UpstreamStatus,
+    strictest,
+)
+from server.text import fence
+
+LATE_SECONDS = 600.0
+"""A client may bring an answer so long after the question was closed, and finds its run."""
+LONGEST_VALUE = 2000
+"""Characters of an argument in a question."""
+LONGEST_ARGUMENTS = 8000
+"""Characters of all of them."""
+LONGEST_PROMPT = 200
+ANSWER = "approval"
+"""The key of the question in an `InputRequiredResult`, and of its answer."""
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approve": {
+            "type": "boolean",
+            "title": "Make this call",
+            "description": "Once, with exactly these arguments.",
+            "default": False,
+        }
+    },
+    "required": ["approve"],
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_BLANK = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    r"\U000e0100-\U000e01ef]"
+)
+"""What Unicode counts among letters and marks and fonts show as nothing."""
+MEANING = {
+    Safety.READ_ONLY: "it only reads",
+    Safety.WRITE: "it adds or changes something",
+    Safety.DESTRUCTIVE: "it may delete or overwrite something",
+    Safety.OPEN_WORLD: "it does something outside of this machine",
+}
+
+
+class Question:
+    """A question to a person, until it is closed by an answer, by time, or with its run."""
+
+    def __init__(
+        self, message: str, question_id: str | None = None, *, form: dict[str, Any] = FORM
+    ) -> None:
+        """`question_id`: the same for this question on every server, and for no other; None: one of
+        its own. `form`: the JSON Schema of what the person fills in; by default, whether a call may
+        be made."""
+        self.id = question_id or uuid.uuid4().hex
+        self.message = message
+        self.form = form
+        self.closed = anyio.Event()
+        self.result: ElicitResult | None = None
+        """What the person did with the form, if he did anything."""
+        self.approval: Approval | None = None
+        """What that comes to if it is about a call, or why nobody was asked."""
+        self._asked = 0
+        """How many clients have it before them."""
+
+    def close(self, approval: Approval) -> None:
+        """The first answer counts."""
+        if not self.closed.is_set():
+            self.approval = approval
+            self.closed.set()
+
+    def answer(self, result: ElicitResult) -> None:
+        """What the person did with the form."""
+        if not self.closed.is_set():
+            self.result = result
+        if result.action == "cancel":
+            self.close(Approval(approved=False, by="person", reason="the user gave no answer"))
+        elif result.action == "accept" and (result.content or {}).get("approve") is True:
+            self.close(Approval(approved=True, by="person", reason="the user approved it"))
+        else:
+            self.close(Approval(approved=False, by="person", reason="the user said no"))
+
+    async def elicit(self, ctx: Context) -> None:
+        """Ask a client of 2025-11-25 or before, until it answers or the question is closed."""
+        self._asked += 1
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._withdraw, tasks.cancel_scope)
+                try:
+                    asked = ctx.session.elicit_form(self.message, self.form, ctx.request_id)
+                    self.answer(await asked)
+                except (MCPError, ValidationError) as error:
+                    if self._asked == 1:  # nobody else has it before him
+                        reason = f"the client could not ask the user: {error}"
+                        self.close(Approval(approved=False, by="no_way_to_ask", reason=reason))
+                tasks.cancel_scope.cancel()
+        finally:
+            self._asked -= 1
+
+    async def _withdraw(self, scope: anyio.CancelScope) -> None:
+        await self.closed.wait()
+        scope.cancel()
+
+    def request(self) -> ElicitRequest:
+        """The question as something to put before a person."""
+        self._asked += 1
+        return ElicitRequest(
+            params=ElicitRequestFormParams(message=self.message, requested_schema=self.form)
+        )
+
+    def required(self, state: str) -> InputRequiredResult:
+        """The question as the result of a call of 2026-07-28."""
+        return InputRequiredResult(input_requests={ANSWER: self.request()}, request_state=state)
+
+
+class Approvals:
+    """The approvals of one run, and the person who is asked for them: about one thing at a time."""
+
+    def __init__(
+        self,
+        run_id: str,
+        request: RunRequest,
+        state: RunState,
+        timeout_s: float,
+    ) -> None:
+        self.timeout_s = timeout_s
+        """How long a question waits for its answer."""
+        self.turn = anyio.Lock()
+        """Held by an upstream's question as long as it waits."""
+        self.can_ask = False
+        """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
+        again after a question that had no answer, until somebody calls."""
+        self._run_id = run_id
+        self._request = request
+        self._state = state
+        self._granted: set[str] = set()
+        self._used: set[str] = set()
+        """The tickets that an answer has come with."""
+        self._question: Question | None = None
+        self._early: dict[str, Approval] = {}
+        """Answers given on another server, by the question's id, before the run asks here."""
+
+    @property
+    def about(self) -> str:
+        """Which run a question is for."""
+        prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
+        short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"
+        return f"run {self._run_id}: {short}"
+
+    @property
+    def question(self) -> Question | None:
+        """The one that is open."""
+        open_ = self._question is not None and not self._question.closed.is_set()
+        return self._question if open_ else None
+
+    def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
+        """Let this very call out, once."""
+        self._granted.add(digest(tool, arguments))
+
+    def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+        """Whether this very call was approved; it is not any more after that."""
+        granted = digest(tool, arguments)
+        found = granted in self._granted
+        self._granted.discard(granted)
+        return found
+
+    def ask(self, question: Question) -> InputRequiredResult:
+        """The question as a call's result, with the state that leads its answer back here."""
+        ticket = secrets.token_hex(16)
+        state = {"run": self._run_id, "question": question.id, "ticket": ticket}
+        return question.required(json.dumps(state))
+
+    def answer(
+        self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
+    ) -> None:
+        """What a client brought back. Raises `RequestError` for a ticket that was used before.
+
+        An answer that comes too late changes nothing, and neither does none at all.
+        """
+        if ticket in self._used:
+            raise RequestError(
+                "requestState: an answer was given with it before, and it counts once. Follow the "
+                f"run with get_run, run_id {self._run_id}."
+            )
+        self._used.add(ticket)
+        response = (responses or {}).get(ANSWER)
+        question = self.question
+        if question and question.id == question_id and isinstance(response, ElicitResult):
+            question.answer(response)
+
+    def mirror(self) -> Question | None:
+        """Of a run that another server drives: the question that has been opened there since this
+        was last looked at, to be asked here too. What is decided there is closed here."""
+        waiting = self._state.undecided
+        if waiting is None:
+            if self._question:
+                self._question.closed.set()
+                self.can_ask = False  # as it is there, if nobody has answered
+            self._question = None
+        elif self._question is None and waiting.asked:
+            self._question = self._about(waiting.asked)
+            return self._question
+        return None
+
+    def answered_elsewhere(self, question_id: str, approval: Approval) -> None:
+        """What a person said on another server to a question of this run, open by now or not."""
+        if self.question and self.question.id == question_id:
+            self.question.close(approval)
+        else:
+            self._early[question_id] = approval
+
+    async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        """What the policies say, or the person who is asked."""
+        match strictest(self._request.policy, tool.policy):
+            case Policy.READ_ONLY:
+                reason = "only read-only tools may run"
+                return Approval(approved=False, by="policy", reason=reason)
+            case Policy.ALLOW:
+                reason = "the operator and the run's caller allow it"
+                return Approval(approved=True, by="policy", reason=reason)
+        if not self.can_ask:
+            reason = "no client that can ask the user follows the run"
+            return Approval(approved=False, by="no_way_to_ask", reason=reason)
+        # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
+        number = self._state.undecided.number if self._state.undecided else 0
+        question = self._about(
+            ApprovalAsked(
+                iteration=number,
+                upstream=tool.upstream,
+                tool=tool.name,
+                arguments=arguments,
+                safety=tool.safety,
+            )
+        )
+        if early := self._early.pop(question.id, None):
+            question.close(early)
+        await self.put(question)
+        if question.approval is None:
+            reason = f"nobody answered within {self.timeout_s:g} s"
+            return Approval(approved=False, by="timeout", reason=reason)
+        return question.approval
+
+    async def put(self, question: Question) -> None:
+        """Have a question asked by whatever view of the run can, until it is closed."""
+        # Nothing may wait before this: a view that was told of the question looks for it next.
+        self._question = question
+        try:
+            with anyio.move_on_after(self.timeout_s) as waiting:
+                await question.closed.wait()
+        finally:
+            question.closed.set()
+        if waiting.cancelled_caught:
+            self.can_ask = False
+
+    def _about(self, asked: ApprovalAsked) -> Question:
+        call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
+        question_id = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+        return Question(self._message(asked), question_id)
+
+    def _message(self, asked: ApprovalAsked) -> str:
+        """The question, in words."""
+        shown, cut = shown_arguments(asked.arguments)
+        lines = [
+            "Planloom asks: may it make this call?",
+            "",
+            f"{asked.tool} of {asked.upstream} ({asked.safety.replace('_', ' ')}: "
+            f"{MEANING[asked.safety]})",
+            fence(shown),
+        ]
+        if cut:
+            lines.append(
+                f"This is not all of it. get_run with run_id {self._run_id} and iteration "
+                f"{asked.iteration} shows the whole."
+            )
+        lines.append(
+            f"For {self.about}. It is made once, exactly as shown. No answer within "
+            f"{self.timeout_s:g} s means no."
+        )
+        return "\n".join(lines)
+
+
+class GuardedPool:
+    """A run's pool: what is not read-only goes out only when this very call was approved."""
+
+    def __init__(
+        self,
+        pool: ToolPool,
+        approvals: Approvals,
+        changed: Callable[[str], bool] = lambda upstream: False,
+    ) -> None:
+        """`changed`: whether the operator has changed an upstream since the run began."""
+        self._pool = pool
+        self._approvals = approvals
+        self._changed = changed
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._pool.tools()
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self._pool.upstreams()
+
+    async def listing(self) -> str | None:
+        return await self._pool.listing()
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """As the pool's, with the tool's class and policy as they are now: upstream and operator
+        may have changed them."""
+        name = (tool.upstream, tool.bare_name)
+        tools = self._pool.tools()
+        now = next((each for each in tools if (each.upstream, each.bare_name) == name), tool)
+        if tool.read_only and now.read_only:
+            return await self._pool.call(tool, arguments)
+        text = f"The call of {tool.name} was not approved and not made."
+        if self._approvals.spend(tool, arguments):
+            tightened = strictest(now.policy, tool.policy) is not tool.policy
+            if not tightened and not self._changed(tool.upstream):
+                return await self._pool.call(tool, arguments)
+            text = (
+                f"The call of {tool.name} was not made: the operator has changed its upstream "
+                f"{tool.upstream} since this run began. Ask anew."
+            )
+        return ToolResult(outcome=Outcome.ERROR, text=text)
+
+
+def digest(tool: ToolSpec, arguments: dict[str, Any]) -> str:
+    """What an approval is bound to: the upstream, the tool, and all arguments."""
+    call = [tool.upstream, tool.name, arguments | tool.fixed_arguments]
+    return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+
+
+# How clients are asked.
+
+
+# How a call is shown.
+
+
+def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
+    """The arguments as a person reads them, one below the other, and whether something was cut.
+
+    A text of several lines stands as such, behind bars, so that nothing in it passes for another
+    argument. What a reader would not see is written as its escape, a backslash as two.
+    """
+    longest_value, longest = (None, None) if whole else (LONGEST_VALUE, LONGEST_ARGUMENTS)
+    lines: list[str] = []
+    cut = False
+    for number, (name, value) in enumerate(arguments.items()):
+        if longest and sum(map(len, lines)) > longest:
+            lines.append(f"… and {len(arguments) - number} more arguments")
+            return "\n".join(lines), True
+        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)[:LONGEST_VALUE]
+        block = isinstance(value, str) and "\n" in value
+        text = value if block else json.dumps(value, ensure_ascii=False)
+        rest = len(text) - longest_value if longest_value else 0
+        if rest > 0:
+            cut, text = True, text[:longest_value]
+        if block:
+            lines.append(f"{key}:")
+            lines += [
+                f"  | {visible(each.replace(chr(92), chr(92) * 2))}" for each in text.split("\n")
+            ]
+        else:
+            lines.append(f"{key}: {visible(text)}")
+        if rest > 0:
+            lines[-1] += f" … and {rest} more characters"
+    return "\n".join(lines) or "(no arguments)", cut
+
+
+def visible(text: str) -> str:
+    """The text with everything that a reader does not see, or sees as a plain space, as escapes."""
+    return "".join(_escape(each) if _unseen(each) else each for each in text)
+
+
+def _unseen(character: str) -> bool:
+    if character == " ":
+        return False
+    return unicodedata.category(character)[0] in "CZ" or bool(_BLANK.match(character))
+
+
+def _escape(character: str) -> str:
+    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+
+
+def whole_call(asked: ApprovalAsked) -> str:
+    """A call that waits for approval, with all of its arguments."""
+    shown, _ = shown_arguments(asked.arguments, whole=True)
+    return f"{asked.tool} of {asked.upstream}, which waits for approval\n{fence(shown)}"

@@ -1,0 +1,244 @@
+"""The forms that upstreams have a person fill in, as they are passed on.
+
+A form is built anew from the few primitive types that the protocol knows (2025-11-25, `Primitive
+SchemaDefinition`): nothing of an upstream's schema gets to a client that is not named here. Pure
+functions, no connection.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from planner.checks import schemas
+from server.text import clean
+
+MOST_FIELDS = 20
+MOST_CHOICES = 100
+LONGEST_LABEL, LONGEST_HELP = 100, 300
+"""Characters of a field's title or a choice, and of its description."""
+LONGEST_CHOICE = 200
+"""Characters of what a choice stands for. It goes back as it is, so it is never cut."""
+LONGEST_TEXT = 4000
+"""Characters of a text that a person fills in."""
+LONGEST_URL = 2000
+
+CHECKBOX = "done"
+PAGE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        CHECKBOX: {
+            "type": "boolean",
+            "title": "I opened the page, or shall",
+            "default": False,
+        }
+    },
+    "required": [CHECKBOX],
+}
+"""Instead of a page that a client would open: nothing is opened that a person did not open."""
+
+_NAME = re.compile(r"[\w.$@:/-]{1,64}")
+_FORMATS = ("email", "uri", "date", "date-time")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SECRET_WORDS = re.compile(
+    r"\b(?:pass(?:word|phrase|code|wd)s?|pwd|secrets?|tokens?|credentials?|cookies?|pin|otp|2fa|cvv"
+    r"|cvc|iban|ssn|(?:api|private|secret|access|recovery|license) ?keys?|seed phrase|card number"
+    r"|one time code|social security)\b",
+    re.IGNORECASE,
+)
+_WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|[_-]+")
+
+
+class Unfit(ValueError):
+    """A question that is not passed on; its text says why."""
+
+
+def form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The form, of the protocol's types alone, its texts harmless and short. Raises `Unfit`."""
+    properties = schema.get("properties", {})
+    if schema.get("type") != "object" or not isinstance(properties, dict):
+        raise Unfit("its form is no object with properties")
+    if len(properties) > MOST_FIELDS:
+        raise Unfit(f"its form has more than {MOST_FIELDS} fields")
+    for name in properties:
+        if not _NAME.fullmatch(name):
+            raise Unfit("a field of its form has a name that cannot be shown")
+    required = schema.get("required")
+    needed = [name for name in properties if isinstance(required, list) and name in required]
+    built: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _field(name, field) for name, field in properties.items()},
+    }
+    return built | {"required": needed} if needed else built
+
+
+def _field(name: str, field: Any) -> dict[str, Any]:
+    if not isinstance(field, dict):
+        raise Unfit(f"its field {name} is no schema")
+    built: dict[str, Any] = {"type": field.get("type")}
+    for key, longest in (("title", LONGEST_LABEL), ("description", LONGEST_HELP)):
+        if isinstance(field.get(key), str):
+            built[key] = line(field[key], longest)
+    match field.get("type"):
+        case "boolean":
+            pass
+        case "integer" | "number":
+            bounds = {key: field.get(key) for key in ("minimum", "maximum")}
+            built |= {key: bound for key, bound in bounds.items() if _is_number(bound)}
+        case "string" if "enum" in field or "oneOf" in field:
+            built |= _choices(name, field, "oneOf")
+        case "string":
+            built |= _lengths(field, "minLength", "maxLength")
+            if field.get("format") in _FORMATS:
+                built["format"] = field["format"]
+        case "array" if isinstance(field.get("items"), dict):
+            items = field["items"]
+            built |= _lengths(field, "minItems", "maxItems")
+            kind = {"type": "string"} if "enum" in items else {}
+            built["items"] = kind | _choices(name, items, "anyOf")
+        case _:
+            raise Unfit(f"its field {name} is of a type that no form has")
+    default = field.get("default")
+    if default is not None and fits(default, built) and _is_clean(default):
+        built["default"] = default
+    return built
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _lengths(field: Mapping[str, Any], *keys: str) -> dict[str, int]:
+    given = {key: field.get(key) for key in keys}
+    return {key: value for key, value in given.items() if type(value) is int and 0 <= value < 1e15}
+
+
+def _choices(name: str, field: Mapping[str, Any], titled: str) -> dict[str, Any]:
+    """What may be chosen: `enum`, or `oneOf` and `anyOf` with titles."""
+    plain, given = field.get("enum"), field.get(titled)
+    if isinstance(plain, list):
+        built: dict[str, Any] = {"enum": [_choice(name, each) for each in plain]}
+        labels = field.get("enumNames")
+        if isinstance(labels, list) and len(labels) == len(plain):
+            built["enumNames"] = [line(str(each), LONGEST_LABEL) for each in labels]
+    elif isinstance(given, list) and all(isinstance(each, dict) for each in given):
+        built = {
+            titled: [
+                {
+                    "const": _choice(name, each.get("const")),
+                    "title": line(str(each.get("title", each.get("const"))), LONGEST_LABEL),
+                }
+                for each in given
+            ]
+        }
+    else:
+        raise Unfit(f"its field {name} has no list of choices")
+    if not 0 < len(plain or given or []) <= MOST_CHOICES:
+        raise Unfit(f"its field {name} has no choice, or more than {MOST_CHOICES}")
+    return built
+
+
+def _choice(name: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_CHOICE or not _is_clean(value):
+        raise Unfit(f"its field {name} has a choice that cannot be shown")
+    return value
+
+
+def _is_clean(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return all(not isinstance(each, str) or clean(each) == each for each in texts)
+
+
+def fits(value: Any, field: Mapping[str, Any]) -> bool:
+    """Whether a value is one of a built field."""
+    return schemas.problem(value, dict(field)) is None
+
+
+def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fields of the form as a person filled them in and nothing else; None where they do not
+    fit it."""
+    values = {name: (content or {}).get(name) for name in built["properties"]}
+    values = {name: value for name, value in values.items() if value is not None}
+    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values.values()):
+        return None
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values.values()):
+        return None
+    return values if schemas.problem(values, dict(built)) is None else None
+
+
+def prompt(name: str, field: Mapping[str, Any]) -> str:
+    """A field as a line that asks for it."""
+    about = [field["description"]] if field.get("description") else []
+    if choices := _titles(field):
+        about.append(("some of " if field["type"] == "array" else "") + ", ".join(choices))
+    elif field["type"] != "string":
+        about.append(
+            {"boolean": "yes or no", "integer": "a whole number"}.get(field["type"], "a number")
+        )
+    said = f" ({'; '.join(about)})" if about else ""
+    default = f" [{field['default']}]" if "default" in field else ""
+    return f"{field.get('title', name)}{said}{default}: "
+
+
+def typed(text: str, field: Mapping[str, Any]) -> Any:
+    """The value of a field that a typed line stands for; None for nothing. Raises `ValueError`."""
+    if not text:
+        return field.get("default")
+    titles = _titles(field)
+    match field["type"]:
+        case "boolean":
+            value: Any = {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
+        case "integer":
+            value = int(text)
+        case "number":
+            value = float(text)
+            if not math.isfinite(value):
+                raise ValueError(f"{text} is no number")
+        case "array":
+            value = [titles.get(each.strip(), each.strip()) for each in text.split(",")]
+        case _:
+            value = titles.get(text, text)
+    if problem := schemas.problem(value, dict(field)):
+        raise ValueError(problem)
+    return value
+
+
+def _titles(field: Mapping[str, Any]) -> dict[str, str]:
+    """What may be chosen, by what a person reads."""
+    source = field.get("items", field)
+    if titled := source.get("oneOf") or source.get("anyOf"):
+        return {each["title"]: each["const"] for each in titled}
+    choices = source.get("enum", [])
+    return dict(zip(source.get("enumNames", choices), choices, strict=True))
+
+
+def line(text: str, longest: int) -> str:
+    """A text of an upstream on one line."""
+    flat = " ".join(clean(text[: 10 * longest]).split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+
+
+def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
+    """Whether a question looks as if it asked for what nobody should type into a form."""
+    texts = [message]
+    for name, field in built["properties"].items():
+        texts += [name, field.get("title", ""), field.get("description", "")]
+    return any(_SECRET_WORDS.search(_WORD_ENDS.sub(" ", text)) for text in texts)
+
+
+def page(url: str) -> str:
+    """The address of a page that a person shall open, as it may be shown. Raises `Unfit`."""
+    try:
+        parts = urlsplit(url)
+        host, user = parts.hostname or "", parts.username
+        _ = parts.port
+    except ValueError:
+        raise Unfit("its address is none") from None
+    if len(url) > LONGEST_URL or not re.fullmatch(r"[!-~]+", url) or "\\" in url:
+        raise Unfit("its address is too long, or has characters that no address has")
+    if user is not None or not re.fullmatch(r"[A-Za-z0-9.:-]+", host):
+        raise Unfit("its address hides where it leads to")
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+        raise Unfit("its address is no https one")
+    return url

@@ -1,0 +1,3 @@
+from server.cli.commands import main
+
+main()

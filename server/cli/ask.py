@@ -1,0 +1,287 @@
+"""What the commands show on a terminal: progress on standard error, results on output."""
+
+import os
+import sqlite3
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+from mcp_types import ElicitResult
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+from planner.errors import ConfigError
+from planner.models.base import Models
+from planner.protocol import Limits, RunRequest
+from planner.tools import Policy
+from server.app import open_parts
+from server.approval import elicitation
+from server.approval.approval import FORM, Question
+from server.backends import open_models
+from server.cli.live_view import Drawing
+from server.cli.runs import console, output, print_report, show_markdown
+from server.config import Settings
+from server.runs.engine import START_SECONDS
+from server.runs.run import Run, report_of
+from server.upstreams.launch import Launcher
+from server.upstreams.listing import listing_markdown, pool_listing
+from server.upstreams.pins import Pins, digest_of, identity
+from server.views.progress import HEARTBEAT_SECONDS
+from server.views.report import UP, Usage
+
+YES = ("y", "yes")
+
+
+async def ask_on_terminal(
+    settings: Settings,
+    question: str,
+    limits: dict[str, Any],
+    data_schema: dict[str, Any] | None,
+    policy: Policy,
+    as_json: bool,
+    launcher: Launcher | None = None,
+) -> int:
+    """Run a question, showing each event; returns the process's exit status. On a terminal it asks
+    for approval there."""
+    request = RunRequest(
+        prompt=question, limits=Limits(**limits), data_schema=data_schema, policy=policy
+    )
+    with Downloads() as downloads:
+        async with open_parts(settings, downloads.progress, launcher) as parts:
+            run = await parts.engine.start(request, can_ask=sys.stdin.isatty())
+            downloads.done()
+            await show(run)
+            await run.saved()
+    return show_report(run, as_json)
+
+
+async def resume_on_terminal(
+    settings: Settings, run_id: str, as_json: bool, launcher: Launcher | None = None
+) -> int:
+    """Go on with an interrupted run, as `ask_on_terminal` does with a new one."""
+    with Downloads() as downloads:
+        async with open_parts(settings, downloads.progress, launcher) as parts:
+            recorded = await parts.journal.load(await parts.journal.whole_id(run_id))
+            assert recorded  # `whole_id` found it
+            run = await parts.engine.resume(recorded.id, recorded.caller)
+            downloads.done()
+            await show(run)
+            await run.saved()
+    return show_report(run, as_json)
+
+
+def show_report(run: Run, as_json: bool) -> int:
+    """Print it; returns the process's exit status."""
+    found = report_of(run)
+    show_ledger(found.usage)
+    print_report(found, as_json)
+    return 0 if found.status in ("answered", "not_found") else 1
+
+
+async def show(run: Run) -> None:
+    """Show a run as it goes on, and ask the person what it has to ask."""
+    with Drawing(console, run.request.prompt, time.time()) as drawing:
+        told = 0
+        asked: Question | None = None
+        while True:
+            new = run.events[told:]
+            told += len(new)
+            drawing.tell(new)
+            if run.finished and told == len(run.events):
+                return
+            if (question := run.approvals.question) and question is not asked:
+                asked = question
+                drawing.pause()
+                await ask(question)
+                drawing.resume()
+                continue
+            drawing.wait(run.queued)
+            with anyio.move_on_after(1.0 if console.is_interactive else HEARTBEAT_SECONDS):
+                await run.wait_beyond(told)
+
+
+async def ask(question: Question) -> None:
+    """Put a question to the person at the terminal, until it is answered or closed."""
+    flush_input()  # what was typed before is no answer to it
+    console.print(Text(f"\n{question.message}"), soft_wrap=True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer, question)
+        await question.closed.wait()
+        tasks.cancel_scope.cancel()
+    console.print()
+
+
+async def answer(question: Question) -> None:
+    """Read an answer: whether a call may be made, or the fields of a form."""
+    try:
+        if question.form is FORM:
+            said = await typed("Make this call? [y/N] ")
+            question.answer(ElicitResult(action="accept", content={"approve": said.lower() in YES}))
+        elif (await typed("Answer? [y/N] ")).lower() in YES:
+            content = await filled_in(question.form)
+            question.answer(ElicitResult(action="accept", content=content))
+        else:
+            question.answer(ElicitResult(action="decline"))
+    except EOFError:
+        question.answer(ElicitResult(action="cancel"))
+
+
+async def filled_in(form: dict[str, Any]) -> dict[str, Any]:
+    """What is typed for each of the form's fields."""
+    content: dict[str, Any] = {}
+    for name, field in form["properties"].items():
+        value = await field_of(name, field, name in form.get("required", []))
+        content |= {} if value is None else {name: value}
+    return content
+
+
+async def field_of(name: str, field: dict[str, Any], required: bool) -> Any:
+    """What is typed for a field, asked for until it fits; None for nothing."""
+    while True:
+        try:
+            value = elicitation.typed(await typed(elicitation.prompt(name, field)), field)
+        except ValueError as error:
+            console.print(Text(f"{error}"))
+            continue
+        if value is not None or not required:
+            return value
+
+
+async def typed(prompt: str) -> str:
+    """The next line from the terminal. Raises `EOFError`."""
+    console.print(Text(prompt), end="", soft_wrap=True)
+    await anyio.wait_readable(sys.stdin.fileno())
+    line = os.read(sys.stdin.fileno(), 4096)
+    if not line:
+        raise EOFError
+    return line.decode("utf-8", "replace").strip()
+
+
+def flush_input() -> None:
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def show_ledger(usage: Usage) -> None:
+    """What each kind of model call cost in sum."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("role", no_wrap=True)
+    table.add_column("model", no_wrap=True)
+    about = "cached" if usage.cached_told else "~cached"
+    for name in ("calls", "prompt", about, "generated", "prefill", "decode"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for model, role in dict.fromkeys((call.model, call.role) for call in usage.calls):
+        calls = [each for each in usage.calls if (each.model, each.role) == (model, role)]
+        tokens = (
+            sum(call.prompt_tokens for call in calls),
+            sum(call.cached_tokens for call in calls),
+            sum(call.generated_tokens for call in calls),
+        )
+        seconds = (
+            sum(call.prefill_seconds for call in calls),
+            sum(call.decode_seconds for call in calls),
+        )
+        cells = [str(len(calls)), *map(str, tokens), *(f"{each:.1f} s" for each in seconds)]
+        table.add_row(role, Text(model), *cells)
+    if usage.calls:
+        console.print(table)
+
+
+async def list_tools(settings: Settings, launcher: Launcher | None = None) -> int:
+    """Print the pool; 1 when an upstream is not ready."""
+    async with open_parts(settings, launcher=launcher) as parts:
+        with console.status("starting the upstreams"):
+            await parts.pool.ready(START_SECONDS)
+        found = pool_listing(parts.pool)
+    show_markdown(listing_markdown(found))
+    return 0 if all(each.state in UP for each in found.upstreams) else 1
+
+
+def accept_tools(settings: Settings, names: Sequence[str]) -> None:
+    """Print what the definitions of held tools change, and pin them where the name has their digest
+    with it (`docs@8f…`), so that nothing else is accepted than what was shown. A name is a tool's,
+    bare or as `upstream.tool`, or an upstream's, for all of it. Raises `ConfigError` for a name of
+    which nothing is held back, and for a digest of something else."""
+    shown: list[str] = []
+    pins = Pins()
+    try:
+        held = {name: pins.held(identity(name, each)) for name, each in settings.upstreams.items()}
+        for named in names:
+            name, _, digest = named.partition("@")
+            meant = [
+                each
+                for waiting in held.values()
+                for each in waiting
+                if name in (each.upstream, each.tool, f"{each.upstream}.{each.tool}")
+            ]
+            if not meant:
+                every = [f"{each.upstream}.{each.tool}" for all in held.values() for each in all]
+                raise ConfigError(
+                    f"--accept {name}: no tool of that name is held back; "
+                    + (f"those that are: {', '.join(every)}" if every else "none is")
+                )
+            same = digest in ("", digest_of(meant))
+            for each in meant if same else []:
+                upstream = settings.upstreams[each.upstream]
+                if digest and not (same := pins.accept(identity(each.upstream, upstream), each)):
+                    break
+                told = "Accepted" if digest else "Would accept"
+                output.print(Text(f"{told} {each.upstream}.{each}"), soft_wrap=True)
+            if not same:
+                raise ConfigError(
+                    f"--accept {named}: it has been listed in another way since; see what is held "
+                    f"back now: planloom tools --accept {name}"
+                )
+            if not digest:
+                shown.append(f"{name}@{digest_of(meant)}")
+    except sqlite3.Error as error:
+        raise ConfigError(f"{pins.file} cannot be used: {error}") from None
+    if shown:
+        command = f"planloom tools --accept {' --accept '.join(shown)}"
+        output.print(Text(f"\nNothing else than this is accepted by: {command}"), soft_wrap=True)
+
+
+async def prepare_models(settings: Settings) -> None:
+    """Open the models once, fetching what is missing."""
+    with Downloads() as downloads:
+        models: Models = await open_models(settings.models, downloads.progress)
+    await models.aclose()
+    console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
+
+
+class Downloads:
+    """A progress bar for each file being fetched; shows nothing when nothing is."""
+
+    def __init__(self) -> None:
+        self._bars = Progress(
+            TextColumn("fetching {task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=console,
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> "Downloads":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done()
+
+    @property
+    def progress(self) -> Callable[[str, int, int | None], None]:
+        return self._advance
+
+    def _advance(self, name: str, done: int, total: int | None) -> None:
+        if name not in self._tasks:
+            self._bars.start()
+            self._tasks[name] = self._bars.add_task(name, total=total)
+        self._bars.update(self._tasks[name], completed=done, total=total)
+
+    def done(self) -> None:
+        """Leave the terminal to what comes next."""
+        if self._tasks:
+            self._bars.stop()

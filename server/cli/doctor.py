@@ -1,0 +1,145 @@
+"""`planloom doctor`: what is there, what is wrong, and how to mend it."""
+
+import os
+import platform
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from rich.text import Text
+
+from planner.errors import ModelUnavailable
+from planner.models.ollama import host_url, probe
+from planner.models.weights import cached
+from planner.tools import Safety
+from server.backends import (
+    EMBEDDED_EXTRA,
+    api_client,
+    api_models,
+    embedded_installed,
+    missing_model,
+)
+from server.cli.runs import console, output
+from server.config import ModelSettings, Settings, named_variables
+from server.runs.engine import START_SECONDS
+from server.text import counted, indented
+from server.upstreams.pool import UpstreamPool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `mend` says what to do when it is not as it should be."""
+
+    what: str
+    detail: str
+    mend: str | None = None
+
+
+async def examine(settings: Settings) -> int:
+    """Print every finding; 1 when something has to be mended."""
+    wrong = 0
+    async for finding in findings(settings):
+        wrong += finding.mend is not None
+        mark, style = ("ok  ", "green") if finding.mend is None else ("FIX ", "red")
+        detail = indented(finding.detail, 6)
+        line = Text.assemble((mark, style), (f"{finding.what}: ", "bold"), detail)
+        output.print(line, soft_wrap=True)
+        if finding.mend:
+            output.print(Text(f"      {finding.mend}"), soft_wrap=True)
+    output.print(Text("Nothing to mend." if not wrong else f"To mend: {wrong}", style="bold"))
+    return 1 if wrong else 0
+
+
+async def findings(settings: Settings) -> AsyncIterator[Finding]:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("fastmcp", "mcp", "ollama"))
+    yield Finding("planloom", f"{version('planloom')} on Python {platform.python_version()}")
+    yield Finding("packages", packages)
+    yield Finding("project", str(settings.project))
+    yield Finding("upstreams file", str(settings.source))
+    named = named_variables(settings.source) if settings.source else []
+    if unset := [name for name in named if not os.environ.get(name)]:
+        yield Finding("variables not set", ", ".join(unset))
+    async for finding in _models(settings.models):
+        yield finding
+    with console.status("starting the upstreams"):
+        async with UpstreamPool(settings) as pool:
+            await pool.ready(START_SECONDS)
+            states = list(pool.upstreams())
+            tools = list(pool.tools())
+            first_seen, shadowed = pool.first_seen, pool.shadowed
+    for upstream in states:
+        mine = [tool for tool in tools if tool.upstream == upstream.name]
+        free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
+        if upstream.state == "ready":
+            new = first_seen.get(upstream.name)
+            pinned = f"; {new} seen first, and pinned as they are" if new else ""
+            detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only{pinned}"
+            yield Finding(f"upstream {upstream.name}", detail)
+        elif upstream.state == "disabled":
+            yield Finding(f"upstream {upstream.name}", "disabled")
+        else:
+            why = upstream.error or upstream.state
+            mend = f"Mend it, or set `enabled: false` for {upstream.name} in {settings.source}"
+            yield Finding(f"upstream {upstream.name}", why, mend)
+        if upstream.held:
+            command = f"planloom tools --accept {upstream.name}"
+            mend = (
+                f"Not as they were pinned, so held back. If that is an upgrade you want: {command}"
+            )
+            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.held), mend)
+        if upstream.unreadable:
+            mend = f"They are left out, the others work. Tell the author of {upstream.name}."
+            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.unreadable), mend)
+    for names in shadowed:
+        yield Finding("names that look the same", names)
+
+
+async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
+    if settings.uses_url:
+        async for finding in _api(settings):
+            yield finding
+        return
+    wanted = sorted({settings.fast, settings.full})
+    if settings.backend in ("auto", "ollama"):
+        server = await probe(settings.host)
+        if server is not None:
+            yield Finding("ollama", f"{server.version} at {server.url}")
+            for name in wanted:
+                if server.has(name):
+                    yield Finding(f"model {name}", "there")
+                else:
+                    yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")
+            return
+        mend = "Run: ollama serve (or set OLLAMA_HOST)" if settings.backend == "ollama" else None
+        yield Finding("ollama", f"does not answer at {host_url(settings.host)}", mend)
+        if mend:
+            return
+    if not embedded_installed():
+        yield Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")
+        return
+    yield Finding("embedded models", f"xllamacpp {version('xllamacpp')}")
+    for name in wanted:
+        there = cached(name)
+        detail = str(there) if there else "will be fetched at first use (or: planloom models)"
+        yield Finding(f"weights {name}", detail)
+
+
+async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
+    client = api_client(settings)
+    try:
+        server = await client.probe()
+    except ModelUnavailable as error:
+        yield Finding("model server", f"of no use at {client.url}", str(error))
+        return
+    finally:
+        await client.aclose()
+    yield Finding("model server", f"{counted(len(server.models), 'model')} at {server.url}")
+    for name in dict.fromkeys(api_models(settings, server)):
+        if name not in server.models:
+            yield Finding(f"model {name}", "missing", missing_model(server, [name]))
+            continue
+        window = server.models[name]
+        told = f", with a context of {window} tokens" if window else ""
+        if window and window < settings.num_ctx:
+            told += f" (num_ctx: {settings.num_ctx})"
+        yield Finding(f"model {name}", f"there{told}")

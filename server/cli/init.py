@@ -1,0 +1,152 @@
+"""`planloom init`: an `upstreams.yaml` of the servers that other clients have already, and a
+client's entry for Planloom.
+
+The file is the shipped one with what was taken below it, so that Serena and Context7 stay.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from planner.errors import ConfigError
+from server import config_schema
+from server.client_configs import clients, entries, files
+from server.client_configs.clients import CLIENTS, SUFFIXES
+from server.client_configs.files import short
+from server.client_configs.importing import LeftOut, Source, Taken, found_sources, needed, take
+from server.config import named_variables, own_file, shipped_file
+from server.text import clean
+
+WIDEST = 10_000
+"""So that no text is wrapped."""
+
+
+def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> None:
+    """Write the file, or print it, and tell what was taken, what was not, and what is to be set.
+
+    `given`: files or folders of clients; none means all that are found. Raises `ConfigError`.
+    """
+    if given:
+        sources = [source for path in given for source in _named(path)]
+    else:
+        sources = found_sources(CLIENTS.values())
+    shipped = shipped_file().read_text("utf-8")
+    taken, left_out = take(sources, yaml.safe_load(shipped)["upstreams"])
+    text = upstreams_text(shipped, taken, left_out)
+    target = own_file()
+    if dry_run:
+        typer.echo(text, nl=False)
+    else:
+        if target.exists() and not force:
+            raise ConfigError(
+                f"{target} is there already. `planloom init --dry-run` shows what would be "
+                "written; --force replaces it, and keeps what it was beside it."
+            )
+        kept = files.replace(target, text)
+        files.replace(target.with_name(config_schema.NAME), config_schema.schema_text(), keep=False)
+        typer.echo(
+            f"Wrote {short(target)}" + (f"; what it was is {short(kept)}" if kept else ""), err=True
+        )
+    typer.echo("\n".join(_report(sources, taken, left_out)), err=True)
+
+
+def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
+    """Print a client's entry for Planloom, or put it into the client's file, and tell what is left
+    to do. Raises `ConfigError`."""
+    if address is None:
+        entry = entries.over_stdio(client, project)
+    else:
+        entry = entries.over_http(client, address)
+    title, place = CLIENTS[client].title, short(entry.file)
+    if write:
+        kept = entries.write(entry)
+        told = [f"{place} has Planloom now" + (f"; what it was is {short(kept)}" if kept else "")]
+        told.append(f"Start {title} anew.")
+    else:
+        typer.echo(entry.text(), nl=False)
+        told = [f"This goes into {place}; --write puts it there."]
+    if address:
+        asks = " once it asks" if entry.inputs else f" in {entries.TOKEN}"
+        told.append(f"{title} needs the token{asks}: `planloom token` prints it.")
+    elif variables := named_variables(own_file()):
+        told.append(
+            f"Your upstreams.yaml takes {', '.join(variables)} from the environment. If {title} is "
+            "not started where they are set, give them under `env` of the entry."
+        )
+    typer.echo("\n".join(told), err=True)
+
+
+def _named(path: Path) -> list[Source]:
+    path = path.expanduser()
+    if path.is_dir():
+        inside = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+        return [Source(each.name, each) for each in inside]
+    if not clients.servers(path):
+        keys = ", ".join(f"`{key}`" for key in clients.KEYS)
+        raise ConfigError(f"{path}: names no MCP servers ({keys}); name a client's file")
+    return [Source(path.name, path)]
+
+
+def upstreams_text(shipped: str, taken: Sequence[Taken], left_out: Sequence[LeftOut]) -> str:
+    """The shipped file's text with what was taken, commented."""
+    parts = [shipped.rstrip("\n"), *map(_entry, taken)]
+    if left_out:
+        lines = ["  # Left out:", *(f"  #   {_line(each)}" for each in left_out)]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(taken: Taken) -> str:
+    comments = [f"From {taken.source.title}, {short(taken.source.file)}"]
+    comments += [f"Taken {note}" for note in taken.notes]
+    if taken.variables:
+        comments.append(f"Set {', '.join(each.name for each in taken.variables)}")
+    data = _dumped({taken.name: taken.settings})
+    lines = [*(f"# {_flat(comment)}." for comment in comments), *data.splitlines()]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _dumped(data: dict[str, Any]) -> str:
+    """As YAML, lists on one line. PyYAML writes a few characters so that it reads others, unless it
+    escapes all that are not ASCII."""
+    options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": WIDEST}
+    text: str = yaml.safe_dump(data, allow_unicode=True, **options)
+    if yaml.safe_load(text) == data:
+        return text
+    return str(yaml.safe_dump(data, **options))
+
+
+def _report(
+    sources: Sequence[Source], taken: Sequence[Taken], left_out: Sequence[LeftOut]
+) -> list[str]:
+    lines = [f"Read {source.title}: {short(source.file)}" for source in sources]
+    if not sources:
+        looked = ", ".join(client.title for client in CLIENTS.values())
+        lines.append(f"No file of a client was found ({looked}); --from FILE names one.")
+    if taken:
+        lines += ["Taken:", *(f"  {_flat(_told(each))}" for each in taken)]
+    if left_out:
+        lines += ["Left out:", *(f"  {_line(each)}" for each in left_out)]
+    if variables := needed(taken):
+        lines.append("Set these variables where Planloom is started; no value was copied:")
+        lines += [f"  {name}: {_flat('; '.join(each))}" for name, each in variables.items()]
+    if named := os.environ.get("PLANLOOM_UPSTREAMS"):
+        lines.append(f"PLANLOOM_UPSTREAMS names {named}, which is read instead.")
+    return [*lines, "Next: planloom doctor"]
+
+
+def _told(taken: Taken) -> str:
+    return ", ".join([f"{taken.name} ({taken.source.title})", *taken.notes])
+
+
+def _line(left: LeftOut) -> str:
+    return _flat(f"{left.name} ({left.source.title}): {left.why}")
+
+
+def _flat(text: str) -> str:
+    """A text of a client's file on one line."""
+    return " ".join(clean(text).split())

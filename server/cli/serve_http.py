@@ -1,0 +1,167 @@
+"""Runs the MCP server over HTTP, and leaves no upstream behind when it ends."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import ClassVar
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from planner.errors import ConfigError
+from server import auth
+from server.app import Parts, build
+from server.client_configs.entries import NAME, http_server
+from server.config import Settings
+from server.http.connections import BoundedConnection, most_at_once
+
+ANSWER_SECONDS = 4.0
+"""For the reports of cancelled runs to go out."""
+GRACE_SECONDS = 3
+"""For the requests under way when an HTTP server has to end."""
+MCP = "/mcp"
+ALLOWED_HOSTS = "PLANLOOM_ALLOWED_HOSTS"
+"""The variable with the names a proxy knows this server by, commas between them."""
+
+
+def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> None:
+    """Serve MCP at `http://HOST:PORT/mcp` and the OpenAI API at `/v1`, to callers with a token
+    (`server.auth`).
+    Host and Origin headers are checked, against web pages that rebind a name. Raises
+    `ConfigError`."""
+    host, port = split_address(address)
+    provider, tokens = auth.provider(environ, host)
+    try:
+        listening = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
+    except OSError as error:
+        why = f"cannot listen there ({os.strerror(error.errno or 0)}); choose another port"
+        raise ConfigError(f"--http {address}: {why}") from None
+    opened: list[Parts] = []
+    mcp = build(settings, on_open=opened.append, auth=provider)
+    hosts = [name.strip() for name in environ.get(ALLOWED_HOSTS, "").split(",") if name.strip()]
+    app = mcp.http_app(path=MCP, host_origin_protection=True, allowed_hosts=hosts)
+    config = uvicorn.Config(
+        ClearRefusals(app, by_token=isinstance(auth, auth.Tokens)),
+        http=BoundedConnection,
+        backlog=most_at_once(),
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    with listening:
+        print(_client_entry(address, hosts, tokens), file=sys.stderr, flush=True)
+        _Server(config, opened).run(sockets=[listening])
+
+
+def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) -> str:
+    """What a person puts into a client's configuration.
+
+    With our own token in it on a terminal, where that person reads it; elsewhere standard error
+    goes to a log. The page's address has another, which is worth nothing when this server has
+    ended: browsers keep addresses.
+    """
+    host, port = split_address(address)
+    shown = f"{hosts[0]}:{port}" if hosts else address
+    token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
+    entry = {"mcpServers": {NAME: http_server(f"http://{shown}/mcp", token)}}
+    page = f"http://{shown}/view"
+    if tokens.passing and sys.stderr.isatty():
+        page += f"#token={tokens.passing}"
+    lines = [
+        json.dumps(entry, indent=2),
+        f"See what it does at {page}",
+        f"For an OpenAI client: base URL http://{shown}/v1, model planloom, the token as API key.",
+        tokens.where,
+    ]
+    if not auth.is_loopback(host):
+        lines.append("Requests come over the network in plain text: put TLS before this server.")
+    return "\n".join(lines)
+
+
+class ClearRefusals:
+    """Says what to do where FastMCP and the SDK only name the status."""
+
+    TEXTS: ClassVar[dict[int, str]] = {
+        413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, the most that "
+        "is taken. Send less.\n",
+        421: "This server does not go by the name in the Host header. If it should, name it in "
+        f"{ALLOWED_HOSTS}.\n",
+    }
+    WHO: ClassVar[str] = (
+        "This server knows nobody without its token, or with another. Send it in the header "
+        "`Authorization: Bearer TOKEN`: what `planloom token` prints, or what the server has in "
+        f"{auth.TOKEN}.\n"
+    )
+
+    def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
+        """`by_token`: callers are known by tokens of ours, not by an auth provider's."""
+        self.app = app
+        self._by_token = by_token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal: PlainTextResponse | None = None
+
+        async def clearly(message: Message) -> None:
+            nonlocal refusal
+            if refusal:
+                return
+            status = message.get("status", 0)
+            unknown = status == 401 and self._by_token and scope["path"] == MCP
+            if text := self.WHO if unknown else self.TEXTS.get(status):
+                named = {"WWW-Authenticate": "Bearer"} if unknown else None
+                refusal = PlainTextResponse(text, status, named)
+                await refusal(scope, receive, send)
+            else:
+                await send(message)
+
+        await self.app(scope, receive, clearly)
+
+
+class _Server(uvicorn.Server):
+    """Ends the runs first on a signal, so that each request under way gets its report; uvicorn and
+    the event streams cut off whatever they find."""
+
+    def __init__(self, config: uvicorn.Config, opened: list[Parts]) -> None:
+        super().__init__(config)
+        self._opened = opened
+        self._ending: asyncio.Future[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._ending or not self._opened:
+            super().handle_exit(sig, frame)
+        else:
+            self._loop.call_soon_threadsafe(self._end, sig, frame)
+
+    def _end(self, sig: int, frame: FrameType | None) -> None:
+        self._ending = asyncio.ensure_future(self._end_runs(sig, frame))
+
+    async def _end_runs(self, sig: int, frame: FrameType | None) -> None:
+        try:
+            for parts in self._opened:
+                await parts.engine.interrupt_all()
+            with anyio.move_on_after(ANSWER_SECONDS):
+                while self.server_state.tasks:  # noqa: ASYNC110  uvicorn sets no event
+                    await anyio.sleep(0.02)
+        finally:
+            super().handle_exit(sig, frame)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`127.0.0.1:8000` as host and port. Raises `ConfigError`."""
+    host, colon, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"--http {address}: should be HOST:PORT, for example 127.0.0.1:8000")
+    return host, int(port)

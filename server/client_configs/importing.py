@@ -1,0 +1,395 @@
+"""Takes over MCP servers from clients' files, as upstreams of ours.
+
+What is secret in such a file does not come along: a variable stands in its place, and the person is
+told which to set. What is a secret cannot be known, so a value of `env` or `headers` comes along
+only if it is plainly none: a short word, a number, a path, an address.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import ValidationError
+
+from planner.errors import ConfigError
+from server.client_configs.clients import Client, servers
+from server.client_configs.files import short
+from server.config import CALLED_SECRET, UpstreamSettings
+
+STDIO = ("stdio", "local", "custom")
+HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp", "remote")
+"""What clients call the two ways in."""
+URLS = ("url", "serverUrl", "httpUrl")
+UNDERSTOOD = frozenset(
+    {"apiKey", "args", "command", "cwd", "env", "headers", "path", "requestOptions", *URLS}
+    | {"disabled", "enabled", "transport", "type"}
+)
+UNIMPORTANT = frozenset({"description", "gallery", "icon", "name", "source", "version"})
+"""Keys that change nothing in what a server does."""
+ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME", "USERPROFILE")
+"""The variables that a text of ours takes without a default."""
+LONGEST_NAME = 64
+
+_REFERENCE = re.compile(
+    r"\$\{\{\s*(?:secrets|inputs|env)\.(?P<secret>[\w.-]+)\s*\}\}"  # Continue
+    r"|\$\{env:(?P<env>[A-Za-z_]\w*)\}"  # Cursor, VS Code
+    r"|\$\{input:(?P<input>[^}]+)\}"  # VS Code
+    r"|\$\{(?P<folder>workspaceFolder|workspaceRoot)(?::[^}]*)?\}"
+    r"|\$\{(?P<home>userHome)\}"
+    r"|\$\{(?P<separator>pathSeparator|/)\}"
+    r"|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"  # Claude Code
+    r"|(?P<other>\$\{[^}]*\}?)"
+)
+_SCHEME = re.compile(r"(Bearer|Basic|Token|Bot|ApiKey) +(?=\S)", re.IGNORECASE)
+_OPTION = re.compile(r"(?P<dashes>-*)(?P<name>[\w.-]+)(?P<sign>[=:] *)(?P<value>.+)", re.DOTALL)
+_PLACE = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|https?://")
+_TOKEN = re.compile(
+    r"(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}"
+    r"|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}"
+)
+"""What is a token by its looks, in arguments and addresses, where most is no secret."""
+_SELF = re.compile(r"planloom(?:\[[\w,-]*\])?(?:[=<>~!@].*)?")
+_BROUGHT = {
+    "serena": re.compile(r"serena|serena-agent|serena-mcp-server|.*oraios/serena.*"),
+    "context7": re.compile(r".*(?:upstash/context7-mcp|mcp\.context7\.com).*"),
+}
+"""What names a server of the shipped file in a command or an address."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of a client."""
+
+    title: str
+    file: Path
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a person has to set, since its value did not come along."""
+
+    name: str
+    place: str
+    """Where its value stands, or who asked for it."""
+
+
+@dataclass
+class Taken:
+    """A server as an entry of `upstreams`."""
+
+    name: str
+    source: Source
+    settings: dict[str, Any]
+    variables: list[Variable] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What did not come along besides."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A server that is not taken, or a file."""
+
+    name: str
+    source: Source
+    why: str
+
+
+class _CannotTakeError(Exception):
+    """Its text says why."""
+
+
+def take(sources: Iterable[Source], shipped: Iterable[str]) -> tuple[list[Taken], list[LeftOut]]:
+    """Every server of these files that can be an upstream, and why the others cannot. `shipped`:
+    upstreams that are there already."""
+    taken: dict[str, Taken] = {}
+    left_out: list[LeftOut] = []
+    variables = _Variables()
+    for source in sources:
+        try:
+            found = servers(source.file)
+        except ConfigError as error:
+            why = str(error).replace(str(source.file), short(source.file))
+            left_out.append(LeftOut(source.file.name, source, why))
+            continue
+        for name, entry in found:
+            try:
+                each = _taken(name, entry, source, variables, set(shipped))
+                if (other := taken.get(each.name)) and other.settings != each.settings:
+                    raise _CannotTakeError(
+                        f"another server is called {each.name}, in {short(other.source.file)}"
+                    )
+                taken.setdefault(each.name, each)
+            except _CannotTakeError as why:
+                left_out.append(LeftOut(name, source, str(why)))
+    return list(taken.values()), left_out
+
+
+def found_sources(clients: Iterable[Client]) -> list[Source]:
+    """The files of these clients that there are."""
+    return [Source(client.title, file) for client in clients for file in client.files()]
+
+
+def _taken(
+    name: str, entry: Any, source: Source, variables: "_Variables", shipped: set[str]
+) -> Taken:
+    if not isinstance(entry, dict):
+        raise _CannotTakeError("its entry is no map")
+    if entry.get("disabled") is True or entry.get("enabled") is False:
+        raise _CannotTakeError("it is switched off there")
+    entry = _flat(entry)
+    words = [str(each) for each in (entry.get("command"), *entry.get("args", ())) if each]
+    url = next((str(entry[key]) for key in URLS if entry.get(key)), None)
+    if name.lower() == "planloom" or _is_planloom(words):
+        raise _CannotTakeError("it is Planloom itself, which would call itself")
+    for brought in shipped:
+        marks = _BROUGHT.get(brought)
+        if name.lower() == brought or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
+            raise _CannotTakeError(f"Planloom brings {brought}, set up for its planner")
+    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:LONGEST_NAME]
+    if not called:
+        raise _CannotTakeError("its name has no letter of a to z and no digit")
+    translator = _Translator(called, source, variables)
+    settings = _over_http(entry, url, translator) if url else _over_stdio(entry, translator)
+    try:
+        UpstreamSettings.model_validate(settings, context=dict.fromkeys(ALWAYS_SET, "x"))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, problem["loc"])) or "its entry"
+        raise _CannotTakeError(f"{place}: {problem['msg']}") from None
+    if re.search(r"[\ud800-\udfff]", json.dumps(settings, ensure_ascii=False)):
+        raise _CannotTakeError("it has characters that are none")
+    lost = [key for key in entry if key not in UNDERSTOOD | UNIMPORTANT and entry[key]]
+    notes = [f"without its {', '.join(f'`{key}`' for key in lost)}"] if lost else []
+    return Taken(called, source, settings, translator.needed, notes)
+
+
+def _flat(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry with `command` a text and `args` a list, whichever way it was written."""
+    command = entry.get("command")
+    if isinstance(command, dict):  # Zed, formerly
+        entry = {**entry, **command, "command": command.get("path", "")}
+    elif isinstance(command, list) and command:
+        entry = {**entry, "command": command[0], "args": command[1:]}
+    if not isinstance(entry.get("args") or [], list):
+        raise _CannotTakeError("its `args` are no list")
+    if not isinstance(entry.get("command", ""), str):
+        raise _CannotTakeError("its `command` is no text")
+    return {**entry, "args": entry.get("args") or []}
+
+
+def _is_planloom(words: list[str]) -> bool:
+    """Whether a command starts Planloom, by itself or through another program."""
+    if not words:
+        return False
+    program = re.split(r"[/\\]", words[0])[-1].lower().removesuffix(".exe")
+    return program == "planloom" or any(
+        _SELF.fullmatch(word) or word == "server.cli" for word in words[1:]
+    )
+
+
+def _over_stdio(entry: dict[str, Any], translator: "_Translator") -> dict[str, Any]:
+    if (way := entry.get("type") or entry.get("transport")) and way not in STDIO:
+        raise _CannotTakeError(f"it has no address for the transport {way}")
+    if not entry.get("command"):
+        raise _CannotTakeError("it has no command and no URL; its client starts it by itself")
+    settings: dict[str, Any] = {"command": translator.argument(entry["command"], "command")}
+    if entry["args"]:
+        settings["args"] = list(translator.arguments(entry["args"]))
+    if entry.get("cwd"):
+        settings["cwd"] = translator.argument(str(entry["cwd"]), "cwd")
+    if env := translator.values(entry.get("env"), "env"):
+        settings["env"] = env
+    return settings
+
+
+def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> dict[str, Any]:
+    if entry.get("command"):
+        raise _CannotTakeError("it has both a command and a URL")
+    way = entry.get("type") or entry.get("transport")
+    if way == "sse" or (way is None and urlsplit(url).path.rstrip("/").endswith("/sse")):
+        raise _CannotTakeError("it speaks SSE, which streamable HTTP has replaced")
+    if way is not None and way not in HTTP:
+        raise _CannotTakeError(f"the transport {way} is none of Planloom's")
+    if not re.match(r"https?://|\$\{", url):
+        raise _CannotTakeError("its address is not one of HTTP")
+    options = entry.get("requestOptions")
+    given = entry.get("headers") or (options.get("headers") if isinstance(options, dict) else None)
+    headers = translator.values(given, "headers")
+    if isinstance(key := entry.get("apiKey"), str) and key:
+        headers |= translator.values({"Authorization": f"Bearer {key}"}, "apiKey")
+    settings: dict[str, Any] = {"url": translator.argument(url, "url")}
+    return settings | ({"headers": headers} if headers else {})
+
+
+class _Translator:
+    """Writes the texts of one server as ours, with variables where a secret would stand."""
+
+    def __init__(self, upstream: str, source: Source, variables: "_Variables") -> None:
+        self.needed: list[Variable] = []
+        self._upstream = upstream
+        self._source = source
+        self._variables = variables
+
+    def values(self, given: Any, key: str) -> dict[str, str]:
+        """The entries of `env` or `headers`."""
+        if given is None:
+            return {}
+        if not isinstance(given, dict):
+            raise _CannotTakeError(f"its `{key}` are no map")
+        return {
+            str(name): self._value(str(name), _scalar(value), key)
+            for name, value in given.items()
+            if value is not None
+        }
+
+    def arguments(self, given: list[Any]) -> Iterator[str]:
+        """The arguments of a command; one that follows `--token` is a secret as well."""
+        before = ""
+        for each in map(_scalar, given):
+            if before.startswith("-") and "=" not in before and CALLED_SECRET.search(before):
+                yield self._value(before.strip("-"), each, "args", own=True)
+            else:
+                yield self.argument(each, "args")
+            before = each
+
+    def argument(self, text: str, key: str) -> str:
+        """A text that is most often no secret: an argument, an address."""
+        match = _OPTION.fullmatch(text)
+        if match and CALLED_SECRET.search(match["name"]):
+            own = bool(match["dashes"]) or ":" in match["sign"]  # not NAME=value
+            value = self._value(match["name"], match["value"], key, own=own)
+            return f"{match['dashes']}{match['name']}{match['sign']}{value}"
+        rest = _REFERENCE.sub("", text)
+        if _TOKEN.search(rest) or _has_credentials(rest):
+            return self._reference(key, text, key, own=True)
+        return self.text(text, key)
+
+    def text(self, text: str, key: str) -> str:
+        """A text with the references of its client as ours."""
+        written, end = "", 0
+        for match in _REFERENCE.finditer(text):
+            written += _plain(text[end : match.start()]) + self._referred(match, key)
+            end = match.end()
+        return written + _plain(text[end:])
+
+    def _value(self, name: str, text: str, key: str, *, own: bool = False) -> str:
+        """A text that may be a secret as a whole; `name` is what it is called."""
+        if _REFERENCE.search(text):
+            if _is_harmless("", _REFERENCE.sub("", _SCHEME.sub("", text))):
+                return self.text(text, key)
+        elif _is_harmless(name, text):
+            return _plain(text)
+        if (scheme := _SCHEME.match(text)) and name.lower() == "authorization":
+            return scheme[0] + self._reference("token", text[scheme.end() :], key, own=True)
+        return self._reference(name, text, key, own=own or key == "headers")
+
+    def _reference(self, name: str, value: str, key: str, *, own: bool) -> str:
+        """A variable in the place of a value. `own`: its name is not the server's own word, so that
+        of the upstream goes before."""
+        wanted = f"{self._upstream}_{name}" if own else name
+        variable = self._variables.named(wanted, value, self._upstream)
+        return self._needed(variable, f"`{key}` of {self._upstream} in {short(self._source.file)}")
+
+    def _referred(self, match: re.Match[str], key: str) -> str:
+        if match["other"]:
+            kind = re.match(r"\$\{[\w ]*", match["other"])
+            raise _CannotTakeError(f"`{kind[0] if kind else ''}…` is known to its client only")
+        if match["folder"]:
+            return "${PLANLOOM_PROJECT}"
+        if match["home"]:
+            return "${USERPROFILE}" if os.name == "nt" else "${HOME}"
+        if match["separator"]:
+            return os.sep
+        default = match["default"] or ""
+        if default and _is_harmless(match["name"], default):
+            return f"${{{match['name']}:-{default}}}"
+        if asked := match["input"] or match["secret"]:
+            place = f"{self._source.title} asks for it ({asked}), for {self._upstream}"
+            return self._needed(_variable_name(asked), place)
+        name = match["env"] or match["name"]
+        return self._needed(name, f"`{key}` of {self._upstream} takes it from your environment")
+
+    def _needed(self, name: str, place: str) -> str:
+        self._variables.used(name)
+        if name not in [each.name for each in self.needed]:
+            self.needed.append(Variable(name, place))
+        return f"${{{name}:-}}"
+
+
+class _Variables:
+    """The variables of all servers: one name, one value."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def named(self, name: str, value: str, upstream: str) -> str:
+        """A variable's name for this value: the plain one, as long as no other value has it."""
+        names = [_variable_name(name), _variable_name(f"{upstream}_{name}")]
+        names += [f"{names[-1]}_{number}" for number in range(2, len(self._values) + 3)]
+        free = next(each for each in names if self._values.get(each, value) == value)
+        self._values[free] = value
+        return free
+
+    def used(self, name: str) -> None:
+        """A client's file takes it from the environment: it is nobody else's."""
+        self._values.setdefault(name, "")
+
+
+def _variable_name(text: str) -> str:
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").upper()
+    return name if re.match(r"[A-Z_]", name) else f"_{name}"
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+    raise _CannotTakeError("one of its values is no text")
+
+
+def _plain(text: str) -> str:
+    """A text that stands for itself, as `server.config.expand` reads it."""
+    return text.replace("$", "$$")
+
+
+def _is_harmless(name: str, text: str) -> bool:
+    """Whether a value is plainly no secret, by its own looks and by what it is called."""
+    parts = re.split(r"[\W_]+", text)
+    plain = all(
+        len(part) <= 4
+        or (part.isalpha() and len(part) < 16)
+        or (part.isdecimal() and len(part) <= 6)
+        for part in parts
+    )
+    short = len(text) < 16 or bool(_PLACE.match(text))
+    return plain and short and not CALLED_SECRET.search(name) and not re.search(r"[@?]", text)
+
+
+def _has_credentials(text: str) -> bool:
+    """Whether it is an address with a password, or with a parameter that is called a secret."""
+    if "://" not in text:
+        return False
+    try:
+        parts = urlsplit(text)
+        named = [name for name, value in parse_qsl(parts.query) if value]
+    except ValueError:
+        return True
+    return bool(parts.password) or any(map(CALLED_SECRET.search, named))
+
+
+def needed(taken: Iterable[Taken]) -> Mapping[str, list[str]]:
+    """Every variable that is to be set, with the places of its value."""
+    found: dict[str, list[str]] = {}
+    for each in taken:
+        for variable in each.variables:
+            found.setdefault(variable.name, []).append(variable.place)
+    return found

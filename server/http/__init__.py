@@ -1,0 +1,1 @@
+"""What is served over HTTP besides MCP: the OpenAI API and the view in a browser."""

@@ -1,0 +1,393 @@
+"""The planner as a model of the OpenAI API, for clients that know no MCP (source: seeds/000, 001).
+
+`/v1/chat/completions` is one more view on the engine: the last user message starts a run, its plan
+and answer come as Markdown (`server.views.markdown`), and the run ends when the client hangs up.
+What happens meanwhile comes as `reasoning_content`, which many clients show and the others skip.
+Nobody can be asked for approval here, so runs are read-only.
+"""
+
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import anyio
+from fastmcp import FastMCP
+from pydantic import BaseModel, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from planner.errors import Busy, PlanloomError, RequestError
+from planner.events import (
+    AnswerDelta,
+    Event,
+    PlanMade,
+    PlanRevised,
+    RunFinished,
+    StepConcluded,
+    StepContinued,
+    StepStarted,
+)
+from planner.protocol import Limits, RunRequest
+from server import auth
+from server.mcp import short_report
+from server.runs.engine import Engine
+from server.runs.run import Run, report_of
+from server.text import clean
+from server.views.inert import inert, inert_piece
+from server.views.markdown import CONCLUSION, Document
+from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.views.report import flat
+
+MODEL = "planloom"
+RUN_SECONDS = 540.0
+"""The most a run takes; OpenAI's own clients give up a reply after 600 s."""
+SAID_CHARACTERS, LONGEST_SAID = 2000, 600
+"""Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
+EVIDENCE = "\n\n---\n\nEvidence:"
+"""What comes after an answer begins so."""
+TOLD = (PlanMade, PlanRevised, RunFinished, StepConcluded, StepContinued, StepStarted)
+"""What the document tells."""
+
+
+class Part(BaseModel):
+    """A part of a message's content. Only texts can be read."""
+
+    type: str
+    text: str = ""
+
+
+class ChatMessage(BaseModel):
+    role: str
+    content: str | list[Part] | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
+
+
+class JsonSchema(BaseModel):
+    json_schema: dict[str, Any] = Field(alias="schema")
+
+
+class ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: JsonSchema | None = None
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """The request of a client. What is not named here (temperature, max_tokens, tools …) is
+    accepted and means nothing: the planner has its own."""
+
+    model: str
+    messages: list[ChatMessage] = Field(min_length=1)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    response_format: ResponseFormat | None = None
+    tool_choice: Any = None
+
+    @property
+    def data_schema(self) -> dict[str, Any] | None:
+        given = self.response_format.json_schema if self.response_format else None
+        return given.json_schema if given else None
+
+    def run_request(self) -> RunRequest:
+        """What it asks of the planner. Raises `Unservable`."""
+        if self.model != MODEL:
+            what = f"There is no model {self.model!r} here; the planner is called {MODEL!r}."
+            raise Unservable(what, "model", "model_not_found", 404)
+        if self.n not in (None, 1):
+            raise Unservable("One request gets one answer; leave `n` out.", "n")
+        if self.tool_choice not in (None, "none", "auto"):
+            raise Unservable(
+                "The planner calls its own tools and none of a client's; leave `tool_choice` out.",
+                "tool_choice",
+            )
+        wanted = self.response_format.type if self.response_format else "text"
+        if wanted != "text" and self.data_schema is None:
+            raise Unservable(
+                "JSON is written to a schema only; send response_format as "
+                '{"type": "json_schema", "json_schema": {"name": …, "schema": …}}.',
+                "response_format",
+            )
+        asked = [place for place, each in enumerate(self.messages) if each.role == "user"]
+        if not asked:
+            raise Unservable("There is no message with the role `user`; send one.", "messages")
+        last = self.messages[asked[-1]]
+        unread = {part.type for part in last.content or () if isinstance(part, Part)} - {"text"}
+        if unread:
+            what = f"The planner reads text, and no {', '.join(sorted(unread))}; leave it out."
+            raise Unservable(what, "messages")
+        return RunRequest(
+            prompt=last.text,
+            said_before=said_before(self.messages[: asked[-1]]),
+            limits=Limits(seconds=RUN_SECONDS),
+            data_schema=self.data_schema,
+        )
+
+
+class Unservable(Exception):
+    """A request that is well-formed and cannot be met."""
+
+    def __init__(
+        self, text: str, param: str, code: str = "unsupported_value", status: int = 400
+    ) -> None:
+        super().__init__(text)
+        self.param, self.code, self.status = param, code, status
+
+
+def said_before(messages: list[ChatMessage]) -> str:
+    """The newest of what user and assistant said, within bounds, of our own answers only the
+    conclusions. A client's system prompt is for another agent."""
+    lines: list[str] = []
+    room = SAID_CHARACTERS
+    for each in reversed(messages):
+        if each.role not in ("user", "assistant"):
+            continue
+        text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
+        text = text.partition(EVIDENCE)[0].strip()
+        text = text if len(text) <= LONGEST_SAID else text[: LONGEST_SAID - 1] + "…"
+        line = f"{each.role.capitalize()}: {clean(text)}"
+        room -= len(line)
+        if room < 0:
+            break
+        lines += [line] if text else []
+    return "\n".join(reversed(lines))
+
+
+def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
+    """Publish the routes on a server; `engine` gives its engine once it runs."""
+    listed = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": MODEL}
+
+    @auth.route(mcp, "/v1/models", ["GET"])
+    async def models(_: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [listed]})
+
+    @auth.route(mcp, f"/v1/models/{MODEL}", ["GET"])
+    async def model(_: Request) -> Response:
+        return JSONResponse(listed)
+
+    @auth.route(mcp, "/v1/chat/completions", ["POST"])
+    async def completions(request: Request) -> Response:
+        try:
+            asked = ChatRequest.model_validate_json(await request.body())
+            wanted = asked.run_request()
+            run = await engine().start(wanted, auth.caller())
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ".".join(map(str, wrong["loc"]))
+            told = f"{place}: {wrong['msg']}" if place else wrong["msg"]
+            return auth.refusal(400, told, "invalid_value", param=place or None)
+        except Unservable as error:
+            return auth.refusal(error.status, str(error), error.code, param=error.param)
+        except Busy as busy:
+            later = {"Retry-After": str(busy.retry_after_s)}
+            return auth.refusal(
+                429, str(busy), "rate_limit_exceeded", kind="rate_limit_error", headers=later
+            )
+        except RequestError as error:
+            return auth.refusal(400, str(error), "invalid_value")
+        except PlanloomError as error:
+            return auth.refusal(503, str(error), "model_unavailable", kind="server_error")
+        completion = Completion(run, asked, f"{request.base_url}view?run={run.id}")
+        if asked.stream:
+            return RunStream(completion, engine())
+        async with attached(run, engine(), request.receive):
+            return await completion.whole()
+
+    @auth.route(mcp, "/v1/{path:path}", ["DELETE", "GET", "POST", "PUT"])
+    async def anything_else(request: Request) -> Response:
+        what = f"There is no {request.method} {request.url.path} here"
+        return auth.refusal(
+            404, f"{what}; there are /v1/models and /v1/chat/completions.", "not_found"
+        )
+
+
+@asynccontextmanager
+async def attached(run: Run, engine: Engine, receive: Receive) -> AsyncIterator[None]:
+    """The run ends when its client hangs up."""
+
+    async def listen() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if run.driven:
+            await engine.cancel(run)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+class RunStream(StreamingResponse):
+    """A completion as server-sent events. A client that does not read them holds up only this
+    view; the run goes on."""
+
+    def __init__(self, completion: "Completion", engine: Engine) -> None:
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"} | completion.headers
+        super().__init__(completion.events(), headers=headers, media_type="text/event-stream")
+        self._run, self._engine = completion.run, engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with attached(self._run, self._engine, receive):
+            await self.stream_response(send)
+
+
+class Completion:
+    """A run as the reply to a request."""
+
+    def __init__(self, run: Run, asked: ChatRequest, link: str) -> None:
+        """`link`: where a person sees the run."""
+        self.run, self.link = run, link
+        self.as_data = asked.data_schema is not None
+        self.tells_usage = bool(asked.stream_options and asked.stream_options.include_usage)
+        self.headers = {"X-Request-Id": run.id}
+        """OpenAI's clients show it as the request's id."""
+        self._document = Document()
+        self._drafting = False
+
+    async def whole(self) -> Response:
+        """The reply once the run has ended."""
+        content = "".join([self._document.tell(event) async for event in self.run.follow()])
+        await self.run.saved()
+        if problem := self._problem():
+            # Another try would be another run, and as long.
+            headers = self.headers | {"X-Should-Retry": "false"}
+            status = 503 if self.run.interrupted else 500
+            return auth.refusal(
+                status, problem["message"], problem["code"], kind=problem["type"], headers=headers
+            )
+        reply = {"role": "assistant", "content": content + self._sources(), "refusal": None}
+        if self.as_data:
+            reply |= self._data()
+        choice = {"index": 0, "message": reply, "finish_reason": "stop", "logprobs": None}
+        body = self._body("chat.completion", [choice]) | {"usage": self._usage()}
+        return JSONResponse(body, headers=self.headers)
+
+    async def events(self) -> AsyncIterator[str]:
+        """The reply while the run goes on, as server-sent events, the first one at once."""
+        run, told = self.run, 0
+        quiet_since = anyio.current_time()
+        yield self._chunk({"role": "assistant", "content": ""})
+        while True:
+            known = len(run.events)
+            await run.saved()  # what a client was told is not lost
+            for event in run.events[told:known]:
+                quiet_since = anyio.current_time()
+                for delta in self._deltas(event):
+                    yield self._chunk(delta)
+            told = known
+            if run.finished and told == len(run.events):
+                break
+            with anyio.move_on_after(HEARTBEAT_SECONDS):
+                await run.wait_beyond(told)
+                continue
+            quiet = anyio.current_time() - quiet_since
+            yield f": {heartbeat(self._document.state, quiet, run.queued)}\n\n"
+        if problem := self._problem():
+            yield _event({"error": problem})
+        else:
+            if self.as_data:
+                yield self._chunk({key: text for key, text in self._data().items() if text})
+            elif sources := self._sources():
+                yield self._chunk({"content": sources})
+            yield self._chunk({}, finish_reason="stop")
+            if self.tells_usage:
+                yield _event(self._body("chat.completion.chunk", []) | {"usage": self._usage()})
+        yield "data: [DONE]\n\n"
+
+    def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
+        """What an event adds to the stream."""
+        content = self._document.tell(event)
+        if isinstance(event, AnswerDelta):
+            begins = "Draft: " if event.begins else ""
+            yield {"reasoning_content": inert_piece(begins + event.text)}
+            self._drafting = True
+        elif self.as_data or not isinstance(event, TOLD):
+            newline = "\n" if self._drafting else ""
+            line = message(event, self._document.state)
+            yield {"reasoning_content": f"{newline}{inert_piece(line)}\n"}
+            self._drafting = False
+        failed = isinstance(event, RunFinished) and self._problem()
+        if content and not self.as_data and not failed:
+            yield {"content": content}
+
+    def _problem(self) -> dict[str, Any] | None:
+        """Why there is no answer, when there is none at all."""
+        if self.run.interrupted:
+            code, text = (
+                "interrupted",
+                (
+                    f"The server ended, and run {self.run.id} with it; `planloom runs resume "
+                    f"{self.run.id}` goes on with it."
+                ),
+            )
+        elif self.run.state.status == "failed":
+            code, text = "run_failed", self.run.state.answer
+        else:
+            return None
+        return {"message": clean(text), "type": "server_error", "param": None, "code": code}
+
+    def _data(self) -> dict[str, str | None]:
+        """The answer as the client's schema asks; without one, or where a check failed, the answer
+        is the refusal that OpenAI's clients know."""
+        state = self.run.state
+        if state.data is None or state.unsupported:
+            why = f" ({state.reason})" if state.reason and state.reason not in state.answer else ""
+            return {"content": None, "refusal": clean(state.answer + why)}
+        return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None}
+
+    def _sources(self) -> str:
+        """What bears the answer out, and where a person sees the whole run; nothing for an answer
+        that needed no look."""
+        cited = short_report.ended(report_of(self.run)).evidence
+        if not cited:
+            return ""
+        lines = []
+        for each in cited:
+            told = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
+            lines.append(f"- `{_code(each.source)}`{told}")
+        return inert("\n".join([EVIDENCE, "", *lines, "", f"[The whole run]({self.link})"]))
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+        return _event(self._body("chat.completion.chunk", [choice]))
+
+    def _body(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl-{self.run.id}",
+            "object": kind,
+            "created": int(self.run.created),
+            "model": MODEL,
+            "choices": choices,
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        """The tokens of all model calls of the run."""
+        usage = report_of(self.run).usage
+        return {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.generated_tokens,
+            "total_tokens": usage.prompt_tokens + usage.generated_tokens,
+            "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        }
+
+
+def _code(text: str) -> str:
+    """The text as it may stand between two backticks."""
+    return flat(text.replace("`", ""))
+
+
+def _event(data: dict[str, Any]) -> str:
+    """A server-sent event. All but ASCII is escaped, so that nothing in it ends a line."""
+    return f"data: {json.dumps(data)}\n\n"

@@ -1,0 +1,714 @@
+// The live view of runs. As a page of `planloom serve --http` it lists runs and follows one; framed
+// by an MCP host (the MCP Apps extension) it shows the run of a tool call. Both draw the same report.
+//
+// What a report says is data from models and tools: it becomes text nodes, never markup.
+
+const RETRY_SECONDS = [1, 2, 5, 10];
+const LIST_SECONDS = 2; // between looks at the list of runs
+const APP_SECONDS = 1; // between looks at a run through a host
+const AGAIN_SECONDS = 5; // before a run that was interrupted is looked at again
+const LONGEST_HINT = 500; // characters
+const LONG_QUESTION = 160; // characters, from which on it is set smaller
+
+const OUTCOMES = { FAILURE: "failed", ERROR: "error", TIMEOUT: "timed out" };
+const ENDED = {
+  answered: "Answered",
+  partial: "Partly answered",
+  not_found: "Not found",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  interrupted: "Interrupted",
+};
+
+// Elements. A child that is nothing (null, undefined, false, "") is left out; strings are text.
+
+function el(name, attributes, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (value || value === 0) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child || child === 0));
+  return element;
+}
+
+/** Make `old` what `fresh` is, touching only what differs: focus, selection and what is open stay.
+ * Children with an id are found again wherever they stood, the others by their place. */
+function morph(old, fresh) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  let at = old.firstChild;
+  for (const child of [...fresh.childNodes]) {
+    const twin = child.id ? [...old.children].find(({ id }) => id === child.id) : at;
+    if (twin?.nodeName !== child.nodeName || (twin.id ?? "") !== (child.id ?? "")) {
+      old.insertBefore(child, at);
+      continue;
+    }
+    if (twin === at) at = at.nextSibling;
+    else old.insertBefore(twin, at);
+    morph(twin, child);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+const byId = (id) => document.getElementById(id);
+
+function show(...children) {
+  morph(byId("content"), el("div", { id: "content" }, children));
+}
+
+/** A line that is read out when it changes. */
+function notice(text) {
+  if (byId("notice").textContent !== text) byId("notice").textContent = text;
+}
+
+// Words
+
+const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
+function duration(seconds) {
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+function moment(seconds) {
+  const date = new Date(seconds * 1000);
+  const today = date.toDateString() === new Date().toDateString();
+  return date.toLocaleString([], {
+    hour: "2-digit",
+    minute: "2-digit",
+    ...(today ? {} : { day: "numeric", month: "short" }),
+  });
+}
+
+const stateOf = (status) => ENDED[status] ?? "Running";
+
+/** A call's arguments on one line. */
+function inWords(args) {
+  const said = Object.values(args).filter((value) => value !== "" && value !== null);
+  return said.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(", ");
+}
+
+/** Text as paragraphs; of Markdown only what a reader would miss: code. */
+function prose(text) {
+  const blocks = text.split(/^```.*\n([^]*?)^```$/m);
+  return el(
+    "div",
+    { class: "prose" },
+    blocks.map((block, i) => {
+      if (i % 2) return el("pre", { tabindex: 0 }, block.trimEnd());
+      const paragraphs = block.split(/\n{2,}/).filter((paragraph) => paragraph.trim());
+      return paragraphs.map((paragraph) => el("p", null, inline(paragraph.trim())));
+    }),
+  );
+}
+
+const inline = (text) =>
+  text.split(/`([^`\n]+)`/).map((part, i) => (i % 2 ? el("code", null, part) : part));
+
+// One run
+
+/** A run's report (server/views/report.py), with what the page is told besides (server/http/web_view.py). */
+function drawRun(report) {
+  const { data = null } = report;
+  return el(
+    "article",
+    { class: "run" },
+    drawHead(report),
+    el(
+      "div",
+      { class: "body" },
+      drawAnswer(report),
+      data !== null && section("data", "As data", el("pre", { tabindex: 0 }, JSON.stringify(data, null, 2))),
+      list("unsupported", "No result bears this out", report.unsupported),
+      list("warnings", "Warnings", report.warnings),
+      drawPlan(report),
+      drawSteering(report),
+      drawEvidence(report),
+    ),
+    el("aside", { class: "body", "aria-label": "Cost and checks" }, drawCost(report), drawAside(report)),
+  );
+}
+
+function drawHead({ status, prompt, created, began, usage, doing, run_id }) {
+  const since = status === "running" && began;
+  const seconds = since ? Date.now() / 1000 - began : usage?.seconds;
+  const title = prompt || "A run";
+  document.title = `${stateOf(status)}: ${title.slice(0, 60)} – Planloom`;
+  return el(
+    "header",
+    null,
+    el(
+      "p",
+      { class: "state" },
+      el("b", null, stateOf(status)),
+      created && ` · ${moment(created)}`,
+      seconds !== undefined && [" · ", el("time", { "data-began": since }, duration(seconds))],
+      control && usage && status === "running" && el("button", { "data-do": "stop" }, "Stop"),
+    ),
+    el("h1", { class: title.length > LONG_QUESTION && "long" }, title),
+    el(
+      "p",
+      { id: "doing", role: "status" },
+      status === "running" && doing,
+      status === "interrupted" && `Its server has ended. planloom runs resume ${run_id} goes on with it.`,
+    ),
+  );
+}
+
+function section(name, title, ...children) {
+  return el(
+    "section",
+    { id: name, class: name, "aria-labelledby": `${name}-title` },
+    el("h2", { id: `${name}-title` }, title),
+    children,
+  );
+}
+
+function list(name, title, items) {
+  if (!items.length) return null;
+  return section(name, title, el("ul", { class: "plain" }, items.map((item) => el("li", null, item))));
+}
+
+function drawAnswer({ status, answer, draft, reason }) {
+  if (status === "running") {
+    return draft && section("answer", "Answer, being written", el("div", { class: "draft" }, prose(draft)));
+  }
+  const why = reason && !answer.includes(reason) && el("p", { class: "faint" }, `Why: ${reason}`);
+  return (answer || why) && section("answer", "Answer", prose(answer), why);
+}
+
+function drawPlan({ objective, steps, actions, status }) {
+  const next = steps.find((step) => step.status === "later");
+  const gathering = actions.filter((action) => action.step === 0);
+  if (!steps.length && !gathering.length) return null;
+  const looking = status === "running" && !steps.length;
+  return section(
+    "plan",
+    objective ? "Plan" : "What was done",
+    objective && el("p", { class: "objective" }, objective),
+    el(
+      "ol",
+      null,
+      gathering.length > 0 &&
+        drawStep({ number: 0, objective: "Look around", status: looking ? "current" : "completed", success: true }, gathering),
+      steps.map((step) =>
+        drawStep(
+          step,
+          actions.filter((action) => action.step === step.number),
+          status,
+          step !== next,
+        ),
+      ),
+    ),
+  );
+}
+
+/** `movable`: a step that is still to come is not the next one. */
+function drawStep(step, actions, status, movable = false) {
+  const failed = step.status === "completed" && !step.success;
+  const over = step.status === "current" && status && status !== "running";
+  const kind = failed || over ? "failed" : step.status;
+  const word = { completed: "done", current: "in progress", later: "later", failed: "without success" }[kind];
+  const mark = { completed: "✓", failed: "×" }[kind] ?? "";
+  return el(
+    "li",
+    { id: `step-${step.number}`, class: `step ${kind}`, "aria-current": kind === "current" && "step" },
+    el("span", { class: "knot", "aria-hidden": "true" }, mark),
+    el("h3", null, step.objective, " ", el("span", { class: "faint" }, over ? "not ended" : word)),
+    step.status === "later" && status === "running" && control && drawChoice(step, movable),
+    step.notes && el("p", { class: "note faint" }, inline(step.notes)),
+    actions.length > 0 &&
+      el("ul", { class: "calls" }, actions.flatMap((action) => action.tool_calls.map((call) => drawCall(action, call)))),
+  );
+}
+
+function drawChoice({ number, objective }, movable) {
+  const button = (name, word) =>
+    el("button", { "data-do": name, "data-step": number, "aria-label": `${word}: ${objective}` }, word);
+  return el("p", { class: "choice" }, button("skip", "Skip"), movable && button("order", "Do next"));
+}
+
+/** What a person may say to a run that goes on, and what was said. */
+function drawSteering({ status, steering }) {
+  const running = status === "running" && control;
+  if (!running && !steering.length) return null;
+  const late = status === "running" ? "waits for the next decision" : "came too late";
+  return section(
+    "steering",
+    steering.length ? "Said while it ran" : "Say something to it",
+    steering.length > 0 &&
+      el(
+        "ul",
+        { class: "plain" },
+        steering.map(({ hint, skip, order, by, taken }) => {
+          const said = [
+            hint && `“${hint}”`,
+            skip.length > 0 && `skip: ${skip.join("; ")}`,
+            order.length > 0 && `first: ${order.join("; ")}`,
+          ];
+          return el("li", null, said.filter(Boolean).join(", "), el("span", { class: "faint" }, ` (by ${by === "person" ? "hand" : "the caller"}${taken ? "" : `, ${late}`})`));
+        }),
+      ),
+    running &&
+      el(
+        "form",
+        { id: "hint" },
+        el("label", { for: "words" }, "A hint for the next decision"),
+        el("input", { id: "words", maxlength: LONGEST_HINT, autocomplete: "off", required: true }),
+        el("button", null, "Say"),
+      ),
+  );
+}
+
+function drawCall(action, call) {
+  const { word, alarm } = came(call);
+  const time = call.outcome && call.upstream ? ` · ${duration(call.execution_time)}` : "";
+  return el(
+    "li",
+    { id: `call-${action.iteration}` },
+    el(
+      "details",
+      { class: "call" },
+      el(
+        "summary",
+        null,
+        el("code", null, call.name),
+        " ",
+        el("span", { class: "with faint" }, inWords(call.args)),
+        " ",
+        el("span", { class: alarm ? "came alarm" : "came" }, word + time),
+      ),
+      el(
+        "dl",
+        null,
+        action.prompt && [el("dt", null, "To find out"), el("dd", null, action.prompt)],
+        el("dt", null, "Arguments"),
+        el("dd", null, el("pre", { tabindex: 0 }, JSON.stringify(call.args, null, 2))),
+        call.approval && [el("dt", null, "Approval"), el("dd", null, approval(call.approval))],
+        call.outcome && [
+          el("dt", null, call.upstream ? `Result, from ${call.upstream}` : "Result"),
+          el("dd", null, el("pre", { tabindex: 0 }, call.result || "(nothing)")),
+        ],
+        call.insights && [el("dt", null, "Noted"), el("dd", null, inline(call.insights))],
+      ),
+    ),
+  );
+}
+
+/** What came of a call, in a few words. */
+function came({ outcome, approval, learning }) {
+  if (outcome === "SUCCESS") return { word: learning };
+  if (outcome) return { word: OUTCOMES[outcome], alarm: true };
+  return { word: approval && approval.approved === null ? "waits for approval" : "under way" };
+}
+
+function approval({ safety, approved, reason }) {
+  const word = { true: "approved", false: "refused", null: "not decided yet" }[approved];
+  return `${safety.replaceAll("_", " ")}: ${word}${reason ? `, ${reason}` : ""}`;
+}
+
+function drawEvidence({ evidence, steps }) {
+  if (!evidence.length) return null;
+  return section(
+    "evidence",
+    "Evidence",
+    el(
+      "ul",
+      null,
+      evidence.map(({ claims, lines, step, tool }) => {
+        const objective = steps.find((each) => each.number === step)?.objective ?? "Look around";
+        return el(
+          "li",
+          null,
+          el("p", { class: "claims" }, claims.map((claim) => [el("code", null, claim), " "])),
+          el("p", { class: "faint" }, el("code", null, tool), ` in “${objective}”`),
+          lines.length > 0 && el("pre", { tabindex: 0 }, lines.join("\n")),
+        );
+      }),
+    ),
+  );
+}
+
+function drawCost({ usage }) {
+  const about = usage.cached_told ? "" : "about ";
+  const rows = [
+    ["Model calls", usage.model_calls],
+    ["Prompt tokens", usage.prompt_tokens],
+    ["of them cached", about + usage.cached_tokens.toLocaleString("en")],
+    ["Generated tokens", usage.generated_tokens],
+    ["Models’ time", duration(usage.model_seconds)],
+    ["Tool calls", usage.tool_calls],
+    ["Tools’ time", duration(usage.tool_seconds)],
+  ];
+  return section(
+    "cost",
+    "Cost",
+    el(
+      "dl",
+      null,
+      rows.map(([name, value]) => [el("dt", null, name), el("dd", null, value.toLocaleString("en"))]),
+    ),
+    usage.calls.length > 0 &&
+      el("details", null, el("summary", null, "Each kind of model call"), drawLedger(usage.calls)),
+  );
+}
+
+/** The calls of each model in sum, by what they were for. */
+function drawLedger(calls) {
+  const sums = new Map();
+  for (const call of calls) {
+    const kinds = sums.get(call.model) ?? new Map();
+    const [count, read, cached, written, seconds] = kinds.get(call.role) ?? [0, 0, 0, 0, 0];
+    kinds.set(call.role, [
+      count + 1,
+      read + call.prompt_tokens,
+      cached + call.cached_tokens,
+      written + call.generated_tokens,
+      seconds + call.load_seconds + call.prefill_seconds + call.decode_seconds,
+    ]);
+    sums.set(call.model, kinds);
+  }
+  const head = ["For", "Calls", "Read", "Cached", "Written", "Time"];
+  return el(
+    "div",
+    { class: "wide", tabindex: 0, role: "group", "aria-label": "Model calls; tokens read, cached, written" },
+    el(
+      "table",
+      null,
+      el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))),
+      [...sums].map(([model, kinds]) =>
+        el(
+          "tbody",
+          null,
+          el("tr", null, el("th", { scope: "rowgroup", colspan: head.length }, model)),
+          [...kinds].map(([role, [count, read, cached, written, seconds]]) =>
+            el(
+              "tr",
+              null,
+              el("th", { scope: "row" }, role),
+              [count, read, cached, written].map((number) => el("td", null, number.toLocaleString("en"))),
+              el("td", null, duration(seconds)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function drawAside({ upstreams, guards }) {
+  const down = upstreams.filter(({ state }) => state !== "ready" && state !== "disabled");
+  return [
+    list("upstreams", "Not available", down.map(({ name, error, state }) => `${name}: ${error ?? state}`)),
+    list("guards", "Checks that stepped in", guards),
+  ];
+}
+
+// What a person does. `control` says how: through the server, or through a host; null where neither.
+
+let control = null;
+
+const DO = {
+  stop: () => control.stop(),
+  skip: ({ step }) => control.steer({ skip: [Number(step)] }),
+  order: ({ step }) => control.steer({ order: [Number(step)] }),
+};
+
+addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-do]");
+  if (button) done(DO[button.dataset.do](button.dataset));
+});
+
+addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { id } = event.target;
+  const input = event.target.querySelector("input");
+  if (id === "hint") done(control.steer({ hint: input.value }));
+  if (id === "entrance") {
+    sessionStorage.setItem(TOKEN, input.value.trim());
+    notice("");
+    startPage();
+  }
+  input.value = "";
+});
+
+async function done(doing) {
+  try {
+    await doing;
+    notice("");
+  } catch (error) {
+    notice(error.message);
+  }
+}
+
+setInterval(() => {
+  for (const time of document.querySelectorAll("[data-began]")) {
+    time.textContent = duration(Date.now() / 1000 - time.dataset.began);
+  }
+}, 1000);
+
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+
+// The page. The token comes with the address, or is asked for; it stays in this tab.
+
+const TOKEN = "planloom token";
+
+class Refused extends Error {}
+
+/** What the server answers; with a `body` something is asked of it. */
+async function call(path, body) {
+  const token = sessionStorage.getItem(TOKEN);
+  if (!token) throw new Refused("");
+  const headers = { Authorization: `Bearer ${token}` };
+  const post = body && { method: "POST", body: JSON.stringify(body) };
+  const response = await fetch(`view/${path}`, { headers, ...post });
+  if (response.ok) return response;
+  const said = await response.json().catch(() => null);
+  const text = said?.error?.message ?? `The server answered with status ${response.status}.`;
+  if (response.status === 401) {
+    sessionStorage.removeItem(TOKEN);
+    throw new Refused("The server does not know this token.");
+  }
+  throw Object.assign(new Error(text), { status: response.status });
+}
+
+/** The JSON messages of an event stream, as they come. */
+async function* messages(response) {
+  let rest = "";
+  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+    const events = (rest + piece).split("\n\n");
+    rest = events.pop();
+    for (const event of events) yield JSON.parse(event.slice("data: ".length));
+  }
+}
+
+async function followRun(path) {
+  const report = {};
+  const response = await call(path);
+  notice("");
+  for await (const changes of messages(response)) {
+    Object.assign(report, changes);
+    show(drawRun(report));
+  }
+  return report.status !== "running" && report.status !== "interrupted";
+}
+
+async function listRuns() {
+  const { runs } = await (await call("runs")).json();
+  notice("");
+  document.title = "Runs – Planloom";
+  show(
+    el("h1", null, "Runs"),
+    runs.length > 0
+      ? el("ol", { class: "runs" }, runs.map(drawListed))
+      : el("p", { class: "faint" }, "There is none yet. A run that a client begins shows up here."),
+  );
+  return false;
+}
+
+function drawListed({ id, status, created, updated, prompt }) {
+  const taken = status === "running" ? Date.now() / 1000 - created : updated - created;
+  return el(
+    "li",
+    null,
+    el("p", { class: "state" }, el("b", null, stateOf(status)), ` · ${moment(created)} · ${duration(taken)}`),
+    el("a", { href: `?run=${encodeURIComponent(id)}` }, prompt || "(no question)"),
+  );
+}
+
+/** Look again and again, also after a lost connection, until `look` says that all was seen. */
+async function keepLooking(look, pause) {
+  for (let failed = 0; ; ) {
+    try {
+      if (await look()) return;
+      failed = 0;
+      await sleep(pause);
+    } catch (error) {
+      if (error instanceof Refused) return askForToken(error.message);
+      if (error.status < 500) return show(el("h1", null, "Nothing to show"), el("p", null, error.message));
+      notice(error.status ? error.message : "Connection lost; trying again.");
+      await sleep(RETRY_SECONDS[Math.min(failed++, RETRY_SECONDS.length - 1)]);
+    }
+    while (document.hidden) await sleep(pause);
+  }
+}
+
+function askForToken(why) {
+  show(
+    el("h1", null, "Whose runs?"),
+    el(
+      "p",
+      null,
+      "This server shows runs to those who have its token. ",
+      el("code", null, "planloom token"),
+      " prints it; so does the terminal that the server was started on.",
+    ),
+    el(
+      "form",
+      { id: "entrance" },
+      el("label", { for: "token" }, "Token"),
+      el("input", { id: "token", type: "password", autocomplete: "off", required: true }),
+      el("button", null, "Look"),
+    ),
+  );
+  notice(why);
+  byId("token").focus();
+}
+
+function startPage() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
+    sessionStorage.setItem(TOKEN, token);
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  const run = new URLSearchParams(location.search).get("run");
+  byId("all").hidden = !run;
+  if (!run) return keepLooking(listRuns, LIST_SECONDS);
+  const path = `runs/${encodeURIComponent(run)}`;
+  control = {
+    stop: () => call(`${path}/stop`, {}),
+    steer: (what) => call(`${path}/steer`, what),
+  };
+  return keepLooking(() => followRun(path), AGAIN_SECONDS);
+}
+
+// The MCP App: JSON-RPC with the host through postMessage, protocol 2026-01-26 of the extension.
+
+function connect(told) {
+  const pending = new Map();
+  let last = 0;
+  const send = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
+  addEventListener("message", ({ source, data }) => {
+    if (source !== parent || data?.jsonrpc !== "2.0") return;
+    const { id, method, params = {}, result, error } = data;
+    if (method === undefined) pending.get(id)?.(error ? Promise.reject(new Error(error.message)) : result);
+    else if (id === undefined) told[method]?.(params);
+    else if (["ping", "ui/resource-teardown"].includes(method)) send({ id, result: {} });
+    else send({ id, error: { code: -32601, message: `No such method: ${method}` } });
+  });
+  return {
+    tell: (method, params) => send({ method, params }),
+    ask(method, params) {
+      const id = ++last;
+      send({ id, method, params });
+      return new Promise((resolve) => pending.set(id, resolve)).finally(() => pending.delete(id));
+    },
+  };
+}
+
+async function startApp() {
+  document.documentElement.classList.add("app");
+  const report = { status: "running", doing: "Waiting for the run to begin" };
+
+  function take(changes) {
+    Object.assign(report, changes);
+    if (report.usage) report.doing = currentStep(report);
+    const short = () => [drawHead(report), report.answer && el("div", { class: "body" }, drawAnswer(report))];
+    show(report.usage ? drawRun(report) : el("article", { class: "run" }, short()));
+  }
+
+  const { tell, ask } = connect({
+    "ui/notifications/tool-input": ({ arguments: given = {} }) => take({ prompt: given.prompt, run_id: given.run_id }),
+    "ui/notifications/tool-result": ({ structuredContent, content = [] }) => {
+      if (structuredContent?.run_id) return ended(structuredContent);
+      take({ status: "failed" });
+      byId("content").append(prose(content.map(({ text = "" }) => text).join("\n\n")));
+    },
+    "ui/notifications/tool-cancelled": () => take({ status: "cancelled" }),
+    "ui/notifications/host-context-changed": dress,
+  });
+
+  const { hostContext = {}, hostCapabilities = {} } = await ask("ui/initialize", {
+    protocolVersion: "2026-01-26",
+    appInfo: { name: "planloom", version: "1" },
+    appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] },
+  });
+  dress(hostContext);
+  tell("ui/notifications/initialized", {});
+  new ResizeObserver(() => {
+    const { width, height } = document.body.getBoundingClientRect();
+    tell("ui/notifications/size-changed", { width: Math.ceil(width), height: Math.ceil(height) });
+  }).observe(document.body);
+
+  const callTool = async (name, given) => {
+    const { structuredContent, isError, content } = await ask("tools/call", { name, arguments: given });
+    if (structuredContent?.usage) take(structuredContent); // a whole report, also of a failed run
+    else if (structuredContent?.run_id) await ended(structuredContent);
+    else if (isError) throw new Error(content[0].text);
+  };
+  if (hostCapabilities.serverTools) {
+    control = {
+      stop: () => callTool("cancel_run", { run_id: report.run_id }),
+      steer: (what) => callTool("steer_run", { run_id: report.run_id, ...what }),
+    };
+  }
+
+  /** A result has a run in short; the view draws the whole of it. */
+  async function ended({ run_id, status, answer }) {
+    if (!hostCapabilities.serverResources && !hostCapabilities.serverTools) return take({ run_id, status, answer });
+    report.run_id = run_id;
+    await look();
+  }
+
+  /** The run so far. A host tells its app of a tool call only when it begins and when it ends. */
+  async function look() {
+    if (!hostCapabilities.serverResources) {
+      if (report.run_id) await callTool("get_run", { run_id: report.run_id, wait_s: 0, whole: true });
+      return;
+    }
+    const run_id = report.run_id ?? (await newestOf(report.prompt));
+    const found = run_id && (await read(`run://${run_id}`));
+    if (found && report.status === "running") take(found);
+  }
+
+  async function read(uri) {
+    const { contents } = await ask("resources/read", { uri });
+    return JSON.parse(contents.find(({ mimeType }) => mimeType === "application/json").text);
+  }
+
+  async function newestOf(prompt) {
+    const { runs } = await read("runs://newest");
+    return runs.find((run) => run.status === "running" && run.prompt === prompt)?.id;
+  }
+
+  while (control || hostCapabilities.serverResources) {
+    await sleep(APP_SECONDS);
+    if (report.status !== "running") return;
+    try {
+      if (report.run_id || report.prompt) await look();
+    } catch (error) {
+      return notice(`This client lets the view look no further: ${error.message}`);
+    }
+  }
+}
+
+/** In the host's colours and fonts. */
+function dress({ theme, styles }) {
+  const { style } = document.documentElement;
+  if (theme) style.colorScheme = theme;
+  for (const [name, value] of Object.entries(styles?.variables ?? {})) {
+    if (value) style.setProperty(name, value);
+  }
+}
+
+function currentStep({ steps }) {
+  const step = steps.find(({ status }) => status === "current");
+  return step ? `Step ${step.number} of ${steps.length}: ${step.objective}` : "Looking around";
+}
+
+// Our page is never framed: its Content-Security-Policy says so.
+if (parent !== window) startApp();
+else startPage();

@@ -1,0 +1,238 @@
+"""The live view of runs in a browser: a page that anyone gets, and runs for those who may see them.
+
+The page draws a run's report (`server.views.report`), as every view does. It is told each change of
+it as an event of a stream.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import anyio
+from fastmcp import Context, FastMCP
+from fastmcp.apps import AppConfig
+from fastmcp.exceptions import ResourceError
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from planner.errors import PlanloomError, RequestError
+from planner.events import AnswerDelta
+from server import auth
+from server.mcp.context import engine_of
+from server.mcp.tools import VIEW
+from server.runs.engine import Engine
+from server.runs.run import LOCAL, Run, report_of
+from server.text import cleaned
+from server.views.progress import message, where
+
+STATIC = Path(__file__).with_name("static")
+MOST_LISTED = 100
+"""Runs in the list, the newest."""
+PACE_SECONDS = 0.2
+"""Between two changes that a page is told."""
+SHARE = 20
+"""Times as long as it took to draw a page, it is not drawn again."""
+QUIET_SECONDS = 1.0
+"""After so long without an event a page is told that nothing has changed."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "Cache-Control": "no-cache",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+STYLE = '<link rel="stylesheet" href="view/view.css">'
+SCRIPT = '<script type="module" src="view/view.js"></script>'
+"""How the page refers to its files."""
+TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+
+
+def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
+    """Publish the view at /view; `engine` is that of the lifespan."""
+
+    def publish(path: str, name: str) -> None:
+        @mcp.custom_route(path, methods=["GET"])
+        async def file(_request: Request) -> Response:
+            media_type = TYPES[name.rpartition(".")[2]]
+            return Response(text_of(name), headers=HEADERS, media_type=media_type)
+
+    publish("/view", "view.html")
+    publish("/view/view.css", "view.css")
+    publish("/view/view.js", "view.js")
+
+    @auth.route(mcp, "/view/runs", ["GET"])
+    async def runs(_request: Request) -> Response:
+        try:
+            return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
+        except PlanloomError as error:
+            return refusal(503, error)
+
+    @auth.route(mcp, "/view/runs/{run_id}", ["GET"])
+    async def follow(request: Request) -> Response:
+        try:
+            run = await find(engine(), request.path_params["run_id"])
+        except PlanloomError as error:
+            return refusal(404, error)
+        events = (f"data: {each}\n\n" async for each in changes(run, engine()))
+        return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
+
+    @auth.route(mcp, "/view/runs/{run_id}/steer", ["POST"])
+    async def steer(request: Request) -> Response:
+        try:
+            said = Said.model_validate_json(await request.body())
+            run = await find(engine(), request.path_params["run_id"])
+            await engine().steer(run, **said.model_dump(), by="person")
+        except (PlanloomError, ValidationError) as error:
+            return refusal(400, error)
+        return Response(status_code=204)
+
+    @auth.route(mcp, "/view/runs/{run_id}/stop", ["POST"])
+    async def stop(request: Request) -> Response:
+        try:
+            await engine().cancel(await find(engine(), request.path_params["run_id"]))
+        except PlanloomError as error:
+            return refusal(400, error)
+        return Response(status_code=204)
+
+
+class Said(BaseModel):
+    """What a person says to a run: see `Engine.steer`."""
+
+    hint: str = ""
+    skip: list[int] = []
+    order: list[int] = []
+
+
+def refusal(status: int, error: Exception) -> Response:
+    return JSONResponse({"error": {"message": str(error)}}, status, PRIVATE)
+
+
+def register_app(mcp: FastMCP) -> None:
+    """Publish the page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of
+    runs in which it finds the one of a call that is under way."""
+
+    @mcp.resource(VIEW, title="A run as it goes on", app=AppConfig(prefers_border=True))
+    def app() -> str:
+        """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
+        style, script = text_of("view.css"), text_of("view.js")
+        return (
+            text_of("view.html")
+            .replace(STYLE, f"<style>\n{style}</style>")
+            .replace(SCRIPT, f'<script type="module">\n{script}</script>')
+        )
+
+    @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
+    async def newest(ctx: Context) -> str:
+        """Id, status, prompt and times of the newest runs."""
+        try:
+            return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
+        except PlanloomError as error:
+            raise ResourceError(str(error)) from None
+
+
+@cache
+def text_of(name: str) -> str:
+    """A file of the page."""
+    return (STATIC / name).read_text("utf-8")
+
+
+def owners() -> list[str]:
+    """Whose runs the caller may see: his own, and the user's those of his other servers and
+    commands, which have no caller."""
+    return [auth.caller(), *([LOCAL] if auth.is_user() else [])]
+
+
+async def find(engine: Engine, run_id: str) -> Run:
+    """A run that the caller may see. Raises `RequestError`."""
+    *others, last = owners()
+    for owner in others:
+        with suppress(RequestError):
+            return await engine.get(run_id, owner)
+    return await engine.get(run_id, last)
+
+
+async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
+    """The newest runs of these callers: id, status, prompt, times in seconds since the
+    epoch."""
+    found = await engine.listed(MOST_LISTED, callers)
+    return {"runs": cleaned([vars(each) for each in found])}
+
+
+async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
+    """The keys of the run's page that have changed, at first all of them, as JSON, until the run or
+    the server ends."""
+    told: dict[str, str] = {}
+    while True:
+        await run.saved()  # what a page was told is not lost
+        page = _PAGES.setdefault(run, Page())
+        page.draw(run)
+        count, now = page.count, page.shown
+        new = {key: value for key, value in now.items() if told.get(key) != value}
+        yield f"{{{', '.join(f'{json.dumps(key)}: {value}' for key, value in new.items())}}}"
+        told = now
+        if engine.ended or (run.finished and count == len(run.events)):
+            return
+        await anyio.sleep(max(PACE_SECONDS, page.pause))
+        with anyio.move_on_after(QUIET_SECONDS):
+            await run.wait_beyond(count)
+
+
+class Page:
+    """The run's report, and what a page shows besides, drawn once for all who look at it."""
+
+    def __init__(self) -> None:
+        self.count = -1
+        """The events that are in it."""
+        self.shown: dict[str, str] = {}
+        """JSON, by key."""
+        self.pause = 0.0
+        """Seconds until it is worth while to draw it again: it shall cost less than its run."""
+        self._finished = False
+
+    def draw(self, run: Run) -> None:
+        new = run.events[max(0, self.count) :]
+        if self.shown and run.finished == self._finished:
+            if not new:
+                return
+            if all(isinstance(each, AnswerDelta) for each in new):
+                changed = {"draft": run.state.draft, "doing": doing(run)}
+                self.shown = self.shown | _as_json(cleaned(changed))
+                self.count = len(run.events)
+                return
+        began = time.perf_counter()
+        self.count, self._finished = len(run.events), run.finished
+        more = {
+            "prompt": run.request.prompt,
+            "created": run.created,
+            "began": run.state.started.at if run.state.started else run.created,
+            "doing": doing(run),
+        }
+        self.shown = _as_json(report_of(run).model_dump(mode="json") | cleaned(more))
+        self.pause = SHARE * (time.perf_counter() - began)
+
+
+_PAGES: WeakKeyDictionary[Run, Page] = WeakKeyDictionary()
+
+
+def _as_json(values: dict[str, Any]) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in values.items()}
+
+
+def doing(run: Run) -> str:
+    """What happened last, or is waited for."""
+    last = run.events[-1] if run.events else None
+    if last is None:
+        return f"Waiting for {'other runs to end' if run.queued else 'the upstreams to start'}"
+    if isinstance(last, AnswerDelta):
+        return f"{where(run.state)}an answer is being written"
+    return message(last, run.state)

@@ -1,0 +1,1 @@
+"""The record of all runs, in a file or in Redis."""

@@ -1,0 +1,344 @@
+"""The run journal: what every run took in and said, recorded as it happens, for whoever asks later.
+
+It is one for several servers, and how they share runs: each run is driven by one of them, which the
+others know to live or not; they follow it by its record, and write letters to who drives it. Where
+it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
+`server.journal.redis` (for those of several).
+"""
+
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
+from weakref import WeakValueDictionary
+
+import anyio
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from planner.events import EVENT, Event, FinalStatus, RunStarted
+from planner.protocol import RunRequest, Steering
+from planner.tools import Approval, ToolSpec
+from server.config import RunSettings
+
+Kind = Literal["event", "intent", "outcome", "error", "cut"]
+TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a run's record.
+
+    `event`: what the run said. `intent`: it is about to do what must not be done twice. `outcome`,
+    `error`, `cut`: what came of something it asked for outside, an error of ours, or nothing, since
+    the time was over; `key` tells what it had asked for.
+    """
+
+    kind: Kind
+    data: dict[str, Any]
+    key: str = ""
+    seconds: float = 0.0
+    """That the run had taken by then."""
+
+    @classmethod
+    def of(cls, event: Event, seconds: float) -> Self:
+        return cls("event", event.model_dump(), seconds=seconds)
+
+    @cached_property
+    def event(self) -> Event:
+        """What an `event` entry holds. Raises `ValidationError` for one of another version."""
+        return EVENT.validate_python(self.data)
+
+
+class Made(BaseModel):
+    """What a run was begun with. It can only be resumed with the same models."""
+
+    model_config = ConfigDict(frozen=True)
+
+    planloom: str
+    fast: str
+    full: str
+    context_tokens: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run as the journal has it."""
+
+    id: str
+    caller: str
+    request: RunRequest
+    made: Made
+    tools: list[ToolSpec] | None
+    """As they were when it began; None when it had not yet."""
+    status: Literal["running", "interrupted"] | FinalStatus
+    created: float
+    entries: list[Entry]
+
+    @property
+    def events(self) -> list[Event]:
+        return [entry.event for entry in self.entries if entry.kind == "event"]
+
+    @property
+    def began(self) -> RunStarted | None:
+        return next((event for event in self.events if isinstance(event, RunStarted)), None)
+
+    @property
+    def seconds(self) -> float:
+        return max((entry.seconds for entry in self.entries), default=0.0)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One run in a list."""
+
+    id: str
+    status: str
+    created: float
+    updated: float
+    prompt: str
+
+
+class KeyUsed(Exception):
+    """The caller has used the request key before, for the run of this id."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+
+
+class Letter(BaseModel):
+    """What a server has to tell the one that drives a run.
+
+    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: what a person
+    said to a question of it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    kind: Literal["cancel", "attend", "answer"]
+    question: str = ""
+    answer: Approval | None = None
+
+
+@dataclass(frozen=True)
+class Left:
+    """What was said to a run through a server that does not drive it."""
+
+    run_id: str
+    number: int
+    steering: Steering
+
+
+def readable_left(lines: Iterable[tuple[str, int, str]]) -> list[Left]:
+    """What was left, each a run, its number and a line, as `readable` does letters."""
+    found = []
+    for run_id, number, line in lines:
+        with suppress(ValidationError):
+            found.append(Left(run_id, number, Steering.model_validate_json(line)))
+    return found
+
+
+def readable(letters: Iterable[str]) -> list[Letter]:
+    """The letters, without those of another version that cannot be read."""
+    found = []
+    for letter in letters:
+        with suppress(ValidationError):
+            found.append(Letter.model_validate_json(letter))
+    return found
+
+
+class Record(ABC):
+    """The record of one run, being written. Once something of it could not be written, nothing more
+    is: a record has no gaps."""
+
+    run_id: str
+    journal: "Journal"
+    problem: str | None = None
+    """Why the run is not recorded (any more)."""
+    lost: bool = False
+    """Whether another server has taken the run over, since this one did not seem to live."""
+
+    @abstractmethod
+    def append(self, entry: Entry, *, synced: bool = False) -> None:
+        """Write an entry soon; `synced`: so that it outlasts a power failure too."""
+
+    @abstractmethod
+    def began_with(self, tools: Sequence[ToolSpec]) -> None:
+        """Note the tools that the run is offered."""
+
+    @abstractmethod
+    async def saved(self) -> bool:
+        """Wait until everything appended so far is on record; False when it could not be."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """The run has stopped here; it may be resumed, by whatever server."""
+
+
+class Journal(ABC):
+    """The runs of every server that uses the same one. To be written to, it has to be entered; one
+    that cannot be written says so in `problem`."""
+
+    look_seconds: ClassVar[float]
+    """How often it has to be looked at for what other servers do."""
+
+    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
+        """`redacted` gives a text without what must not be written, whatever it stands in."""
+        self.settings = settings
+        self.problem: str | None = None
+        """Why nothing can be recorded."""
+        self.owner = uuid.uuid4().hex
+        """This server, to the others."""
+        self._opened = time.time(), time.monotonic()
+        self._redacted = redacted
+        self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    # Writing.
+
+    @abstractmethod
+    async def begin(
+        self,
+        run_id: str,
+        request: RunRequest,
+        made: Made,
+        caller: str,
+        request_key: str | None,
+        fleet: str = "",
+        waits: bool = False,
+    ) -> Record:
+        """Begin the record of a run; it is there then, or `Record.problem` says why it is not.
+
+        Any server of the `fleet` takes the run up when nobody drives it; `waits`: at once, since
+        this one does not. Raises `KeyUsed` when the caller has used the key before.
+        """
+
+    @abstractmethod
+    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
+        """Take over a run that nobody drives; None when somebody does, or it has ended.
+
+        Raises `RequestError` when the journal cannot be written.
+        """
+
+    @abstractmethod
+    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
+        """As `resume`, the oldest run of the fleet that nobody drives; None when there is none."""
+
+    @abstractmethod
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
+        """Take over a run that has ended, with an entry that says what it shall do more; None when
+        it goes on already. Both are on record then, or neither.
+
+        Raises `RequestError` when the journal cannot be written.
+        """
+
+    @abstractmethod
+    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
+        """Leave something for a run that another server drives, or none does: whoever goes on with
+        it takes it. Returns its number, from 1 on. Raises `RequestError` for more than `most`, and
+        when the journal cannot be written."""
+
+    @abstractmethod
+    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+        """What other servers have left for these runs, for each since the one of that number.
+        Raises `RequestError`."""
+
+    @abstractmethod
+    async def post(self, letter: Letter) -> None:
+        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`
+        when the journal cannot be written."""
+
+    @abstractmethod
+    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+        """The letters about these runs, which this server drives; they are gone then. Raises
+        `RequestError`."""
+
+    @abstractmethod
+    async def prune(self) -> None:
+        """Delete the ended and interrupted runs beyond what the settings keep."""
+
+    @abstractmethod
+    async def secret(self) -> bytes:
+        """32 random bytes, the same for every server of this journal."""
+
+    # Reading.
+
+    @abstractmethod
+    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
+        """A run, of this caller only if one is named; None when there is none.
+
+        Raises `RequestError` for a run that cannot be read.
+        """
+
+    @abstractmethod
+    async def entries(self, run_id: str, first: int) -> list[Entry]:
+        """The record of a run from entry `first` on."""
+
+    @abstractmethod
+    async def status(self, run_id: str) -> str | None: ...
+
+    @abstractmethod
+    async def waiting(self, fleet: str) -> int:
+        """How many runs of the fleet nobody drives yet."""
+
+    @abstractmethod
+    async def find_key(self, caller: str, request_key: str) -> str | None:
+        """The run that the caller began with this key."""
+
+    @abstractmethod
+    async def whole_id(self, beginning: str) -> str:
+        """The only run whose id begins so. Raises `RequestError`."""
+
+    @abstractmethod
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
+        """The newest runs, the newest first; of these callers only, if any are named."""
+
+    # What is new.
+
+    async def heard(self, topic: str) -> None:
+        """Wait until there may be something new: about a run (its id), in letters ("letters"), or
+        to take up ("fleet")."""
+        bell = self._bells.setdefault(topic, anyio.Event())
+        with anyio.move_on_after(self.look_seconds):
+            await bell.wait()
+
+    def ring(self, topic: str) -> None:
+        """There is something new; who waits on this server looks at once."""
+        if bell := self._bells.pop(topic, None):
+            bell.set()
+
+    @property
+    def now(self) -> float:
+        """The time by which runs are old, in seconds since the epoch. A clock that is set forward
+        while this server runs makes none old."""
+        opened, since = self._opened
+        return min(time.time(), opened + time.monotonic() - since)
+
+    def scrubbed(self, value: Any) -> Any:
+        """JSON data without secrets; what upstreams say has none, this holds for all."""
+        if self._redacted is None:
+            return value
+        match value:
+            case str():
+                return self._redacted(value)
+            case list():
+                return [self.scrubbed(item) for item in value]
+            case dict():
+                return {key: self.scrubbed(item) for key, item in value.items()}
+            case _:
+                return value

@@ -1,0 +1,17 @@
+"""Opens the journal that the settings name."""
+
+from collections.abc import Callable
+
+from server.config import RunSettings
+from server.journal.base import Journal
+
+
+def journal_for(settings: RunSettings, redacted: Callable[[str], str] | None = None) -> Journal:
+    """The journal that the settings name."""
+    if settings.redis is None:
+        from server.journal.sqlite import SqliteJournal
+
+        return SqliteJournal(settings, redacted)
+    from server.journal.redis import RedisJournal
+
+    return RedisJournal(settings, redacted)

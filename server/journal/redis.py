@@ -1,0 +1,618 @@
+"""The run journal in a Redis or Valkey database, for servers on several machines.
+
+What has to be one change is one script, which Redis runs as a whole. A server says that it lives by
+a key that expires; when that has gone, its runs may be taken over, and each of its writes is
+refused from then on: who drives a run is decided in one place, whatever a paused server believes.
+So a call that is not read-only goes out at most once here too, since its intent is such a write.
+
+Redis has to keep what it took in: `appendonly yes`; and `appendfsync always`, if an intent has to
+outlast a power failure: `synced` can do no more here.
+"""
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar, cast
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import ValidationError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from planner.errors import RequestError
+from planner.protocol import RunRequest, Steering
+from planner.tools import ToolSpec
+from server.config import RunSettings
+from server.journal.base import (
+    TOOLS,
+    Entry,
+    Journal,
+    KeyUsed,
+    Left,
+    Letter,
+    Listed,
+    Made,
+    Record,
+    Recorded,
+    readable,
+    readable_left,
+)
+
+T = TypeVar("T")
+Database = Any
+"""A `Redis`; its types stand for the client that waits and the one that does not alike."""
+
+SPACE = "planloom:1:"
+"""What all keys begin with; the number is the format's."""
+LEASE_SECONDS = 10.0
+"""So long after its last sign of life a server counts as dead."""
+RENEW_SECONDS = 2.0
+PRUNE_SECONDS = 30.0
+"""How often it is looked for runs to delete, at most."""
+
+# KEYS are those of a run: its hash, its entries, its letters, what is left for it. ARGV begins with
+# the sender.
+
+_BEGIN = """
+if ARGV[2] ~= '' then
+    local used = redis.call('GET', ARGV[2])
+    if used and used ~= ARGV[3] then return used end
+    redis.call('SET', ARGV[2], ARGV[3])
+end
+redis.call('HSET', KEYS[1], unpack(ARGV, 6))
+redis.call('ZADD', 'SPACEruns', ARGV[4], ARGV[3])
+if ARGV[5] ~= '' then
+    redis.call('ZADD', 'SPACEfleet:' .. ARGV[5], ARGV[4], ARGV[3])
+    redis.call('PUBLISH', 'SPACEbell', 'fleet')
+end
+"""
+
+_APPEND = """
+if redis.call('LINDEX', KEYS[2], ARGV[3]) == ARGV[4] then return end  -- it is sent again
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
+if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return redis.error_reply('GAP') end
+redis.call('RPUSH', KEYS[2], ARGV[4])
+redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[4])
+redis.call('HSET', KEYS[1], 'updated', ARGV[5])
+if ARGV[6] ~= '' then
+    redis.call('HSET', KEYS[1], 'status', ARGV[6], 'owner', '')
+    redis.call('ZREM', 'SPACEfleet:' .. redis.call('HGET', KEYS[1], 'fleet'), ARGV[2])
+end
+redis.call('PUBLISH', 'SPACEbell', ARGV[2])
+"""
+
+_OFFER = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
+redis.call('HSET', 'SPACEcatalogues', ARGV[3], ARGV[4])
+redis.call('HSET', KEYS[1], 'catalogue', ARGV[3])
+"""
+
+_RELEASE = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
+redis.call('HSET', KEYS[1], 'owner', '')
+redis.call('PUBLISH', 'SPACEbell', ARGV[2])
+redis.call('PUBLISH', 'SPACEbell', 'fleet')
+"""
+
+_CLAIM = """
+for _, id in ipairs(ARGV[2] ~= '' and {ARGV[2]} or redis.call('ZRANGE', ARGV[3], 0, -1)) do
+    local run = 'SPACErun:' .. id
+    local owner = redis.call('HGET', run, 'owner')
+    local gone = owner and redis.call('EXISTS', 'SPACEserver:' .. owner) == 0
+    local free = owner == '' or gone and owner ~= ARGV[1]
+    if free and redis.call('HGET', run, 'status') == 'running' then
+        redis.call('HSET', run, 'owner', ARGV[1])
+        return id
+    end
+end
+"""
+
+_REOPEN = """
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status or status == 'running' then return nil end
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'status', 'running', 'updated', ARGV[4])
+redis.call('RPUSH', KEYS[2], ARGV[3])
+redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[3])
+local fleet = redis.call('HGET', KEYS[1], 'fleet')
+if fleet ~= '' then
+    redis.call('ZADD', 'SPACEfleet:' .. fleet, redis.call('HGET', KEYS[1], 'created'), ARGV[2])
+end
+return ARGV[2]
+"""
+
+_LEAVE = """
+if redis.call('LLEN', KEYS[4]) >= tonumber(ARGV[2]) then return redis.error_reply('MOST') end
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('PUBLISH', 'SPACEbell', 'letters')
+return redis.call('RPUSH', KEYS[4], ARGV[3])
+"""
+
+_COLLECT = """
+local found = redis.call('LRANGE', KEYS[3], 0, -1)
+redis.call('DEL', KEYS[3])
+return found
+"""
+
+_POST = """
+if redis.call('EXISTS', KEYS[1]) == 1 then
+    redis.call('RPUSH', KEYS[3], ARGV[2])
+    redis.call('PUBLISH', 'SPACEbell', 'letters')
+end
+"""
+
+_DELETE = """
+if (redis.call('HGET', KEYS[1], 'owner') or '') == ARGV[2] then  -- else it was taken up just now
+    redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+    if ARGV[3] ~= '' then redis.call('DEL', ARGV[3]) end
+    redis.call('ZREM', 'SPACEruns', ARGV[1])
+    redis.call('ZREM', 'SPACEfleet:' .. ARGV[4], ARGV[1])
+end
+"""
+
+_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM = (
+    script.replace("SPACE", SPACE) for script in (_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM)
+)
+_REOPEN, _COLLECT, _POST, _DELETE = (
+    script.replace("SPACE", SPACE) for script in (_REOPEN, _COLLECT, _POST, _DELETE)
+)
+
+
+@dataclass
+class RedisRecord(Record):
+    journal: "RedisJournal"
+    run_id: str
+    next: int = 0
+    problem: str | None = None
+    lost: bool = False
+    late: bool = False
+    """Whether the problem is that Redis did not take what was written: it is sent again."""
+
+    def append(self, entry: Entry, *, synced: bool = False) -> None:
+        number, self.next = self.next, self.next + 1
+        last = entry.data.get("type") == "run_finished"
+        status = entry.data["status"] if last else ""
+        self._soon(_APPEND, str(number), self.journal._line(entry), str(time.time()), status)
+
+    def began_with(self, tools: Sequence[ToolSpec]) -> None:
+        listed = json.dumps([self.journal.scrubbed(tool.model_dump()) for tool in tools])
+        digest = hashlib.sha256(listed.encode()).hexdigest()
+        self._soon(_OFFER, digest, listed)
+
+    async def saved(self) -> bool:
+        await self.journal._drained()
+        return self.problem is None
+
+    def release(self) -> None:
+        self._soon(_RELEASE)
+
+    def _soon(self, script: str, *arguments: str) -> None:
+        keys = _keys(self.run_id)
+        ours = (self.journal.owner, self.run_id, *arguments)
+        self.journal._soon(self, "EVAL", script, len(keys), *keys, *ours)
+
+
+class RedisJournal(Journal):
+    """The runs of every server that uses this database."""
+
+    look_seconds: ClassVar[float] = 2.0  # who is not told by then looks by himself
+
+    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
+        super().__init__(settings, redacted)
+        assert settings.redis
+        self._url = settings.redis.get_secret_value()
+        self._db: Database = None
+        self._stack = AsyncExitStack()
+        self._waiting: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
+        self._done = 0
+        """How many writes were sent and answered."""
+        self._due = anyio.Event()
+        self._written = anyio.Event()
+        self._pruned = -math.inf
+
+    async def __aenter__(self) -> Self:
+        self._db = self._connect()
+        self._stack.push_async_callback(self._db.aclose)
+        await self._open()
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(tasks.cancel_scope.cancel)
+        tasks.start_soon(self._live)
+        tasks.start_soon(self._write)
+        tasks.start_soon(self._listen)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            if self.problem is None:
+                with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
+                    await self._drained()
+                    await self._db.delete(f"{SPACE}server:{self.owner}")
+        await self._stack.aclose()
+
+    # Writing.
+
+    async def begin(
+        self,
+        run_id: str,
+        request: RunRequest,
+        made: Made,
+        caller: str,
+        request_key: str | None,
+        fleet: str = "",
+        waits: bool = False,
+    ) -> Record:
+        record = RedisRecord(self, run_id, problem=self.problem)
+        if record.problem is not None:
+            return record
+        now = str(time.time())
+        fields = {
+            "caller": caller,
+            "request": json.dumps(self.scrubbed(request.model_dump())),
+            "made": made.model_dump_json(),
+            "status": "running",
+            "owner": "" if waits else self.owner,
+            "fleet": fleet,
+            "created": now,
+            "updated": now,
+            "bytes": "0",
+        }
+        key = _key_of(caller, request_key) if request_key else ""
+        if key:
+            fields["request_key"] = key
+        flat = [part for pair in fields.items() for part in pair]
+        try:
+            used = await self._eval(_BEGIN, run_id, key, run_id, now, fleet, *flat)
+        except (RedisError, OSError) as error:
+            record.problem = self._why(error)
+        else:
+            if used:
+                raise KeyUsed(str(used))
+        return record
+
+    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
+        return await self._claimed(run_id, "")
+
+    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
+        return await self._claimed("", f"{SPACE}fleet:{fleet}")
+
+    async def _claimed(self, run_id: str, among: str) -> tuple[Record, Recorded] | None:
+        return await self._taken(_CLAIM, run_id, among)
+
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
+        return await self._taken(_REOPEN, run_id, self._line(entry), str(time.time()))
+
+    async def _taken(
+        self, script: str, run_id: str, *arguments: str
+    ) -> tuple[Record, Recorded] | None:
+        """The run that a script has made this server's."""
+        if self.problem:
+            raise RequestError(f"The run cannot be resumed: {self.problem}")
+        try:
+            found = await self._eval(script, run_id, run_id, *arguments)
+        except (RedisError, OSError) as error:
+            raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
+        if found is None:
+            return None
+        recorded = await self.load(found)
+        assert recorded  # it is ours, and nobody deletes what is
+        return RedisRecord(self, recorded.id, next=len(recorded.entries)), recorded
+
+    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
+        line = json.dumps(self.scrubbed(steering.model_dump()))
+        try:
+            return int(await self._eval(_LEAVE, run_id, str(most), line))
+        except (RedisError, OSError) as error:
+            if isinstance(error, ResponseError) and "MOST" in str(error):
+                raise RequestError(
+                    f"Run {run_id} was steered {most} times, which is the most."
+                ) from None
+            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
+
+    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+        async def lines(db: Database) -> list[list[str]]:
+            pipe = db.pipeline(transaction=False)
+            for run_id, number in after.items():
+                pipe.lrange(_keys(run_id)[3], number, -1)
+            return cast(list[list[str]], await pipe.execute())
+
+        return readable_left(
+            (run_id, number, line)
+            for (run_id, last), found in zip(after.items(), await self._read(lines), strict=True)
+            for number, line in enumerate(found, last + 1)
+        )
+
+    def _line(self, entry: Entry) -> str:
+        line: dict[str, Any] = {"data": self.scrubbed(entry.data), "kind": entry.kind}
+        if entry.key:
+            line["key"] = entry.key
+        return json.dumps(line | {"seconds": entry.seconds})
+
+    async def post(self, letter: Letter) -> None:
+        try:
+            await self._eval(_POST, letter.run_id, letter.model_dump_json())
+        except (RedisError, OSError) as error:
+            why = self._why(error)
+            raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
+
+    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+        async def letters(db: Database) -> list[Letter]:
+            pipe = db.pipeline(transaction=False)
+            for run_id in run_ids:
+                keys = _keys(run_id)
+                pipe.eval(_COLLECT, len(keys), *keys)
+            found = await pipe.execute()
+            return readable(line for lines in found for line in lines)
+
+        return await self._read(letters)
+
+    async def prune(self) -> None:
+        if self.problem is None and time.monotonic() > self._pruned + PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            with suppress(RequestError):  # the next time will do
+                await self._read(self._prune)
+
+    async def _prune(self, db: Database) -> None:
+        keep, before = self.settings, self.now - self.settings.days * 86_400
+        catalogues = set(await db.hkeys(f"{SPACE}catalogues"))  # before the runs that use them
+        rows = await _rows(db, "owner", "updated", "bytes", "fleet", "request_key", "catalogue")
+        lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in _each(rows, "owner")}
+        used = {row["catalogue"] for row in rows.values()}
+        place, taken = 0, 0
+        for run_id, row in sorted(rows.items(), key=lambda each: -float(each[1]["updated"] or 0)):
+            old = float(row["updated"] or 0) < before
+            if lives.get(row["owner"]) or (row["status"] == "running" and row["fleet"] and not old):
+                continue
+            place, taken = place + 1, taken + int(row["bytes"] or 0)
+            if place > keep.most or old or taken > keep.megabytes * 1e6:
+                keys = _keys(run_id)
+                what = (run_id, row["owner"], row["request_key"], row["fleet"])
+                await db.eval(_DELETE, len(keys), *keys, *what)
+        if unused := catalogues - used:
+            await db.hdel(f"{SPACE}catalogues", *unused)
+
+    async def secret(self) -> bytes:
+        if self.problem:
+            return os.urandom(32)
+        key: str = await self._read(lambda db: db.hget(f"{SPACE}secret", "key"))
+        return bytes.fromhex(key)
+
+    # Reading.
+
+    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
+        async def recorded(db: Database) -> Recorded | None:
+            row = await db.hgetall(_keys(run_id)[0])
+            if not row or caller not in (None, row["caller"]):
+                return None
+            tools = None
+            if "catalogue" in row:
+                tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
+            return Recorded(
+                id=run_id,
+                caller=row["caller"],
+                request=RunRequest.model_validate_json(row["request"]),
+                made=Made.model_validate_json(row["made"]),
+                tools=tools and TOOLS.validate_json(tools),
+                status=await _status(db, row),
+                created=float(row["created"]),
+                entries=await _entries(db, run_id, 0),
+            )
+
+        return await self._read(recorded)
+
+    async def entries(self, run_id: str, first: int) -> list[Entry]:
+        return await self._read(lambda db: _entries(db, run_id, first))
+
+    async def status(self, run_id: str) -> str | None:
+        async def status(db: Database) -> str | None:
+            names = ("status", "owner", "fleet")
+            row = dict(zip(names, await db.hmget(_keys(run_id)[0], names), strict=True))
+            return await _status(db, row) if row["status"] else None
+
+        return await self._read(status)
+
+    async def waiting(self, fleet: str) -> int:
+        async def count(db: Database) -> int:
+            pipe = db.pipeline(transaction=False)
+            for run_id in await db.zrange(f"{SPACE}fleet:{fleet}", 0, -1):
+                pipe.hget(_keys(run_id)[0], "owner")
+            return sum(owner == "" for owner in await pipe.execute())
+
+        return await self._read(count)
+
+    async def find_key(self, caller: str, request_key: str) -> str | None:
+        found: str | None = await self._read(lambda db: db.get(_key_of(caller, request_key)))
+        return found
+
+    async def whole_id(self, beginning: str) -> str:
+        ids = await self._read(lambda db: db.zrange(f"{SPACE}runs", 0, -1))
+        found: Sequence[str] = [each for each in ids if each.startswith(beginning)]
+        if len(found) == 1:
+            return found[0]
+        what = "There is no run that begins" if not found else "Several runs begin"
+        raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
+
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
+        async def listed(db: Database) -> list[Listed]:
+            names = ("caller", "owner", "fleet", "created", "updated", "request")
+            rows = await _rows(db, *names, newest=0 if callers else most)
+            found = [
+                Listed(
+                    id=run_id,
+                    status=await _status(db, row),
+                    created=float(row["created"]),
+                    updated=float(row["updated"]),
+                    prompt=json.loads(row["request"])["prompt"],
+                )
+                for run_id, row in rows.items()
+                if row["status"] and (not callers or row["caller"] in callers)
+            ]
+            return found[:most]
+
+        return await self._read(listed)
+
+    # Over the wire.
+
+    def _connect(self) -> Database:
+        return Redis.from_url(
+            self._url, decode_responses=True, socket_connect_timeout=5.0, socket_timeout=10.0
+        )
+
+    async def _read(self, query: Callable[[Database], Awaitable[T]]) -> T:
+        try:
+            if self._db:
+                return await query(self._db)
+            async with self._connect() as db:
+                return await query(db)
+        except ValidationError:
+            raise RequestError(
+                "The run was recorded by another version of Planloom, and cannot be read by this."
+            ) from None
+        except (RedisError, OSError) as error:
+            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
+
+    async def _eval(self, script: str, run_id: str, *arguments: str) -> Any:
+        assert self._db  # a journal is written to when it has been entered
+        keys = _keys(run_id)
+        return await self._db.eval(script, len(keys), *keys, self.owner, *arguments)
+
+    def _soon(self, record: RedisRecord, *command: str | int) -> None:
+        if record.problem is None or record.late:
+            self._waiting.append((record, command))
+            self._due.set()
+
+    async def _drained(self) -> None:
+        last = self._done + len(self._waiting)
+        while self._done < last:
+            await self._written.wait()
+
+    async def _write(self) -> None:
+        """Send what has gathered since the last time, in its order; before that, what Redis has not
+        taken so far. The runs do not wait for it, and say meanwhile that they are not recorded.
+        What was taken without an answer may be sent again: an entry has its number."""
+        assert self._db
+        kept: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
+        while True:
+            await self._due.wait()
+            self._due = anyio.Event()
+            waiting = len(self._waiting)
+            due = [each for each in [*kept, *self._waiting] if not each[0].lost]
+            pipe = self._db.pipeline(transaction=False)
+            for _, command in due:
+                pipe.execute_command(*command)
+            try:
+                answers = await pipe.execute(raise_on_error=False)
+            except (RedisError, OSError) as error:
+                answers = [error] * len(due)
+            failed: dict[str, str] = {}
+            for (record, _), answer in zip(due, answers, strict=True):
+                if isinstance(answer, ResponseError) and "TAKEN" in str(answer):
+                    record.lost, record.late, record.problem = True, False, TAKEN
+                elif isinstance(answer, Exception):
+                    failed.setdefault(record.run_id, self._why(answer))
+            kept = [each for each in due if each[0].run_id in failed and not each[0].lost]
+            for record in {id(record): record for record, _ in due if not record.lost}.values():
+                record.problem = failed.get(record.run_id)
+                record.late = record.problem is not None
+            del self._waiting[:waiting]
+            self._done += waiting
+            written, self._written = self._written, anyio.Event()
+            written.set()
+
+    async def _renew(self) -> None:
+        assert self._db
+        await self._db.set(f"{SPACE}server:{self.owner}", "1", px=int(LEASE_SECONDS * 1000))
+
+    async def _open(self) -> None:
+        try:
+            await self._renew()
+            await self._db.hsetnx(f"{SPACE}secret", "key", os.urandom(32).hex())
+            self.problem = None
+        except (RedisError, OSError) as error:
+            self.problem = self._why(error)
+
+    async def _live(self) -> None:
+        while True:
+            await anyio.sleep(RENEW_SECONDS)
+            if self.problem:
+                await self._open()
+            with suppress(RedisError, OSError):  # once more soon; the lease lasts longer
+                await self._renew()
+                self._due.set()  # it answers: what it has not taken so far is sent again
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(RedisError, OSError):
+                async with self._connect() as db, db.pubsub() as bell:
+                    await bell.subscribe(f"{SPACE}bell")
+                    while True:
+                        said = await bell.get_message(True, timeout=LEASE_SECONDS / 2)
+                        if said:
+                            self.ring(said["data"])
+            await anyio.sleep(1.0)
+
+    def _why(self, error: Exception) -> str:
+        place = urlsplit(self._url)
+        where = f"{place.scheme}://{place.hostname or ''}{f':{place.port}' if place.port else ''}"
+        return f"{where}{place.path}: {error}. See that it runs and takes writes (PLANLOOM_RUNS)."
+
+
+TAKEN = (
+    "Another server has taken the run over, since this one gave no sign of life for "
+    f"{LEASE_SECONDS:g} s."
+)
+
+
+def _keys(run_id: str) -> list[str]:
+    return [f"{SPACE}{kind}:{run_id}" for kind in ("run", "entries", "letters", "left")]
+
+
+def _key_of(caller: str, request_key: str) -> str:
+    both = json.dumps([caller, request_key]).encode()
+    return f"{SPACE}key:{hashlib.sha256(both).hexdigest()}"
+
+
+async def _rows(db: Database, *names: str, newest: int = 0) -> dict[str, dict[str, str]]:
+    """These fields of the runs, and their status, the newest first."""
+    ids = await db.zrange(f"{SPACE}runs", 0, newest - 1, desc=True)
+    pipe = db.pipeline(transaction=False)
+    wanted = ("status", *names)
+    for run_id in ids:
+        pipe.hmget(_keys(run_id)[0], wanted)
+    found = zip(ids, await pipe.execute(), strict=True)
+    return {
+        run_id: {name: value or "" for name, value in zip(wanted, values, strict=True)}
+        for run_id, values in found
+    }
+
+
+def _each(rows: dict[str, dict[str, str]], name: str) -> Iterable[str]:
+    return {row[name] for row in rows.values()} - {""}
+
+
+async def _status(db: Database, row: dict[str, str]) -> Any:
+    if row["status"] != "running" or row["fleet"]:  # one of a fleet goes on by itself
+        return row["status"]
+    lives = row["owner"] and await db.exists(f"{SPACE}server:{row['owner']}")
+    return "running" if lives else "interrupted"
+
+
+async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
+    found = []
+    for line in await db.lrange(_keys(run_id)[1], first, -1):
+        each = json.loads(line)
+        entry = Entry(each["kind"], each["data"], each.get("key", ""), each["seconds"])
+        if entry.kind == "event":
+            entry.event  # noqa: B018  it has to be readable
+        found.append(entry)
+    return found

@@ -1,0 +1,631 @@
+"""The run journal in a file, for the servers of one machine.
+
+One SQLite file for all servers of a user, in WAL mode: a killed process loses nothing that was
+committed, a torn last record is not there for the next one, and several processes write side by
+side. One thread writes what has gathered since it last did, so that no run waits for the disk
+except where a promise rests on it (`Record.saved`).
+
+A server holds a lock on a file of its own as long as it lives, kill -9 included; that is how others
+know which runs are under way. A run's owner is that server's name; `@` and the fleet's follow where
+any server of a fleet may take it up.
+"""
+
+import asyncio
+import hashlib
+import json
+import math
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import anyio.to_thread
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from planner.errors import RequestError
+from planner.protocol import RunRequest, Steering
+from planner.tools import ToolSpec
+from server.config import RunSettings
+from server.journal.base import (
+    TOOLS,
+    Entry,
+    Journal,
+    KeyUsed,
+    Left,
+    Letter,
+    Listed,
+    Made,
+    Record,
+    Recorded,
+    readable,
+    readable_left,
+)
+
+FORMAT = 1
+"""Of the file; one of another format is neither read nor written."""
+APPLICATION = 0x506C6F6D
+"""SQLite's `application_id` of our files."""
+LONG_TEXT = 1000
+"""Characters; what is longer is kept once for each run, however often it stands in the record."""
+AGAIN_SECONDS = 5.0
+"""Between two tries to open the file; a run that begins makes them."""
+BUSY_SECONDS = 5.0
+"""How long a write waits for another server's."""
+
+_SCHEMA = f"""
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS catalogue (digest TEXT PRIMARY KEY, tools TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS run (
+    id TEXT PRIMARY KEY,
+    caller TEXT NOT NULL,
+    request_key TEXT,
+    request TEXT NOT NULL,
+    made TEXT NOT NULL,
+    catalogue TEXT REFERENCES catalogue,
+    status TEXT NOT NULL DEFAULT 'running',
+    owner TEXT NOT NULL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (caller, request_key)
+);
+CREATE TABLE IF NOT EXISTS entry (
+    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    data TEXT NOT NULL,
+    text TEXT,
+    PRIMARY KEY (run, seq)
+);
+CREATE TABLE IF NOT EXISTS text (
+    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
+    digest TEXT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (run, digest)
+);
+CREATE TABLE IF NOT EXISTS steering (
+    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (run, number)
+);
+CREATE TABLE IF NOT EXISTS letter (
+    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
+    letter TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS secret (secret BLOB NOT NULL);
+INSERT INTO secret SELECT randomblob(32) WHERE NOT EXISTS (SELECT * FROM secret);
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {FORMAT};
+COMMIT;
+"""
+
+_PRUNED = """
+DELETE FROM run WHERE id IN (
+    SELECT id FROM (
+        SELECT id, updated,
+               row_number() OVER newest AS place,
+               sum(bytes) OVER newest AS taken
+        FROM run WHERE owner = '' OR owner LIKE '@%' AND updated < :before
+        WINDOW newest AS (ORDER BY updated DESC, id)
+    ) WHERE place > :most OR updated < :before OR taken > :bytes
+)
+"""
+
+_FREED = "substr(owner, instr(owner || '@', '@'))"
+"""The owner of a run that nobody drives any more."""
+
+Write = Callable[[sqlite3.Connection], None]
+
+
+@dataclass
+class SqliteRecord(Record):
+    journal: "SqliteJournal"
+    run_id: str
+    next: int = 0
+    problem: str | None = None
+    lost: bool = False
+    _texts: set[str] = field(default_factory=set)
+
+    def append(self, entry: Entry, *, synced: bool = False) -> None:
+        if self.problem is None:
+            number, self.next = self.next, self.next + 1
+            self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
+
+    def began_with(self, tools: Sequence[ToolSpec]) -> None:
+        if self.problem is None:
+            self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
+
+    async def saved(self) -> bool:
+        await self.journal._drained()
+        return self.problem is None
+
+    def release(self) -> None:
+        if self.problem is None:
+            free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
+            self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
+
+    def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
+        data, long = self.journal.scrubbed(entry.data), None
+        if isinstance(text := data.get("text"), str) and len(text) > LONG_TEXT:
+            data = {key: value for key, value in data.items() if key != "text"}
+            long = self._kept(db, text)
+        line = json.dumps(data)
+        values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
+        _do(db, "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
+        _do(db, size, time.time(), len(line) + 100, self.run_id)
+        if entry.data.get("type") == "run_finished":
+            ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
+            _do(db, ended, entry.data["status"], self.run_id)
+
+    def _kept(self, db: sqlite3.Connection, text: str) -> str:
+        line = json.dumps(text)
+        digest = _digest(line)
+        if digest not in self._texts:
+            _do(db, "INSERT OR IGNORE INTO text VALUES (?, ?, ?)", self.run_id, digest, line)
+            _do(db, "UPDATE run SET bytes = bytes + ? WHERE id = ?", len(line), self.run_id)
+            self._texts.add(digest)
+        return digest
+
+    def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
+        listed = [self.journal.scrubbed(tool.model_dump()) for tool in tools]
+        line = json.dumps(listed)
+        digest = _digest(line)
+        _do(db, "INSERT OR IGNORE INTO catalogue VALUES (?, ?)", digest, line)
+        _do(db, "UPDATE run SET catalogue = ? WHERE id = ?", digest, self.run_id)
+
+
+class SqliteJournal(Journal):
+    """The runs of every server that uses this directory."""
+
+    look_seconds: ClassVar[float] = 0.2
+
+    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
+        super().__init__(settings, redacted)
+        self.file = settings.directory / "runs.sqlite"
+        self._lock = FileLock(self._lock_file(self.owner), thread_local=False)
+        self._writer = ThreadPoolExecutor(1, "journal")
+        self._guard = threading.Lock()
+        self._waiting: list[tuple[Record, Write, bool]] = []
+        self._connection: sqlite3.Connection | None = None
+        self._tried = -math.inf
+        """When it was last tried to open the file."""
+
+    async def __aenter__(self) -> Self:
+        await self._in_writer(self._open)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._in_writer(self._close)
+        self._writer.shutdown()
+
+    # Writing.
+
+    async def begin(
+        self,
+        run_id: str,
+        request: RunRequest,
+        made: Made,
+        caller: str,
+        request_key: str | None,
+        fleet: str = "",
+        waits: bool = False,
+    ) -> Record:
+        if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
+            await self._in_writer(self._open)
+        record = SqliteRecord(self, run_id, problem=self.problem)
+        now = time.time()
+        shown = json.dumps(self.scrubbed(request.model_dump()))
+        owner = ("" if waits else self.owner) + (f"@{fleet}" if fleet else "")
+        row = (run_id, caller, request_key, shown, made.model_dump_json(), owner, now, now)
+
+        def insert() -> None:
+            find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
+            with self._transaction():
+                if used := self._db.execute(find, (caller, request_key)).fetchone():
+                    raise KeyUsed(used[0])
+                columns = "id, caller, request_key, request, made, owner, created, updated"
+                _do(self._db, f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+
+        if record.problem is None:
+            try:
+                await self._in_writer(insert)
+            except sqlite3.Error as error:
+                record.problem = self._why(error)
+        return record
+
+    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
+        return await self._claimed("id = ?", run_id)
+
+    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
+        return await self._claimed(f"{_FREED} = ?", f"@{fleet}")
+
+    async def _claimed(self, which: str, value: str) -> tuple[Record, Recorded] | None:
+        """Take over the oldest of these runs that nobody drives."""
+        find = f"SELECT id, owner FROM run WHERE status = 'running' AND {which} ORDER BY created"
+
+        def claim() -> str | None:
+            with self._transaction():
+                for run_id, owner in self._db.execute(find, (value,)).fetchall():
+                    if not self._lives(owner):
+                        ours = f"UPDATE run SET owner = ? || {_FREED} WHERE id = ?"
+                        _do(self._db, ours, self.owner, run_id)
+                        return str(run_id)
+            return None
+
+        return await self._taken(claim)
+
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
+        ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
+        count = "SELECT count(*) FROM entry WHERE run = ?"
+
+        def claim() -> str | None:
+            with self._transaction():
+                if not self._db.execute(ours, (self.owner, run_id)).rowcount:
+                    return None
+                (number,) = self._db.execute(count, (run_id,)).fetchone()
+                SqliteRecord(self, run_id)._insert(self._db, number, entry)
+                return run_id
+
+        return await self._taken(claim)
+
+    async def _taken(self, claim: Callable[[], str | None]) -> tuple[Record, Recorded] | None:
+        """The run that is this server's once the writing thread has claimed it."""
+        if self.problem:
+            raise RequestError(f"The run cannot be resumed: {self.problem}")
+        try:
+            run_id = await self._in_writer(claim)
+        except sqlite3.Error as error:
+            raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
+        if run_id is None:
+            return None
+        recorded = await self.load(run_id)
+        assert recorded  # it is ours, and nobody deletes what is
+        return SqliteRecord(self, run_id, next=len(recorded.entries)), recorded
+
+    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
+        line = json.dumps(self.scrubbed(steering.model_dump()))
+        newest = "SELECT coalesce(max(number), 0) FROM steering WHERE run = ?"
+
+        def insert() -> int:
+            with self._transaction():
+                (before,) = self._db.execute(newest, (run_id,)).fetchone()
+                if before >= most:
+                    raise RequestError(f"Run {run_id} was steered {most} times, which is the most.")
+                values = (run_id, before + 1, line)
+                _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
+                return int(before) + 1
+
+        try:
+            number: int = await self._in_writer(insert)
+        except sqlite3.Error as error:
+            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
+        return number
+
+    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+        find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
+        rows = await self._read(lambda db: db.execute(find, (*after,)).fetchall()) or []
+        new = (row for row in rows if row["number"] > after[row["run"]])
+        return readable_left((row["run"], row["number"], row["data"]) for row in new)
+
+    async def post(self, letter: Letter) -> None:
+        def insert() -> None:
+            with self._transaction():
+                add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
+                _do(self._db, add, letter.model_dump_json(), letter.run_id)
+
+        if self.problem:
+            raise RequestError(f"The server of run {letter.run_id} cannot be told: {self.problem}")
+        try:
+            await self._in_writer(insert)
+        except sqlite3.Error as error:
+            why = self._why(error)
+            raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
+
+    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+        these = f"FROM letter WHERE run IN ({_places(run_ids)})"
+        look = f"SELECT 1 {these} LIMIT 1"
+        if not await self._read(lambda db: db.execute(look, run_ids).fetchone()):
+            return []
+
+        def delete() -> list[Letter]:
+            with self._transaction():
+                rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
+                _do(self._db, f"DELETE {these}", *run_ids)
+                return readable(letter for (letter,) in rows)
+
+        try:
+            found: list[Letter] = await self._in_writer(delete)
+        except sqlite3.Error as error:
+            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
+        return found
+
+    async def secret(self) -> bytes:
+        find = "SELECT secret FROM secret"
+        if self.problem:
+            return os.urandom(32)
+        row = await self._read(lambda db: db.execute(find).fetchone())
+        return bytes(row["secret"])
+
+    async def prune(self) -> None:
+        if self.problem is None:
+            with suppress(sqlite3.Error, OSError):  # the next time will do
+                await self._in_writer(self._prune)
+
+    # Reading.
+
+    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
+        find = "SELECT * FROM run LEFT JOIN catalogue ON digest = catalogue WHERE id = ?"
+
+        def recorded(db: sqlite3.Connection) -> Recorded | None:
+            row = db.execute(find, (run_id,)).fetchone()
+            if row is None or caller not in (None, row["caller"]):
+                return None
+            return Recorded(
+                id=run_id,
+                caller=row["caller"],
+                request=RunRequest.model_validate_json(row["request"]),
+                made=Made.model_validate_json(row["made"]),
+                tools=row["tools"] and TOOLS.validate_json(row["tools"]),
+                status=self._status(row),
+                created=row["created"],
+                entries=_entries(db, run_id),
+            )
+
+        found: Recorded | None = await self._read(recorded)
+        return found
+
+    async def entries(self, run_id: str, first: int) -> list[Entry]:
+        return await self._read(lambda db: _entries(db, run_id, first)) or []
+
+    async def find_key(self, caller: str, request_key: str) -> str | None:
+        find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
+        row = await self._read(lambda db: db.execute(find, (caller, request_key)).fetchone())
+        return row["id"] if row else None
+
+    async def whole_id(self, beginning: str) -> str:
+        find = "SELECT id FROM run WHERE substr(id, 1, ?) = ? LIMIT 2"
+        query = (len(beginning), beginning)
+        rows = await self._read(lambda db: db.execute(find, query).fetchall()) or []
+        if len(rows) == 1:
+            return str(rows[0]["id"])
+        what = "There is no run that begins" if not rows else "Several runs begin"
+        raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
+
+    async def status(self, run_id: str) -> str | None:
+        find = "SELECT * FROM run WHERE id = ?"
+        row = await self._read(lambda db: db.execute(find, (run_id,)).fetchone())
+        return self._status(row) if row else None
+
+    async def waiting(self, fleet: str) -> int:
+        find = "SELECT count(*) FROM run WHERE status = 'running' AND owner = ?"
+        row = await self._read(lambda db: db.execute(find, (f"@{fleet}",)).fetchone())
+        return row[0] if row else 0
+
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
+        whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
+        find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
+        values = (*(callers or ()), most)
+        rows = await self._read(lambda db: db.execute(find, values).fetchall())
+        return [
+            Listed(
+                id=row["id"],
+                status=self._status(row),
+                created=row["created"],
+                updated=row["updated"],
+                prompt=json.loads(row["request"])["prompt"],
+            )
+            for row in rows or []
+        ]
+
+    def _status(self, row: sqlite3.Row) -> Any:
+        owner = row["owner"]
+        if row["status"] == "running" and "@" not in owner and not self._lives(owner):
+            return "interrupted"  # one of a fleet goes on by itself
+        return row["status"]
+
+    async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
+        """The rows that a query finds; None where there is no journal yet."""
+
+        def read() -> Any:
+            if not self.file.exists():
+                return None
+            with closing(sqlite3.connect(self.file, BUSY_SECONDS)) as db:
+                db.row_factory = sqlite3.Row
+                _check(db)
+                return query(db)
+
+        try:
+            return await anyio.to_thread.run_sync(read)
+        except ValidationError:
+            raise RequestError(
+                "The run was recorded by another version of Planloom, and cannot be read by this."
+            ) from None
+        except (sqlite3.Error, OSError) as error:
+            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
+
+    # In the writing thread.
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        assert self._connection  # nothing comes here when there is a problem
+        return self._connection
+
+    async def _in_writer(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.wrap_future(self._writer.submit(function))
+
+    def _soon(self, record: Record, write: Write, synced: bool) -> None:
+        with self._guard:
+            self._waiting.append((record, write, synced))
+            first = len(self._waiting) == 1
+        if first:
+            self._writer.submit(self._write)
+
+    async def _drained(self) -> None:
+        if self.problem is None:
+            await self._in_writer(lambda: None)
+
+    def _write(self) -> None:
+        with self._guard:
+            waiting, self._waiting = self._waiting, []
+        due = [each for each in waiting if each[0].problem is None]
+        try:
+            if any(synced for _, _, synced in due):
+                self._db.execute("PRAGMA synchronous = FULL")
+            with self._transaction():
+                for _, write, _ in due:
+                    write(self._db)
+        except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
+            for record, _, _ in due:
+                record.problem = self._why(error)
+        finally:
+            with suppress(sqlite3.Error):
+                self._db.execute("PRAGMA synchronous = NORMAL")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Everything in it, or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # after some errors SQLite has ended it itself
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _open(self) -> None:
+        self.problem, self._tried = None, time.monotonic()
+        self._disconnect()
+        try:
+            self.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))  # its WAL takes that over
+            self._connection = sqlite3.connect(
+                self.file, BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            # SQLite does not wait for another connection that makes the file a WAL one.
+            with FileLock(self.settings.directory / "opening", timeout=BUSY_SECONDS):
+                _check(self._db)
+                self._db.executescript(_SCHEMA)
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("PRAGMA foreign_keys = ON")
+            with self._transaction():  # nobody may take our lock file for a dead server's
+                self._lock.acquire(blocking=False)
+            self._prune()
+        except (sqlite3.Error, OSError, Timeout) as error:
+            self.problem = self._why(error)
+
+    def _close(self) -> None:
+        if self._lock.is_locked:
+            self._lock.release()
+            self._lock_file(self.owner).unlink(missing_ok=True)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection:
+            self._connection.close()
+        self._connection = None
+
+    def _prune(self) -> None:
+        keep = self.settings
+        limits = {
+            "most": keep.most,
+            "before": self.now - keep.days * 86_400,
+            "bytes": int(keep.megabytes * 1e6),
+        }
+        with self._transaction():
+            owners = self._db.execute("SELECT DISTINCT owner FROM run WHERE owner != ''")
+            for (owner,) in owners.fetchall():
+                if not self._lives(owner):
+                    _do(self._db, f"UPDATE run SET owner = {_FREED} WHERE owner = ?", owner)
+            gone = self._db.execute(_PRUNED, limits).rowcount
+            used = "SELECT catalogue FROM run WHERE catalogue IS NOT NULL"
+            _do(self._db, f"DELETE FROM catalogue WHERE digest NOT IN ({used})")
+            for file in self.settings.directory.glob("*.lock"):
+                if not self._lives(file.stem):
+                    file.unlink(missing_ok=True)
+        if gone:
+            # `execute` takes one step of it, which frees one page.
+            self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+
+    def _lock_file(self, owner: str) -> Path:
+        return self.settings.directory / f"{owner}.lock"
+
+    def _lives(self, owner: str) -> bool:
+        """Whether the server of that name still runs."""
+        owner = owner.partition("@")[0]
+        if owner == self.owner:
+            return True
+        if not owner or not self._lock_file(owner).exists():
+            return False
+        try:
+            with FileLock(self._lock_file(owner), blocking=False):
+                return False
+        except Timeout:
+            return True
+
+    def _why(self, error: Exception) -> str:
+        return (
+            f"{self.file}: {error}. Make it writable, free space on its disk, move it away if it "
+            "is damaged, or name another directory with PLANLOOM_RUNS."
+        )
+
+
+def _do(db: sqlite3.Connection, statement: str, *values: Any) -> None:
+    db.execute(statement, values)
+
+
+def _places(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _check(db: sqlite3.Connection) -> None:
+    """Raises `sqlite3.DatabaseError` for a file that is not a journal of this format."""
+    both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
+    application, version = db.execute(both).fetchone()
+    if (application, version) not in ((0, 0), (APPLICATION, FORMAT)):
+        raise sqlite3.DatabaseError(
+            f"it is a journal of format {version}, and this version of Planloom writes {FORMAT}"
+            if application == APPLICATION
+            else "it is another program's file"
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]:
+    find = (
+        "SELECT kind, key, seconds, data, text.text AS long FROM entry LEFT JOIN text "
+        "ON text.run = entry.run AND digest = entry.text WHERE entry.run = ? AND seq >= ? "
+        "ORDER BY seq"
+    )
+    found = []
+    for row in db.execute(find, (run_id, first)):
+        data = json.loads(row["data"])
+        if row["long"] is not None:
+            data["text"] = json.loads(row["long"])
+        found.append(Entry(row["kind"], data, row["key"], row["seconds"]))
+        if row["kind"] == "event":
+            found[-1].event  # noqa: B018  it has to be readable
+    return found

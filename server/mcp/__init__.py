@@ -1,0 +1,1 @@
+"""What an MCP client sees: tools, tasks, prompts, resources and progress."""

@@ -1,0 +1,39 @@
+"""Where a client finds the parts of a run: URIs of resources, and links to large results."""
+
+from collections.abc import Sequence
+
+from mcp_types import ResourceLink
+
+from planner.actions import LONGEST_RESULT, in_words
+from planner.checks.claims import Evidence
+from planner.state import Iteration, RunState
+from server.text import clean
+
+RUN = "run://{run_id}"
+TRANSCRIPT = "run://{run_id}/transcript"
+RESULT = "run://{run_id}/result/{iteration}"
+MOST_LINKS = 5
+"""In one report; each is a block in the client's context."""
+LONGEST_TITLE = 80
+
+
+def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[ResourceLink]:
+    """Links to the results that a report has only the beginning of: those that bear the answer out
+    first, and then the newest."""
+    cut = [each for each in state.iterations if len(each.result) > LONGEST_RESULT]
+    cited = [each.iteration for each in evidence]
+    cut.sort(key=lambda each: (each.number not in cited, -each.number))
+    return [_link(run_id, each) for each in cut[:MOST_LINKS]]
+
+
+def _link(run_id: str, iteration: Iteration) -> ResourceLink:
+    called = " ".join(clean(f"{iteration.tool} {in_words(iteration.arguments)}").split())
+    return ResourceLink(
+        type="resource_link",
+        uri=RESULT.format(run_id=run_id, iteration=iteration.number),
+        name=f"result-{iteration.number}",
+        title=called if len(called) <= LONGEST_TITLE else called[: LONGEST_TITLE - 1] + "…",
+        description="The whole result of this tool call, of which the report has the beginning.",
+        mime_type="text/plain",
+        size=len(clean(iteration.result).encode()),
+    )

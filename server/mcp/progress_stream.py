@@ -1,0 +1,153 @@
+"""A call's view of a run: progress as it comes and questions to the person, until the run or the
+call's time is over."""
+
+import math
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from fastmcp import Context
+from mcp import MCPDeprecationWarning
+from mcp_types import InputRequiredResult, ProgressNotification, ProgressNotificationParams
+
+from planner.actions import LONGEST_RESULT
+from planner.events import Event, RunContinued, UpstreamLogged
+from planner.state import RunState
+from server.approval.approval import Question
+from server.mcp.context import can_ask, is_modern
+from server.runs.engine import Engine
+from server.runs.run import Run
+from server.text import clean
+from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
+
+# Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
+warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
+
+BACKLOG = 50
+"""Events that a view may lag behind its run; of what is older, a slow client is told nothing."""
+SEND_SECONDS = 1.0
+"""How long a view waits beyond its time for a client that does not read."""
+META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
+"""The keys in the `_meta` of a progress notification: its event, and the run, so that a client
+whose call is cut off finds the run again."""
+
+
+async def followed(
+    run: Run, engine: Engine, ctx: Context, wait_s: float
+) -> InputRequiredResult | None:
+    """Tell the client every event as progress until the run ends or `wait_s` seconds are over.
+
+    A question to a person ends the view as its result, or is asked beside it: `wait_s` does not end
+    it as long as the person has it before him. The run's own record is the queue of events, so a
+    client that does not read holds up this view only.
+    """
+    tell = _teller(ctx, run)
+    asks = can_ask(ctx)
+    if asks:
+        await engine.attend(run)
+    asked: Question | None = None
+    asking, pause = False, anyio.CancelScope()
+    required: InputRequiredResult | None = None
+    seen = RunState()
+    deadline = anyio.current_time() + wait_s
+    quiet_since = anyio.current_time()
+    told, begins = 0, max(run.told, _begins(run))
+    deaf = False
+
+    async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
+        nonlocal deaf
+        if not deaf:
+            late = max(deadline, anyio.current_time()) + SEND_SECONDS
+            with anyio.CancelScope(deadline=late) as scope:
+                await send(*what)
+            deaf = scope.cancelled_caught
+
+    async def elicit(question: Question) -> None:
+        nonlocal asking
+        await question.elicit(ctx)
+        asking = False
+        pause.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        while True:
+            known = len(run.events)
+            await run.saved()  # what a client was told is not lost
+            while told < known:
+                event = run.events[told]
+                told += 1
+                seen.apply(event)
+                if told > begins and len(run.events) - told < BACKLOG:
+                    await in_time(tell, message(event, seen), _slim(event))
+                    if isinstance(event, UpstreamLogged):
+                        await in_time(ctx.log, event.text, event.level, event.upstream)
+                quiet_since = anyio.current_time()
+            if told < len(run.events):
+                continue
+            question = run.approvals.question
+            if asks and question and question is not asked:
+                if is_modern(ctx):
+                    required = run.approvals.ask(question)
+                    break
+                asked, asking = question, True
+                tasks.start_soon(elicit, question)
+            left = math.inf if asking else deadline - anyio.current_time()
+            if run.finished or left <= 0:
+                break
+            with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)) as pause:
+                await run.wait_beyond(told)
+                continue
+            quiet = anyio.current_time() - quiet_since
+            if left > HEARTBEAT_SECONDS <= quiet:
+                await in_time(tell, heartbeat(seen, run.quiet, run.queued), None)
+    return required
+
+
+def _begins(run: Run) -> int:
+    """How many events there were before what is asked of the run now."""
+    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
+    return continued[-1] if continued else 0
+
+
+def _slim(event: Event) -> dict[str, Any]:
+    """The event for a notification: long texts are cut, the report has them."""
+    slim: dict[str, Any] = _cut(event.model_dump(mode="json"))
+    return slim
+
+
+def _cut(value: Any) -> Any:
+    match value:
+        case str():
+            return clean(value[:LONGEST_RESULT])
+        case list():
+            return [_cut(item) for item in value]
+        case dict():
+            return {key: _cut(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
+    """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
+    request = ctx.request_context
+    token = (request.meta or {}).get("progressToken") if request else None
+    number = 0
+
+    async def tell(text: str, event: dict[str, Any] | None) -> None:
+        nonlocal number
+        if token is None:
+            return
+        number += 1
+        meta: dict[str, Any] = {META_RUN: run.id}
+        await ctx.send_notification(
+            ProgressNotification(
+                params=ProgressNotificationParams(
+                    progress_token=token,
+                    progress=float(number),
+                    message=text,
+                    _meta=meta | {META_EVENT: event} if event else meta,
+                )
+            )
+        )
+
+    return tell

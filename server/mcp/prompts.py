@@ -1,0 +1,135 @@
+"""Prompts that a user picks in his client, and the completion of their arguments.
+
+A prompt is what the user says to his own model, so that it uses the tools well. Tools' arguments
+cannot be completed: the protocol has that for prompts and resource templates only.
+"""
+
+from contextlib import suppress
+from typing import Annotated
+
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import PromptError
+from fastmcp.prompts import Message
+from mcp_types import (
+    CompletionArgument,
+    CompletionContext,
+    EmbeddedResource,
+    PromptReference,
+    ResourceTemplateReference,
+    TextResourceContents,
+)
+from pydantic import Field
+
+from planner.errors import PlanloomError
+from server.auth import caller
+from server.mcp.context import engine_of
+from server.mcp.links import RUN
+from server.runs.engine import Engine
+from server.runs.run import report_of
+from server.views.report import markdown
+
+MOST_OFFERED = 50
+"""Runs that are looked through to complete an argument."""
+
+PLAN = """\
+Have Planloom answer this: {request}
+
+Call its tool plan_and_answer once, with this request as the prompt, complete in itself: Planloom \
+sees nothing else of our conversation, so add what it has to know. Do not search or read files \
+yourself meanwhile.
+- If the status is "running", call get_run with the run_id until it is not.
+- If I say something while it runs, pass it on with steer_run.
+- Then tell me the answer, with the places that the evidence names. If the status is "partial" or \
+"not_found", say what could not be found out, and do not fill it in from memory.
+"""
+STEPS = """\
+Let us find this out step by step: {request}
+
+You plan, and Planloom makes the steps:
+1. Call its tool make_plan with this request as the prompt, and show me the plan in a few lines.
+2. Call run_step with the run_id of the plan, once for each step{tool}. Say in the prompt what the \
+step shall find out, with full names and paths; name the tool and its arguments where you know them.
+3. After each step tell me in a sentence what it found, and change the plan where that asks for it.
+4. When the steps hold the answer, call plan_and_answer with the same run_id and this request as \
+the prompt, and tell me its answer with the places that the evidence names.
+"""
+RUN_TEXT = """\
+This is the report of a run of Planloom. Tell me in a few lines what was asked and what was found, \
+and what is still open. If its status is "interrupted", offer to go on with it: plan_and_answer \
+with the same prompt and run_id {run_id}. If it is "running", get_run follows it.
+"""
+
+Request = Annotated[str, Field(description="The question or task, in your own words.")]
+
+
+def register(mcp: FastMCP) -> None:
+    """Publish the prompts, and complete their arguments and those of the resources."""
+
+    @mcp.prompt(title="Plan and answer")
+    def plan(request: Request) -> str:
+        """Have Planloom plan, look things up and answer, in one go."""
+        return PLAN.format(request=request)
+
+    @mcp.prompt(title="Plan step by step")
+    def plan_step_by_step(
+        request: Request,
+        tool: Annotated[str, Field(description="A tool to begin with, if you know one.")] = "",
+    ) -> str:
+        """Plan together with your model; Planloom makes each step and the conclusion."""
+        begin = f" (begin with the tool {tool})" if tool else ""
+        return STEPS.format(request=request, tool=begin)
+
+    @mcp.prompt(title="Look at a run")
+    async def look_at_run(
+        run_id: Annotated[str, Field(description="The run, as completion offers it.")],
+        ctx: Context,
+    ) -> list[Message]:
+        """What one of your runs found, and how to go on with it."""
+        try:
+            run = await engine_of(ctx).get(run_id, caller())
+        except PlanloomError as error:
+            raise PromptError(str(error)) from None
+        contents = TextResourceContents(
+            uri=RUN.format(run_id=run.id),
+            mime_type="text/markdown",
+            text=markdown(report_of(run)),
+        )
+        report = EmbeddedResource(type="resource", resource=contents)
+        return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]
+
+    @mcp.completion
+    async def complete(
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        context: CompletionContext | None,
+    ) -> list[str]:
+        """Runs by the beginning of their ids or by words of their requests, tools by parts of their
+        names, requests by how they begin."""
+        ctx = Context(mcp)
+        begun = argument.value.strip().lower()
+        with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
+            match argument.name:
+                case "run_id" | "request":
+                    runs = await engine_of(ctx).listed(MOST_OFFERED, [caller()])
+                    if argument.name == "run_id":
+                        return [
+                            run.id
+                            for run in runs
+                            if run.id.startswith(begun) or begun in run.prompt.lower()
+                        ]
+                    asked = dict.fromkeys(run.prompt for run in runs)
+                    return [each for each in asked if each.lower().startswith(begun)]
+                case "tool":
+                    names = [tool.name for tool in ctx.lifespan_context["pool"].tools()]
+                    names = [name for name in names if begun in name.lower()]
+                    return sorted(names, key=lambda name: not name.lower().startswith(begun))
+                case "iteration":
+                    run_id = (context.arguments or {}).get("run_id", "") if context else ""
+                    return await _iterations(engine_of(ctx), run_id, begun)
+        return []
+
+
+async def _iterations(engine: Engine, run_id: str, begun: str) -> list[str]:
+    run = await engine.get(run_id, caller())
+    numbers = [str(each.number) for each in run.state.iterations]
+    return [number for number in numbers if number.startswith(begun)]

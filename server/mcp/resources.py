@@ -1,0 +1,126 @@
+"""Runs as resources: reports, transcripts, whole tool results, and a list of the newest runs.
+
+What a tool's result links to, and what a user picks from his client's menu. A run is its caller's,
+here as everywhere.
+"""
+
+import time
+from collections.abc import Sequence
+
+import mcp_types
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ResourceError
+from fastmcp.resources import Resource, ResourceContent, ResourceResult
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.providers import Provider
+from fastmcp.tools import ToolResult
+from fastmcp.utilities.versions import VersionSpec
+from mcp_types import CallToolRequestParams, ResourceLink
+from mcp_types.version import is_version_at_least
+from pydantic import AnyUrl
+
+from planner.errors import PlanloomError
+from server.auth import caller
+from server.mcp.context import engine_of
+from server.mcp.links import LONGEST_TITLE, RESULT, RUN, TRANSCRIPT
+from server.runs.run import Run, report_of
+from server.text import clean, counted
+from server.views.report import markdown
+from server.views.transcript import transcript
+
+MOST_LISTED = 20
+"""Runs in a client's list of resources."""
+FIRST_WITH_LINKS = "2025-06-18"
+"""The first protocol whose clients know links in results."""
+
+
+def register(mcp: FastMCP) -> None:
+    """Publish the runs as resources, and the newest of them in the list."""
+    mcp.add_provider(NewestRuns(mcp))
+    mcp.add_middleware(KnownContent())
+
+    @mcp.resource(RUN, title="Report of a run", mime_type="text/markdown")
+    async def run_report(run_id: str, ctx: Context) -> ResourceResult:
+        """The report of a run, for a reader and as data."""
+        found = report_of(await _run(ctx, run_id))
+        return ResourceResult(
+            [
+                ResourceContent(markdown(found), mime_type="text/markdown"),
+                ResourceContent(found.model_dump_json(), mime_type="application/json"),
+            ]
+        )
+
+    @mcp.resource(TRANSCRIPT, title="Transcript of a run", mime_type="text/markdown")
+    async def run_transcript(run_id: str, ctx: Context) -> str:
+        """What was asked of the models and tools in a run, and what they replied."""
+        run = await _run(ctx, run_id)
+        return transcript(run.id, run.events)
+
+    @mcp.resource(RESULT, title="Result of a tool call", mime_type="text/plain")
+    async def tool_result(run_id: str, iteration: str, ctx: Context) -> str:
+        """The whole result of one tool call of a run; iterations count from 0."""
+        run = await _run(ctx, run_id)
+        iterations = run.state.iterations
+        short = iteration.isdecimal() and len(iteration) <= len(str(len(iterations)))
+        number = int(iteration) if short else len(iterations)
+        if number >= len(iterations):
+            count = counted(len(iterations), "iteration")
+            raise ResourceError(f"iteration: run {run_id} has {count}, counted from 0.")
+        return clean(iterations[number].result)
+
+
+class NewestRuns(Provider):
+    """The caller's newest runs, as they are when a client lists resources."""
+
+    def __init__(self, mcp: FastMCP) -> None:
+        super().__init__()
+        self._mcp = mcp
+
+    async def _list_resources(self) -> Sequence[Resource]:
+        engine = engine_of(Context(self._mcp))
+        return [
+            Resource(
+                uri=AnyUrl(RUN.format(run_id=run.id)),
+                name=f"run-{run.id[:8]}",
+                title=_short(run.prompt),
+                description=f"{run.status}, {_at(run.created)}",
+                mime_type="text/markdown",
+            )
+            for run in await engine.listed(MOST_LISTED, [caller()])
+        ]
+
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> None:
+        """None: they are read through the template, which has all runs."""
+
+
+class KnownContent(Middleware):
+    """A result without what its client's protocol does not have: it would refuse it as a whole."""
+
+    async def on_call_tool(
+        self,
+        context: MiddlewareContext[CallToolRequestParams],
+        call_next: CallNext[CallToolRequestParams, ToolResult],
+    ) -> ToolResult:
+        result = await call_next(context)
+        request = context.fastmcp_context.request_context if context.fastmcp_context else None
+        version = request.protocol_version if request else mcp_types.LATEST_PROTOCOL_VERSION
+        asks = not isinstance(result, ToolResult)  # an `InputRequiredResult`, of a later protocol
+        if not asks and not is_version_at_least(version, FIRST_WITH_LINKS):
+            result.content = [each for each in result.content if not isinstance(each, ResourceLink)]
+        return result
+
+
+async def _run(ctx: Context, run_id: str) -> Run:
+    try:
+        return await engine_of(ctx).get(run_id, caller())
+    except PlanloomError as error:
+        raise ResourceError(str(error)) from None
+
+
+def _short(prompt: str) -> str:
+    flat = " ".join(clean(prompt).split())
+    return flat if len(flat) <= LONGEST_TITLE else flat[: LONGEST_TITLE - 1] + "…"
+
+
+def _at(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

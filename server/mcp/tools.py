@@ -1,0 +1,519 @@
+"""The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+from anyio import get_cancelled_exc_class
+from fastmcp import Context, FastMCP
+from fastmcp.apps import AppConfig
+from fastmcp.exceptions import ToolError
+from fastmcp.tools import ToolResult
+from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from planner.actions import LONGEST_RESULT
+from planner.checks import guards, schemas
+from planner.errors import PlanloomError
+from planner.protocol import Goal, Limits, RunRequest
+from planner.tools import Policy, strictest
+from server.approval import approval
+from server.auth import caller
+from server.mcp import short_report
+from server.mcp.context import as_task, can_ask, engine_of
+from server.mcp.links import links
+from server.mcp.progress_stream import followed
+from server.mcp.roots import client_roots
+from server.runs.run import Run, report_of
+from server.runs.steering import LONGEST_HINT, SINGLE_STEPS
+from server.text import clean, counted
+from server.upstreams import roots
+from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
+from server.upstreams.pool import UpstreamPool
+from server.views.report import UP, SteeringReport, markdown
+
+WAIT_SECONDS = 45.0
+"""Some hosts cut a call at 60 s whatever is sent."""
+LISTING_SECONDS = 20.0
+"""How long list_tools waits for upstreams that are starting."""
+
+Prompt = Annotated[
+    str,
+    Field(
+        description="The question or task, complete in itself: this agent sees nothing else of "
+        "your conversation. Example: 'In which file and line is parse_url defined?'"
+    ),
+]
+StepPrompt = Annotated[
+    str,
+    Field(
+        description="What this step shall find out, complete in itself. With run_id it may be left "
+        "out: the step that is planned next, or the one that was interrupted."
+    ),
+]
+WaitSeconds = Annotated[
+    float,
+    Field(
+        description="Seconds to wait for the end. After that the call returns with status "
+        "'running' and a run_id, and get_run waits on.",
+        ge=0,
+        le=86_400,
+    ),
+]
+Iterations = Annotated[
+    int, Field(description="Most tool calls; the last one has to conclude.", ge=1, le=100)
+]
+Seconds = Annotated[
+    float, Field(description="Most seconds of the whole run, waited for or not.", gt=0, le=86_400)
+]
+ModelTokens = Annotated[
+    int, Field(description="Most tokens, prompts and replies of all model calls.", ge=1000)
+]
+DataSchema = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="A JSON Schema: the answer then comes as `data` that fits it too. Example: "
+        '{"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": '
+        '"integer"}}, "required": ["file", "line"]}'
+    ),
+]
+RunPolicy = Annotated[
+    Policy,
+    Field(
+        description="read_only: tools that only read. ask: others too, each call after the user "
+        "approved it, if your client can ask (elicitation). allow: without asking where the "
+        "operator's file permits it."
+    ),
+]
+RunId = Annotated[str, Field(description="The run_id of a report.", max_length=100)]
+GoesOn = Annotated[
+    str | None,
+    Field(
+        description="The run_id of a report: go on with its run, which knows what was found so "
+        "far, instead of starting one.",
+        max_length=100,
+    ),
+]
+RequestKey = Annotated[
+    str | None,
+    Field(
+        description="A name of your own for this request, such as a UUID. The same call with the "
+        "same key gives the same run, and cancelling the call does not stop it.",
+        min_length=1,
+        max_length=200,
+    ),
+]
+
+VIEW = "ui://planloom/view.html"
+"""What a host of MCP Apps shows beside an answer (`server.http.web_view`)."""
+LIMITS = Limits()
+LOOKS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
+)
+CHANGES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+)
+
+
+PLAN_AND_ANSWER = """\
+Answer a question about the project in {project}: its code, files and libraries. An agent with \
+small local models plans, searches and reads with its own tools, and returns the answer with the \
+lines that bear it out. It changes something only if the prompt asks for it and the user approves.
+If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
+goes on where it stopped.\
+"""
+
+
+class SteeringResult(BaseModel):
+    """What was said to a run so far."""
+
+    run_id: str
+    status: str
+    steering: list[SteeringReport] = Field(
+        description="Without what was left for a run that another server drives."
+    )
+
+
+def register(mcp: FastMCP, changes: bool, project: Path) -> None:
+    """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
+    may do more than read; `project`: what they are about."""
+
+    @mcp.tool(
+        title="Plan and answer",
+        description=PLAN_AND_ANSWER.format(project=project),
+        annotations=CHANGES if changes else LOOKS,
+        output_schema=short_report.SHORT_SCHEMA,
+        app=AppConfig(resource_uri=VIEW),
+    )
+    async def plan_and_answer(
+        prompt: Prompt,
+        ctx: Context,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        max_iterations: Iterations = LIMITS.iterations,
+        max_seconds: Seconds = LIMITS.seconds,
+        max_model_tokens: ModelTokens = LIMITS.model_tokens,
+        data_schema: DataSchema = None,
+        policy: RunPolicy = Policy.ASK,
+        run_id: GoesOn = None,
+        request_key: RequestKey = None,
+    ) -> ToolResult | InputRequiredResult:
+        limits = Limits(
+            iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
+        )
+        request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, "conclude", wait_s)
+        return await _begin(ctx, request, wait_s, request_key)
+
+    @mcp.tool(
+        title="Run one step",
+        annotations=CHANGES if changes else LOOKS,
+        output_schema=short_report.SHORT_SCHEMA,
+    )
+    async def run_step(
+        ctx: Context,
+        prompt: StepPrompt = "",
+        tool: Annotated[
+            str | None,
+            Field(description="The tool to call (see list_tools); null: let it choose."),
+        ] = None,
+        arguments: Annotated[
+            dict[str, Any] | None,
+            Field(description="The tool's arguments; null: let the model write them."),
+        ] = None,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        max_seconds: Seconds = LIMITS.seconds,
+        policy: RunPolicy = Policy.ASK,
+        run_id: GoesOn = None,
+        request_key: RequestKey = None,
+    ) -> ToolResult | InputRequiredResult:
+        """Make one tool call and say what its result means for the prompt, where you plan
+        yourself. Give the prompt alone, or the tool and its arguments too. With the run_id of a
+        step, or of make_plan, the next step is made in the same run; plan_and_answer with that
+        run_id concludes from all steps.
+        """
+        request = RunRequest(
+            prompt=prompt,
+            goal="step",
+            tool=tool,
+            arguments=arguments,
+            limits=Limits(iterations=1, seconds=max_seconds),
+            policy=policy,
+        )
+        if tool is None and arguments is not None:
+            raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
+        if tool is not None and ctx.request_state is None:
+            await _check_call(ctx, request, tool, wait_s)
+        if run_id is not None:
+            return await _resume(ctx, run_id, request, "step", wait_s)
+        return await _begin(ctx, request, wait_s, request_key)
+
+    @mcp.tool(
+        title="Make a plan",
+        annotations=LOOKS,
+        output_schema=short_report.SHORT_SCHEMA,
+    )
+    async def make_plan(
+        prompt: Prompt,
+        ctx: Context,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        max_seconds: Seconds = LIMITS.seconds,
+        request_key: RequestKey = None,
+    ) -> ToolResult | InputRequiredResult:
+        """Look around once and return a plan for the prompt (objective and steps) without running
+        it. run_step with its run_id makes the steps.
+        """
+        limits = Limits(seconds=max_seconds)
+        request = RunRequest(prompt=prompt, goal="plan", limits=limits)
+        return await _begin(ctx, request, wait_s, request_key)
+
+    @mcp.tool(
+        title="Follow a run",
+        annotations=ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+        output_schema=short_report.SHORT_SCHEMA,
+    )
+    async def get_run(
+        run_id: RunId,
+        ctx: Context,
+        wait_s: WaitSeconds = WAIT_SECONDS,
+        iteration: Annotated[
+            int | None,
+            Field(
+                description="Return the whole tool result of this iteration instead, or its "
+                "whole call while that waits for approval.",
+                ge=0,
+            ),
+        ] = None,
+        whole: Annotated[
+            bool,
+            Field(description="Return the whole report: each action, model call and upstream."),
+        ] = False,
+    ) -> ToolResult | InputRequiredResult:
+        """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
+        on, what is new since the last call. Cancelling this call leaves the run alone. When the run
+        waits for approval, the user is asked. Runs are found after a restart too.
+        """
+        run = await _answered(ctx) or await _run(ctx, run_id)
+        if iteration is None:
+            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
+        if iteration >= len(run.state.iterations):
+            count = counted(len(run.state.iterations), "iteration")
+            raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
+        return result_of(run, iteration)
+
+    @mcp.tool(
+        title="Steer a run",
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=False,
+            open_world_hint=False,
+        ),
+        output_schema=short_report.schema_of(SteeringResult),
+    )
+    async def steer_run(
+        run_id: RunId,
+        ctx: Context,
+        hint: Annotated[
+            str,
+            Field(
+                description="Words for the run's models, as an addition to the request. Example: "
+                "'Look in server/ rather than in tests/.'",
+                max_length=LONGEST_HINT,
+            ),
+        ] = "",
+        skip: Annotated[
+            list[int],
+            Field(description="Later steps not to do: their numbers in the report.", max_length=20),
+        ] = [],  # noqa: B006  FastMCP reads it, nobody writes it
+        order: Annotated[
+            list[int],
+            Field(description="Later steps to do first, in this order: numbers.", max_length=20),
+        ] = [],  # noqa: B006
+    ) -> ToolResult:
+        """Say something to a run that is under way: a hint, steps to skip, another order. It holds
+        from the run's next decision on; get_run tells when it was taken. To stop the run use
+        cancel_run.
+        """
+        run = await _run(ctx, run_id)
+        try:
+            await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
+        except PlanloomError as error:
+            raise ToolError(str(error)) from None
+        found = report_of(run)
+        result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
+        said = f"It is said to run `{run.id}`, and holds from its next decision on."
+        return ToolResult(
+            content=[TextContent(type="text", text=said)],
+            structured_content=result.model_dump(mode="json"),
+        )
+
+    @mcp.tool(
+        title="Cancel a run",
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+        output_schema=short_report.SHORT_SCHEMA,
+    )
+    async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
+        """End a run and return the report of what it found. Fine when it has ended already."""
+        run = await _run(ctx, run_id)
+        try:
+            await engine_of(ctx).cancel(run)
+        except PlanloomError as error:
+            raise ToolError(str(error)) from None
+        return result_of(run)
+
+    @mcp.tool(
+        title="List the tools of the pool",
+        annotations=ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+        output_schema=short_report.schema_of(PoolListing),
+    )
+    async def list_tools(ctx: Context) -> ToolResult:
+        """The upstream servers with their state, and their tools with safety class and priority."""
+        pool: UpstreamPool = ctx.lifespan_context["pool"]
+        await pool.ready(LISTING_SECONDS)
+        found = pool_listing(pool)
+        return ToolResult(
+            content=[TextContent(type="text", text=listing_markdown(found))],
+            structured_content=found.model_dump(mode="json"),
+        )
+
+
+async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
+    """Say from now on whether runs may do more than read, and on which project they work."""
+    if tool := await mcp.get_tool("plan_and_answer"):
+        tool.description = PLAN_AND_ANSWER.format(project=project)
+    for name in ("plan_and_answer", "run_step"):
+        if tool := await mcp.get_tool(name):
+            tool.annotations = CHANGES if changes else LOOKS
+
+
+async def _begin(
+    ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
+) -> ToolResult | InputRequiredResult:
+    """Start a run and view it, or go on with the one whose question the call answers, or that the
+    caller asked the same of before and was cut off from."""
+    try:
+        run = await _answered(ctx)
+        if run is None:
+            pool: UpstreamPool = ctx.lifespan_context["pool"]
+            project: roots.CallersProject | None = ctx.lifespan_context.get("project")
+            unknown = project is not None and not project.known
+            given = await client_roots(ctx) if unknown or pool.takes_roots else None
+            if isinstance(given, InputRequiredResult):
+                return given
+            if project:
+                await project.settle(given)
+            if pool.takes_roots:
+                request = request.model_copy(update={"roots": given})
+            asks = can_ask(ctx)
+            run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    return await _attached(run, ctx, wait_s, held=request_key is not None)
+
+
+async def _resume(
+    ctx: Context, run_id: str, request: RunRequest, goal: Goal, wait_s: float
+) -> ToolResult | InputRequiredResult:
+    """Go on with a run and view it: where it was interrupted, or, a run of single steps that has
+    done what was asked, with the `request` as its next `goal`."""
+    engine = engine_of(ctx)
+    asked = ("prompt", "tool", "arguments", "data_schema")
+    given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
+    try:
+        run = await _answered(ctx)
+        if run is None:
+            run = await engine.get(run_id, caller())
+            its = run.state.request or run.request
+            other = [name for name, value in given.items() if value != getattr(its, name)]
+            more = its.goal != goal or bool(other) or (run.finished and goal == "step")
+            if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
+                request = request.model_copy(update={"goal": goal})
+                run = await engine.ask_more(run_id, request, caller(), can_ask(ctx))
+            elif other:
+                raise ToolError(
+                    f"{other[0]}: run {run_id} was begun with another: "
+                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:LONGEST_RESULT]}. "
+                    "Give that to go on with the run, or leave run_id out to start one."
+                )
+            else:
+                run = await engine.resume(run_id, caller())
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    return await _attached(run, ctx, wait_s, held=not run.driven)
+
+
+async def _attached(
+    run: Run, ctx: Context, wait_s: float, *, held: bool = False
+) -> ToolResult | InputRequiredResult:
+    """View a run that stops with this call, if the client cancels it, unless it is `held`: it can
+    be gone on with. A client that takes tasks views it by those, and not here."""
+    if as_task(ctx):
+        return result_of(run)
+    try:
+        return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
+    except get_cancelled_exc_class():
+        if not held:
+            with anyio.CancelScope(shield=True):
+                await engine_of(ctx).pause(run)
+        raise
+
+
+async def _answered(ctx: Context) -> Run | None:
+    """The run whose question this call answers, after it got the answer; None for any other call.
+
+    The state is ours: the SDK has unsealed it, and refuses one that is forged, expired, or another
+    call's.
+    """
+    if ctx.request_state is None:
+        return None
+    state = json.loads(ctx.request_state)
+    if "run" not in state:  # it asked for the caller's roots
+        return None
+    run = await _run(ctx, state["run"])
+    try:
+        run.approvals.answer(state["question"], state["ticket"], ctx.input_responses)
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+    return run
+
+
+async def _run(ctx: Context, run_id: str) -> Run:
+    try:
+        return await engine_of(ctx).get(run_id, caller())
+    except PlanloomError as error:
+        raise ToolError(str(error)) from None
+
+
+async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
+    """Refuse a call that cannot be before a run is spent on it. While upstreams still start, that
+    is for the run to find out."""
+    pool: UpstreamPool = ctx.lifespan_context["pool"]
+    tool = pool.find(name)
+    if tool is None:
+        if not await pool.ready(wait_s):
+            return
+        tool = pool.find(name)
+    if tool is None and (held := pool.held(name)):
+        raise ToolError(
+            f"tool: {held.upstream}.{held}. So it is not used until the operator consents: "
+            f"planloom tools --accept {held.upstream}.{held.tool}"
+        )
+    if tool is None:
+        down = [each.name for each in pool.upstreams() if each.state not in UP]
+        without = f" Not available are the tools of: {', '.join(down)}." if down else ""
+        asks = request.policy is not Policy.ASK or can_ask(ctx)
+        policy = request.policy if asks else Policy.READ_ONLY
+        permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
+        raise ToolError(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
+    if refusal := guards.not_allowed(tool, request.policy):
+        raise ToolError(refusal)
+    asked = strictest(tool.policy, request.policy) is Policy.ASK
+    if asked and not tool.read_only and not can_ask(ctx):
+        raise ToolError(
+            f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, so the user '
+            "has to approve the call, and this client cannot ask (it does not declare "
+            "elicitation)."
+        )
+    arguments = request.arguments
+    wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
+    if wrong:
+        raise ToolError(
+            f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "
+            f"{json.dumps(tool.input_schema, ensure_ascii=False)[:LONGEST_RESULT]}"
+        )
+
+
+def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) -> ToolResult:
+    """What a caller is told of a run: of its `iteration`, or all of it, or in short."""
+    found = report_of(run, iteration)
+    linked: list[ResourceLink] = []
+    if iteration is not None:
+        shown = run.state.iterations[iteration]
+        waits = shown.asked and not shown.approval
+        text = approval.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
+        data = short_report.as_data(short_report.of_result(found, text))
+    elif found.status == "running" and not whole:
+        short = short_report.under_way(run, found)
+        text, data = short_report.markdown_under_way(short), short_report.as_data(short)
+        run.told = len(run.events)
+    elif whole:
+        text, data = markdown(found), found.model_dump(mode="json")
+    else:
+        text, data = markdown(found), short_report.as_data(short_report.ended(found))
+        linked = links(run.id, run.state, found.evidence)
+    return ToolResult(
+        content=[TextContent(type="text", text=text), *linked],
+        structured_content=data,
+        is_error=found.status == "failed",
+    )

@@ -1,0 +1,1 @@
+"""The runs: their life, and what they take from outside."""

@@ -1,0 +1,376 @@
+"""What a run takes from outside, recorded; and taken from the record when the run is resumed.
+
+A run's events follow from its request and from what models, tools, people and the clock gave it.
+So a run is resumed by running the agent again on the same request: whatever it asks for is answered
+from the record, in the recorded order, and what it says has to be what is recorded. Where the
+record ends, it goes on. There is no other way into the middle of a run, and so none to be wrong.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import anyio
+from anyio import get_cancelled_exc_class
+from pydantic import BaseModel
+
+from planner import errors
+from planner.clock import Clock
+from planner.errors import ModelError
+from planner.events import (
+    FROM_OUTSIDE,
+    AnswerDelta,
+    BaseEvent,
+    Event,
+    RunContinued,
+    RunStarted,
+    SteeringTaken,
+)
+from planner.inbox import Inbox
+from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
+from planner.protocol import Steering
+from planner.tools import (
+    Approval,
+    Approver,
+    Outcome,
+    Safety,
+    ToolPool,
+    ToolResult,
+    ToolSpec,
+    UpstreamStatus,
+)
+from server.approval.approval import Approvals
+from server.journal.base import Entry, Record, Recorded
+
+T = TypeVar("T", bound=BaseModel)
+E = TypeVar("E", bound=BaseEvent)
+
+TURNS = 50
+"""Of the event loop, in which the tasks of a run that is gone through have to get further; then
+they are waited for, so many times again."""
+TURN_SECONDS = 0.02
+
+UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
+NOT_RECORDED = (
+    "The call was not made: it could not be recorded before, and nothing but reading is done that "
+    "could be done twice after a restart."
+)
+
+
+class Diverged(Exception):
+    """A run that is resumed does something else than its record says."""
+
+
+class NotRecorded(Exception):
+    """What must not be done twice cannot be recorded, so it is not done."""
+
+
+class Listing(BaseModel):
+    """The project's top level, if there is a tool that lists it."""
+
+    text: str | None
+
+
+class Tape:
+    """The record of one run, played as far as it goes and then written.
+
+    To have something else from outside recorded, take it through `take`.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        emit: Callable[[Event], None],
+        recorded: Recorded | None = None,
+        spent: float = 0.0,
+    ) -> None:
+        """`emit` gets every event that is not in the record yet; `recorded` is what is, of a run
+        that is resumed. `spent`: the seconds that the run has taken before."""
+        played = recorded.entries if recorded else []
+        self.clock = Clock(spent)
+        self.clock.hold()
+        self.diverged: str | None = None
+        self._record = record
+        self._emit = emit
+        self._played = [each for each in played if each.data.get("type") not in FROM_OUTSIDE]
+        self._head = 0
+        """The first entry that is not consumed yet; only calls cut off together may be before."""
+        self._consumed: set[int] = set()
+        self._claimed: set[int] = set()
+        self._in_doubt: set[str] = set()
+        """The keys of what may have been done and must not be done again."""
+        if not self._played:
+            self.clock.release()
+
+    def say(self, event: Event) -> None:
+        """Record an event of the run. Raises `Diverged` when the record has another one there.
+        A draft is in no record."""
+        if self._head == len(self._played) or isinstance(event, AnswerDelta):
+            return self._emit(event)
+        entry = self._played[self._head]
+        if entry.kind != "event" or entry.event.type != event.type:
+            was = entry.data.get("type", entry.kind)
+            raise self._apart(f"the record has {was} where now is {event.type}")
+        differing = [
+            name
+            for name in type(event).model_fields
+            if name != "at" and getattr(event, name) != getattr(entry.event, name)
+        ]
+        if differing:
+            raise self._apart(f"{event.type} has another {' and '.join(differing)} now")
+        return self._consume(self._head)
+
+    def ahead(self, kind: type[E]) -> list[E] | None:
+        """The events of this kind that the run has to say next; None where the record has ended, so
+        that it is not decided yet."""
+        if self._head == len(self._played):
+            return None
+        found: list[E] = []
+        for entry in self._played[self._head :]:
+            if entry.kind != "event" or not isinstance(entry.event, kind):
+                break
+            found.append(entry.event)
+        return found
+
+    async def take(
+        self,
+        shape: type[T],
+        asked: Sequence[Any],
+        ask: Callable[[], Awaitable[T]],
+        in_doubt: T | None = None,
+    ) -> T:
+        """What comes of asking something outside: from the record, else by `ask`, and recorded.
+
+        `asked` tells apart what is asked for. `in_doubt` is given for what must not be done twice:
+        what to go on with when it may have been done and nobody knows. Raises `ModelError` as
+        `ask` does, and `NotRecorded` for such when its beginning cannot be recorded.
+        """
+        asked = self._record.journal.scrubbed(list(asked))  # as it is when it comes from the record
+        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+        begun = self._find(key, "intent") if in_doubt is not None else None
+        if begun is not None:
+            await self._turn(begun)
+            self._consume(begun)
+        ended = self._find(key, "outcome", "error", "cut")
+        if ended is not None:
+            found = await self._replayed(ended, shape)
+            if found == in_doubt:
+                self._in_doubt.add(key)
+            return found
+        await self._turn(len(self._played))
+        if in_doubt is None:
+            return await self._asked(key, ask)
+        if begun is not None or key in self._in_doubt:
+            self._in_doubt.add(key)
+            self._write("outcome", in_doubt.model_dump(), key)
+            return in_doubt
+        self._write("intent", {"asked": asked}, key, synced=True)
+        if not await self._record.saved():
+            if self._record.lost:
+                await anyio.sleep_forever()  # the server sees it soon, and lets go of the run
+            self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
+            raise NotRecorded  # for good, should the intent still come on record
+        return await self._asked(key, ask)
+
+    async def saved(self) -> bool:
+        """Wait until all that is recorded is on disk, except while it is played from there."""
+        return self._head < len(self._played) or await self._record.saved()
+
+    async def _asked(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
+        try:
+            found = await ask()
+        except ModelError as error:
+            self._write("error", {"error": type(error).__name__, "text": str(error)}, key)
+            raise
+        except get_cancelled_exc_class():
+            if self.clock.expired:  # else the run is over, or goes on another time
+                self._write("cut", {}, key)
+            raise
+        self._write("outcome", found.model_dump(), key)
+        return found
+
+    async def _replayed(self, place: int, shape: type[T]) -> T:
+        entry = self._played[place]
+        try:
+            await self._turn(place)
+        finally:
+            self._consume(place)  # also what was cut off side by side with another
+        if entry.kind == "cut":
+            self.clock.expire()
+            await anyio.sleep_forever()
+        if entry.kind == "error" and entry.data["error"] == NotRecorded.__name__:
+            raise NotRecorded
+        if entry.kind == "error":
+            raise getattr(errors, entry.data["error"])(entry.data["text"])
+        return shape.model_validate(entry.data)
+
+    def _find(self, key: str, *kinds: str) -> int | None:
+        """The next entry of that key and kind, which nobody else waits for."""
+        for place in range(self._head, len(self._played)):
+            entry = self._played[place]
+            if entry.key == key and entry.kind in kinds and place not in self._claimed:
+                self._claimed.add(place)
+                return place
+        return None
+
+    async def _turn(self, place: int) -> None:
+        """Wait until everything recorded before has come again: of calls side by side, that the
+        others get further."""
+        idle = 0
+        while self._head < place:
+            before = self._head
+            await anyio.sleep(0 if idle < TURNS else TURN_SECONDS)
+            idle = 0 if self._head > before else idle + 1
+            if idle > 2 * TURNS:
+                entry = self._played[self._head]
+                raise self._apart(f"{entry.data.get('type', entry.kind)} does not come again")
+
+    def _consume(self, place: int) -> None:
+        self._consumed.add(place)
+        before = self._head
+        while self._head in self._consumed:
+            self._head += 1
+        if before < self._head == len(self._played):
+            self.clock.release()
+
+    def _apart(self, what: str) -> Diverged:
+        self.diverged = f"at entry {self._head} of {len(self._played)}, {what}"
+        return Diverged(self.diverged)
+
+    def _write(self, kind: Any, data: dict[str, Any], key: str, synced: bool = False) -> None:
+        self._record.append(Entry(kind, data, key, self.clock.seconds), synced=synced)
+
+
+def in_doubt(played: Sequence[Entry]) -> list[str]:
+    """What a run had begun when its server ended, and must not do again, in words."""
+    open_: dict[int, Entry] = {}
+    for number, entry in enumerate(played):
+        if entry.kind == "intent":
+            open_[number] = entry
+        elif same := [begun for begun, each in open_.items() if each.key == entry.key]:
+            del open_[same[0]]
+    return [" ".join(map(_said, entry.data["asked"][1:])) for entry in open_.values()]
+
+
+def _said(part: Any) -> str:
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+
+
+def taped_models(models: Models, tape: Tape) -> Models:
+    """The models, with every reply on the tape."""
+    fast = _TapedModel(models.fast, tape)
+    full = fast if models.full is models.fast else _TapedModel(models.full, tape)
+    return Models(fast, full)
+
+
+def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
+    """The run's approver, with every decision on the tape. What was approved before a restart and
+    not made is made without another question."""
+
+    async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        asked = ["approval", f"{tool.upstream}.{tool.name}", arguments]
+        approval = await tape.take(Approval, asked, lambda: approvals.decide(tool, arguments))
+        if approval.approved:
+            approvals.grant(tool, arguments)
+        return approval
+
+    return approve
+
+
+class TapedInbox(Inbox):
+    """What is said to a run: each on the tape as the event of its being taken."""
+
+    def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
+        """`waiting`: what has come and was not taken yet."""
+        self._tape, self._waiting = tape, waiting
+
+    def steering(self) -> Sequence[Steering]:
+        taken = self._tape.ahead(SteeringTaken)
+        return list(self._waiting()) if taken is None else [each.steering for each in taken]
+
+    def next_request(self) -> RunContinued | None:
+        return next(iter(self._tape.ahead(RunContinued) or []), None)
+
+
+class _TapedModel(ModelAround):
+    def __init__(self, model: ChatModel, tape: Tape) -> None:
+        super().__init__(model)
+        self._tape = tape
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        schema: dict[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        async def ask() -> Reply:
+            return await self.model.chat(
+                messages, max_tokens=max_tokens, schema=schema, on_text=on_text
+            )
+
+        return await self._tape.take(Reply, ["reply", self.name, messages[-1]["content"]], ask)
+
+    async def load(self) -> None:
+        """The model is its backend's to load, and to close."""
+
+    async def aclose(self) -> None:
+        """See `load`."""
+
+
+class TapedPool:
+    """The pool as a run sees it: with the tools it began with, and every result on the tape."""
+
+    def __init__(
+        self,
+        pool: ToolPool,
+        tape: Tape,
+        tools: Sequence[ToolSpec],
+        began: RunStarted | None = None,
+    ) -> None:
+        """`tools`: those the run began with; `began`: how, if that is recorded."""
+        self._pool, self._tape, self._tools = pool, tape, tools
+        self._began = began
+        now = {tool.name: tool for tool in pool.tools()} if began else {}
+        self._changed = {
+            tool.name for tool in tools if tool.name in now and not _same(tool, now[tool.name])
+        }
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._tools
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self._began.upstreams if self._began else self._pool.upstreams()
+
+    async def listing(self) -> str | None:
+        async def ask() -> Listing:
+            return Listing(text=await self._pool.listing())
+
+        return (await self._tape.take(Listing, ["listing"], ask)).text
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        async def ask() -> ToolResult:
+            if tool.name in self._changed:
+                text = f"{tool.name} was changed since this run began, and is not called any more."
+                return ToolResult(outcome=Outcome.ERROR, text=text)
+            await self._tape.saved()
+            return await self._pool.call(tool, arguments)
+
+        twice = tool.safety is Safety.READ_ONLY
+        unknown = None if twice else ToolResult(outcome=Outcome.ERROR, text=UNKNOWN, answered=False)
+        asked = ["call", f"{tool.upstream}.{tool.name}", arguments]
+        try:
+            return await self._tape.take(ToolResult, asked, ask, unknown)
+        except NotRecorded:
+            return ToolResult(outcome=Outcome.ERROR, text=NOT_RECORDED)
+
+
+def _same(one: ToolSpec, other: ToolSpec) -> bool:
+    """Whether a tool takes the same arguments and may do the same as before."""
+    return (one.upstream, one.safety, one.input_schema) == (
+        other.upstream,
+        other.safety,
+        other.input_schema,
+    )

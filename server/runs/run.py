@@ -1,0 +1,182 @@
+"""One run in progress, or as it was recorded."""
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, Self
+
+import anyio
+
+from planner.clock import Clock
+from planner.events import Event, OfTheMoment, RunFinished
+from planner.protocol import RunRequest
+from planner.state import RunState, Status
+from planner.tools import ToolSpec
+from server.approval.approval import Approvals
+from server.config import ApprovalSettings
+from server.journal.base import Entry, Record, Recorded
+from server.runs.telemetry import Spans
+from server.upstreams.side_channel import Conversation
+from server.views.report import Report, report
+
+LOCAL = ""
+"""The caller, where there is only one: who starts the server owns its runs."""
+
+
+class Run:
+    """One run: its events so far, and their fold."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        approval: ApprovalSettings,
+        caller: str = LOCAL,
+        request_key: str | None = None,
+        run_id: str | None = None,
+        events: Sequence[Event] = (),
+    ) -> None:
+        """`caller`: who may see it (`server.auth.caller`). `run_id`: None makes one of 122 random
+        bits. `events`: of a run that began before."""
+        self.id = run_id or uuid.uuid4().hex
+        self.request = request
+        self.caller = caller
+        self.request_key = request_key
+        self.created = time.time()
+        self.events: list[Event] = list(events)
+        self.state = RunState.of(events)
+        asked = self.state.request or request
+        self.approvals = Approvals(self.id, asked, self.state, approval.timeout_s)
+        self.interrupted = False
+        """Nobody drives it, and it has not ended: it can be resumed."""
+        self.driven = False
+        """Whether this server drives it."""
+        self.queued = False
+        """Whether it still waits for its turn."""
+        self.stopping = False
+        """Whether it is being interrupted, not cancelled."""
+        self.told = 0
+        """How many events its caller was told of when a call last came back before its end."""
+        self.clock = Clock()
+        self.scope = anyio.CancelScope()
+        """Of what it does here."""
+        self.recording: Record | None = None
+        self.spans: Spans | None = None
+        self._changed = anyio.Event()
+
+    @classmethod
+    def of(cls, recorded: Recorded, approval: ApprovalSettings) -> Self:
+        run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
+        run.created = recorded.created
+        run.interrupted = recorded.status == "interrupted"
+        run.queued = not recorded.events
+        return run
+
+    @property
+    def status(self) -> Status | Literal["interrupted"]:
+        return "interrupted" if self.interrupted else self.state.status
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen in it, unless it is resumed."""
+        return self.status != "running"
+
+    @property
+    def under_way(self) -> bool:
+        """Whether this server has it going on."""
+        return self.driven and not self.finished
+
+    @property
+    def paused(self) -> float:
+        """The seconds since anything happened in it."""
+        return max(0.0, time.time() - self.events[-1].at) if self.events else 0.0
+
+    @property
+    def quiet(self) -> float:
+        """The seconds that something is waited for."""
+        return self.paused if self.events else max(0.0, time.time() - self.created)
+
+    @property
+    def now(self) -> float:
+        """The time up to which it has been going on, in seconds since the epoch."""
+        return self.events[-1].at if self.finished and self.events else time.time()
+
+    @property
+    def not_recorded(self) -> str | None:
+        """Why it is not in the journal, or not as a whole."""
+        return self.recording.problem if self.recording else None
+
+    async def saved(self) -> None:
+        """Wait until all events so far are on disk, or cannot be."""
+        if self.recording:
+            await self.recording.saved()
+
+    def record(self, event: Event) -> None:
+        """Append an event. Never waits, so no follower can hold the run up."""
+        if self.recording and not isinstance(event, OfTheMoment):
+            last = isinstance(event, RunFinished)
+            self.recording.append(Entry.of(event, self.clock.seconds), synced=last)
+        if self.spans:
+            self.spans.record(event)
+        self.add(event)
+
+    def add(self, *events: Event) -> None:
+        """Take in events that are recorded already."""
+        for event in events:
+            self.events.append(event)
+            self.state.apply(event)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
+        """What is said besides the result during one of its calls."""
+        return Conversation(
+            tool,
+            iteration,
+            self.approvals,
+            self.record,
+            self.clock,
+            alone=self.caller == LOCAL,
+        )
+
+    def interrupt(self) -> None:
+        """The run stops here, to be resumed; one that is not recorded ends."""
+        if self.recording and (self.recording.problem is None or self.recording.lost):
+            self.recording.release()
+            self.interrupted = True
+            self.add()
+        else:
+            self.record(cancelled(self.state, "the server ended"))
+
+    async def wait_beyond(self, count: int) -> None:
+        """Wait until there are more than `count` events."""
+        while len(self.events) <= count and not self.finished:
+            await self._changed.wait()
+
+    async def follow(self) -> AsyncIterator[Event]:
+        """Every event from the first to the last, as they come."""
+        seen = 0
+        while True:
+            while seen < len(self.events):
+                yield self.events[seen]
+                seen += 1
+            if self.finished:
+                return
+            await self.wait_beyond(seen)
+
+
+def cancelled(state: RunState, why: str) -> RunFinished:
+    """The end of a run that was ended from outside."""
+    found = "; ".join(step.notes for step in state.completed_steps if step.notes)
+    answer = f"Cancelled. Found so far: {found}" if found else "Cancelled."
+    return RunFinished(status="cancelled", answer=answer, reason=why)
+
+
+def report_of(run: Run, iteration: int | None = None) -> Report:
+    return report(
+        run.id,
+        run.state,
+        run.now,
+        iteration,
+        interrupted=run.interrupted,
+        not_recorded=run.not_recorded,
+    )

@@ -1,0 +1,82 @@
+"""What may be said to a run: a hint or another order of its steps while it goes on, what it shall
+do more when it has ended."""
+
+from collections.abc import Sequence
+
+from planner import agent
+from planner.errors import RequestError
+from planner.protocol import RunRequest, SteeredBy, Steering
+from planner.tools import Policy, strictest
+from server.runs.run import Run
+
+LONGEST_HINT = 500
+"""Characters; it stays in the prompts of its run."""
+MOST_STEERED = 10
+"""How often something may be said to one run."""
+SINGLE_STEPS = ("step", "plan")
+"""What a run is begun for that may do more when it has ended."""
+UNDER_WAY = "Run {} is under way. Follow it with get_run, and go on when it has ended."
+
+
+def steering_of(
+    run: Run, hint: str, skip: Sequence[int], order: Sequence[int], by: SteeredBy
+) -> Steering:
+    """Raises `RequestError` for what cannot be."""
+    state = run.state
+    hint = hint.strip()
+    if state.status != "running":
+        raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
+    if not (hint or skip or order):
+        raise RequestError("Nothing is said to the run: give a hint, skip, or order.")
+    if len(hint) > LONGEST_HINT:
+        raise RequestError(f"hint: it has {len(hint)} characters; {LONGEST_HINT} are the most.")
+    if len(state.steered) + len(state.waiting) >= MOST_STEERED:
+        raise RequestError(f"Run {run.id} was steered {MOST_STEERED} times, which is the most.")
+    later = dict(enumerate(state.later_steps, len(state.steps) + 1))
+    if unknown := [number for number in [*skip, *order] if number not in later]:
+        known = "; ".join(f"{number}: {step}" for number, step in later.items()) or "none"
+        raise RequestError(
+            f"There is no later step {unknown[0]}: only what has not begun can be skipped or "
+            f"reordered. The later steps are: {known}"
+        )
+    return Steering(
+        hint=hint,
+        skip=[later[number] for number in skip],
+        order=[later[number] for number in order],
+        by=by,
+    )
+
+
+def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
+    """What an ended run shall do more, in full. Raises `RequestError` where it cannot."""
+    state = run.state
+    if run.interrupted:
+        raise RequestError(
+            f"The last step of run {run.id} was interrupted. Call with its run_id alone to finish "
+            "it first."
+        )
+    if not run.finished:
+        raise RequestError(UNDER_WAY.format(run.id))
+    if run.request.goal not in SINGLE_STEPS:
+        raise RequestError(
+            f"Run {run.id} is no run of single steps: only runs that run_step or make_plan began "
+            "can do more. Leave run_id out to start another."
+        )
+    if state.status in ("cancelled", "failed"):
+        raise RequestError(f"Run {run.id} was {state.status}, and cannot do more. Start another.")
+    prompt = request.prompt.strip()
+    if not prompt and request.goal == "step":
+        planned = [state.step.objective] if state.step else state.later_steps
+        if not planned:
+            raise RequestError("prompt: say what this step shall find out; no step is planned.")
+        prompt = planned[0]
+    if request.goal == "conclude":
+        if not any(step.completed for step in state.steps):
+            raise RequestError(f"Run {run.id} has made no step yet. run_step with its run_id does.")
+        prompt = prompt or "; ".join(step.objective for step in state.steps if step.completed)
+    policy = strictest(run.request.policy, request.policy)
+    if policy is Policy.ASK and not can_ask:
+        policy = Policy.READ_ONLY
+    request = request.model_copy(update={"prompt": prompt, "policy": policy})
+    agent.check(request)
+    return request

@@ -1,0 +1,61 @@
+"""Texts of models and strangers, made harmless and put into words of ours."""
+
+import re
+from typing import Any
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
+    r"|\x1b[ -/]*[0-~]"
+)
+# Not seen by a reader, yet read by a model: controls, bidi overrides, zero-width, filler and tag
+# characters, and the variation selectors that text is hidden in. U+200C, U+200D, U+FE0E and U+FE0F
+# stay where they are few: Persian, Indic scripts and emoji are spelled with them.
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b"
+    r"\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_JOINERS = re.compile(r"[\u200c\u200d\ufe0e\ufe0f]{3,}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """The text without terminal escapes, control and invisible characters; newlines are `\\n`."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text or "\x9b" in text:
+        text = _ESCAPE_SEQUENCE.sub("", text)
+    seen = _JOINERS.sub("", _UNSEEN.sub("", text))  # runs that are whole once the rest is out
+    return _SURROGATE.sub("\ufffd", seen)
+
+
+def cleaned(value: Any, *, keys: bool = False) -> Any:
+    """`clean` applied to every string in JSON data, the keys left alone unless they are to be
+    cleaned too."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [cleaned(item, keys=keys) for item in value]
+    if isinstance(value, dict):
+        return {
+            clean(key) if keys else key: cleaned(item, keys=keys) for key, item in value.items()
+        }
+    return value
+
+
+def fence(text: str) -> str:
+    """The text as a block that nothing in it can close."""
+    text = clean(text)  # before its mark is chosen
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}text\n{text}\n{mark}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 tool`, `2 tools`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def indented(text: str, spaces: int) -> str:
+    """The text with its further lines indented, so that they stay in a list's item."""
+    return text.strip().replace("\n", "\n" + " " * spaces)

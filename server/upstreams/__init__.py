@@ -1,0 +1,1 @@
+"""The upstream MCP servers: their processes, connections, tools and results."""

@@ -1,0 +1,261 @@
+"""One connection to an upstream, with the process behind it, from its start to its end."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import mcp_types
+import psutil
+from fastmcp.client.messages import MessageHandler
+from fastmcp.client.progress import ProgressHandler
+from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
+from mcp import MCPError
+from mcp.client.session import ClientRequestContext
+
+from server.config import UpstreamSettings
+from server.text import clean
+from server.upstreams import results
+from server.upstreams.bounded_http import bounded_client
+from server.upstreams.launch import Launch, Launcher
+from server.upstreams.reaper import MARK
+from server.upstreams.redaction import Redactor
+from server.upstreams.sessions import Session, UpstreamClient
+from server.upstreams.side_channel import NONE, Conversation
+from server.upstreams.stdio import StdioTransport
+
+# Their records repeat whatever an upstream printed and the URLs called, tokens included.
+for _name in ("mcp.client", "httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+GRACE_S, KILL_S = 3.0, 1.5
+"""For an upstream to end by itself, then for the client to notice that it was killed."""
+
+
+class _Changes(MessageHandler):
+    """Notes that the tool list changed; the watcher fetches it, for a handler must not wait."""
+
+    def __init__(self, generation: "Generation") -> None:
+        self._generation = generation
+
+    async def on_tool_list_changed(self, message: mcp_types.ToolListChangedNotification) -> None:
+        self._generation.stale = True
+        self._generation.news.set()
+
+
+_CALL: ContextVar[Conversation | None] = ContextVar("_CALL", default=None)
+"""The conversation of the call that is being made, which the SDK carries along: to what asks for
+input since 2026-07-28, and over HTTP to all that an upstream says in answer to the call."""
+
+
+class Generation:
+    """One client of an upstream, from its start to the end of its last process."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        launcher: Launcher,
+        redactor: Redactor,
+        roots: tuple[str, ...] | None = None,
+    ) -> None:
+        """`roots`: None: it cannot ask for any."""
+        self.lost = False
+        self.stale = False
+        self.news = anyio.Event()
+        """Set when `lost` or `stale` became true."""
+        self.calls: dict[anyio.CancelScope, Conversation | None] = {}
+        """Those under way."""
+        self.timeouts = 0
+        """Calls in a row that ran out of time."""
+        self.log = launcher.cache_dir / "logs" / f"{name}.log"
+        self._process: psutil.Process | None = None
+        self._disposed: anyio.Event | None = None
+        self._launch: Launch | None = None
+        self._stdio: StdioTransport | None = None
+        self._excess: str | None = None
+        if not (settings.command or settings.url):
+            raise ValueError("`command` or `url` is empty; set the variable that it comes from")
+        if settings.url:
+            headers = {k: v.get_secret_value() for k, v in settings.headers.items()}
+            transport: ClientTransport = StreamableHttpTransport(
+                settings.url.get_secret_value(),
+                headers,
+                httpx_client_factory=bounded_client(self._exceeded),
+            )
+        else:
+            self._launch = launcher.launch(name, settings)
+            _ready_log(self.log)
+            transport = self._stdio = StdioTransport(self._launch, self.log, redactor.told)
+        self._redactor = redactor
+        self.client = UpstreamClient(
+            transport,
+            self._asked if settings.questions else None,
+            name=name,
+            roots=None if roots is None else [Path(root).as_uri() for root in roots],
+            log_handler=self._logged,
+            message_handler=_Changes(self),
+            init_timeout=settings.start_timeout_s,
+        )
+
+    async def connect(self) -> None:
+        await self.client.__aenter__()  # type: ignore[no-untyped-call]
+        if self._stdio and self._stdio.pid:
+            with suppress(psutil.Error, OSError):
+                self._process = psutil.Process(self._stdio.pid)
+
+    async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
+        """Its tools, and why what else it lists is none."""
+        session = self.client.session
+        assert isinstance(session, Session)
+        unreadable = session.dispatcher.unreadable = []
+        return await self.client.list_tools(), unreadable
+
+    @contextmanager
+    def serving(
+        self, scope: anyio.CancelScope, conversation: Conversation | None
+    ) -> Iterator[ProgressHandler | None]:
+        """While a call is under way: what the upstream says goes to its conversation; yields what
+        takes its progress. A generation that is lost cancels the `scope`."""
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            if conversation:
+                said = self._redactor.said(clean(message or ""))
+                conversation.progressed(progress, total, said)
+
+        self.calls[scope] = conversation
+        token = _CALL.set(conversation)
+        try:
+            yield progressed if conversation else None
+        finally:
+            _CALL.reset(token)
+            del self.calls[scope]
+
+    def _speaking(self) -> Conversation | None:
+        """The call during which an upstream says something. Over stdio, up to 2025-11-25, nothing
+        tells: it is known as long as only one run's calls are under way. Else it is nobody's, so
+        that no caller gets what is meant for another."""
+        if known := _CALL.get():
+            return known
+        calls = list(self.calls.values())
+        if not calls or len({each and each.approvals for each in calls}) > 1:
+            return None
+        return calls[-1]
+
+    async def _asked(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult:
+        conversation = self._speaking()
+        return await conversation.ask(params, self._redactor.said) if conversation else NONE
+
+    async def _logged(self, message: mcp_types.LoggingMessageNotificationParams) -> None:
+        if conversation := self._speaking():
+            text = results.log_text(message.data)
+            conversation.logged(message.level, self._redactor.said(text))
+
+    @property
+    def fault(self) -> str | None:
+        """Why we gave the connection up, if it was we who did."""
+        return self._stdio.fault if self._stdio else self._excess
+
+    def _exceeded(self, why: str) -> None:
+        self._excess = why
+
+    def alive(self) -> bool:
+        """False once the process is known to have ended; over HTTP only a call can tell."""
+        return self._process is None or _runs(self._process)
+
+    def survives(self, error: MCPError) -> bool:
+        """Whether the client can be used after this protocol error."""
+        if self._stdio:
+            return error.error.code != mcp_types.CONNECTION_CLOSED and self.alive()
+        # Others may mean a lost session.
+        return error.error.code in (mcp_types.INVALID_PARAMS, mcp_types.URL_ELICITATION_REQUIRED)
+
+    def lose(self) -> None:
+        """End the calls in flight and tell the watcher."""
+        self.lost = True
+        self.news.set()
+        for scope in self.calls:
+            scope.cancel()
+
+    async def dispose(self, grace: float = GRACE_S) -> None:
+        """Close the client and end all it started: politely for `grace` seconds, then by force."""
+        if self._disposed:
+            await self._disposed.wait()
+            return
+        self._disposed = anyio.Event()
+        with anyio.CancelScope(shield=True):
+            family = await anyio.to_thread.run_sync(self._family)
+            async with anyio.create_task_group() as closing:
+                closed = anyio.Event()
+                closing.start_soon(self._close, closed)
+                with anyio.move_on_after(grace):
+                    await closed.wait()
+                await anyio.to_thread.run_sync(self._kill, family)
+                with anyio.move_on_after(KILL_S):
+                    await closed.wait()
+                closing.cancel_scope.cancel()
+        self._disposed.set()
+
+    async def _close(self, closed: anyio.Event) -> None:
+        # A client whose connection broke raises on closing, and then its transport is still open.
+        for close in (self.client.close, self.client.transport.close):
+            with suppress(Exception):
+                await close()  # type: ignore[no-untyped-call]
+        closed.set()
+
+    def _family(self) -> list[psutil.Process]:
+        """The process and its descendants. To be asked while the process lives: a descendant that
+        outlives it is nobody's child."""
+        with suppress(psutil.Error, OSError):
+            if self._process:
+                return [self._process, *self._process.children(recursive=True)]
+        return []
+
+    def _kill(self, family: list[psutil.Process]) -> None:
+        with suppress(OSError):  # without a file to open, the reaper ends those in the end
+            family = [*family, *self._marked(psutil.process_iter())]
+        for member in family:
+            with suppress(psutil.Error, OSError):
+                member.kill()
+        deadline = time.monotonic() + KILL_S
+        while any(map(_runs, family)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _marked(self, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+        """Those that inherited this generation's mark in their environment."""
+        found: list[psutil.Process] = []
+        if self._launch is None:
+            return found
+        for candidate in processes:
+            with suppress(psutil.Error, OSError):
+                if candidate.environ().get(MARK) == self._launch.mark:
+                    found.append(candidate)
+        return found
+
+    def log_tail(self, lines: int = 5) -> str:
+        """The last lines it wrote to its standard error."""
+        words = self._stdio.last_words if self._stdio else ""
+        return "\n".join(clean(words).strip().splitlines()[-lines:])
+
+
+def _runs(process: psutil.Process) -> bool:
+    """False once it is known to have ended; without a file to open, nothing is known."""
+    with suppress(psutil.Error):
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except OSError:
+            return True
+    return False
+
+
+def _ready_log(path: Path) -> None:
+    """Where an upstream's standard error goes; readable by the user only."""
+    with suppress(OSError):  # a disk that takes no log is no reason to do without the upstream
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)

@@ -1,0 +1,139 @@
+"""The processes of stdio upstreams, each started with its own environment and known to the reaper.
+
+Nothing of MCP is imported here. FastMCP takes a second to import and an upstream about as long to
+start, so that a command starts the upstreams first (`head_start`) and imports the rest meanwhile.
+"""
+
+import os
+import re
+import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import Process
+from platformdirs import user_cache_path
+
+from server.config import Settings, UpstreamSettings
+from server.upstreams.reaper import MARK, Reaper
+
+BASE_ENVIRONMENT = re.compile(
+    r"HOME|USER|LOGNAME|LANG|LANGUAGE|TERM|TMPDIR|TEMP|TMP|SHELL|TZ"
+    r"|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
+    r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
+    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA"
+    r"|PROGRAMFILES|USERPROFILE|USERNAME|HOMEDRIVE|HOMEPATH|PROCESSOR_ARCHITECTURE"
+    r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
+    re.IGNORECASE,
+)
+"""What every stdio upstream gets of our environment, besides PATH; all else, our keys among it, is
+for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
+
+
+class Launch:
+    """One start of a stdio upstream: what it is started with, and its process."""
+
+    def __init__(
+        self,
+        settings: UpstreamSettings,
+        environ: Mapping[str, str],
+        cache_dir: Path,
+        reaper: Reaper,
+    ) -> None:
+        assert settings.command  # the settings hold a command or a URL
+        self.mark = f"{reaper.mark}.{uuid.uuid4().hex}"
+        """What every process below it has in its environment."""
+        self.command = settings.command.get_secret_value()
+        self.args = [arg.get_secret_value() for arg in settings.args]
+        self.cwd = settings.cwd.get_secret_value() if settings.cwd else _nowhere(cache_dir)
+        own = {name: value.get_secret_value() for name, value in settings.env.items()}
+        self.env = child_environment(environ) | own | {MARK: self.mark}
+        self.reaper = reaper
+        self._process: Process | None = None
+
+    async def process(self) -> Process:
+        """The process, started unless it was, as the leader of a process group. Not on Windows,
+        where the SDK starts it. Raises `OSError` if the command cannot be started."""
+        if self._process is None:
+            self._process = await anyio.open_process(
+                [self.command, *self.args], env=self.env, cwd=self.cwd, start_new_session=True
+            )
+            self.reaper.adopt(self._process.pid)
+        return self._process
+
+    async def aclose(self) -> None:
+        """End the process, if it was started. What it started itself is the reaper's."""
+        if self._process:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.aclose()
+
+
+class Launcher:
+    """Makes the launches of one server. `environ`: what environments are picked from; None: ours.
+    `cache_dir`: where upstreams without a `cwd` are started; None: the user's cache directory."""
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, cache_dir: Path | None = None
+    ) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.cache_dir = cache_dir or user_cache_path("planloom")
+        self.reaper = Reaper()
+        self._ahead: dict[str, Launch] = {}
+        """Of upstreams that nobody has asked for yet."""
+
+    def launch(self, name: str, settings: UpstreamSettings) -> Launch:
+        """The one that was begun ahead, or a new one."""
+        if ahead := self._ahead.pop(name, None):
+            return ahead
+        return Launch(settings, self.environ, self.cache_dir, self.reaper)
+
+    async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
+        """Start the process of each that is a command, ahead of whoever will speak to it."""
+        commands = {n: each for n, each in upstreams.items() if each.enabled and each.command}
+        if not commands or sys.platform == "win32":
+            return
+        self.reaper.start()
+        for name, each in commands.items():
+            launch = Launch(each, self.environ, self.cache_dir, self.reaper)
+            self._ahead[name] = launch
+            with suppress(OSError, ValueError):  # whoever asks for it tries again, and is told
+                await launch.process()
+
+    async def aclose(self) -> None:
+        """End what was begun and never asked for."""
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.reaper.close)
+            for launch in self._ahead.values():
+                await launch.aclose()
+
+
+@asynccontextmanager
+async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
+    """A launcher for `UpstreamPool` that has begun with all upstreams."""
+    launcher = Launcher()
+    try:
+        await launcher.begin(settings.upstreams)
+        yield launcher
+    finally:
+        await launcher.aclose()
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What every stdio upstream gets of `environ`: the base names, and PATH with our scripts first,
+    so that `uvx` is found though only we have it."""
+    scripts = str(Path(sys.executable).parent)
+    path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
+    return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}
+
+
+def _nowhere(cache_dir: Path) -> str:
+    """An empty directory, or the root of a disk that takes none."""
+    nowhere = cache_dir / "empty"
+    with suppress(OSError):
+        nowhere.mkdir(parents=True, exist_ok=True)
+        return str(nowhere)
+    return nowhere.anchor

@@ -1,0 +1,100 @@
+"""The pool as clients and the terminal are told of it."""
+
+from pydantic import BaseModel, Field
+
+from planner.tools import Policy, Safety
+from server.text import counted, indented
+from server.upstreams.pool import UpstreamPool
+from server.views.inert import inert
+
+
+class ToolListing(BaseModel):
+    """One tool of the pool."""
+
+    name: str
+    upstream: str
+    safety: Safety = Field(description="Only read_only tools run by themselves.")
+    policy: Policy = Field(description="The most that is permitted if it is not read_only.")
+    priority: int
+    description: str
+
+
+class UpstreamListing(BaseModel):
+    """One upstream server and whether it is up."""
+
+    name: str
+    state: str
+    tools: int
+    error: str | None = Field(description="Why it is not ready, and what to do.")
+    held: list[str] = Field(
+        description="Tools that are not used until the operator consents, and what has changed."
+    )
+    unreadable: list[str] = Field(description="What it lists and is no tool, and why.")
+    first_seen: int = Field(description="So many tools were seen for the first time, and pinned.")
+
+
+class PoolListing(BaseModel):
+    """The pool of tools that the planner works with."""
+
+    problem: str | None = Field(
+        description="Why the operator's file is not in force as it stands now."
+    )
+    upstreams: list[UpstreamListing]
+    tools: list[ToolListing]
+    shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
+
+
+def pool_listing(pool: UpstreamPool) -> PoolListing:
+    """The pool as it is now."""
+    return PoolListing(
+        problem=pool.problem,
+        upstreams=[
+            UpstreamListing(**each.model_dump(), first_seen=pool.first_seen.get(each.name, 0))
+            for each in pool.upstreams()
+        ],
+        tools=[
+            ToolListing(
+                name=tool.name,
+                upstream=tool.upstream,
+                safety=tool.safety,
+                policy=tool.policy,
+                priority=tool.priority,
+                description=tool.description,
+            )
+            for tool in pool.tools()
+        ],
+        shadowed=pool.shadowed,
+    )
+
+
+def listing_markdown(found: PoolListing) -> str:
+    lines = []
+    if found.problem:
+        lines += ["### The operator's file is not in force as it stands", "", found.problem, ""]
+    lines += ["### Upstreams", ""]
+    for upstream in found.upstreams:
+        count = counted(upstream.tools, "tool")
+        state = f"ready, {count}" if upstream.state == "ready" else upstream.state
+        new = f", {upstream.first_seen} seen first and pinned" if upstream.first_seen else ""
+        why = f": {indented(upstream.error, 2)}" if upstream.error else ""
+        lines.append(f"- {upstream.name}: {state}{new}{why}")
+    lines.append("" if found.upstreams else "(none)\n")
+    held = [f"- {up.name}.{each}" for up in found.upstreams for each in up.held]
+    if held:
+        lines += ["### Held back until you consent: planloom tools --accept NAME", "", *held, ""]
+    unreadable = [f"- {up.name}: {each}" for up in found.upstreams for each in up.unreadable]
+    if unreadable:
+        lines += ["### Left out, since they are no tools", "", *unreadable, ""]
+    if found.shadowed:
+        lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
+    lines += ["### Tools", ""]
+    for tool in found.tools:
+        flat = " ".join(tool.description.split())
+        short = flat if len(flat) <= 120 else flat[:119] + "…"
+        safety = tool.safety.replace("_", "-")
+        if tool.safety is not Safety.READ_ONLY:
+            safety += f", policy {tool.policy}"
+        lines.append(
+            f"- {tool.name} ({tool.upstream}, {safety}, priority {tool.priority}): {short}"
+        )
+    return inert("\n".join(lines if found.tools else [*lines, "(none)"]))

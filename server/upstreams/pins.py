@@ -1,0 +1,310 @@
+"""Tool definitions as the operator took them: one that changes waits for his consent.
+
+A description stands in prompts, and an annotation can make a tool run by itself, so an upstream
+that changes them after it was looked at changes what the agent does. The tools of an upstream that
+is seen for the first time are pinned as they are (trust on first use). From then on a tool whose
+definition is another, or that was not there, is held back until `planloom tools --accept`: a new
+one too, since otherwise a change would only have to come under another name.
+
+The pins of all servers of a user are in one SQLite file, which processes may share and a crash
+leaves whole. docs/security.md says what pins do not hold.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any, Self
+
+from mcp_types import Tool
+from platformdirs import user_state_path
+from pydantic import BaseModel, ConfigDict
+
+from server.config import UpstreamSettings
+from server.text import clean
+
+BUSY_SECONDS = 5.0
+"""How long another process may hold the file."""
+LONGEST_QUOTE = 500
+"""Characters of a text, where a difference is told."""
+AROUND = 4
+"""Words before and after a change."""
+
+_TABLE = """
+create table if not exists pins (
+    upstream text not null, tool text not null, pinned text, proposed text, at real not null,
+    primary key (upstream, tool)
+)
+"""
+_WRITE = "insert or replace into pins (upstream, tool, pinned, proposed, at) values (?, ?, ?, ?, ?)"
+
+
+class Definition(BaseModel):
+    """What an upstream says of a tool, as far as anything is decided by it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    description: str
+    input_schema: dict[str, Any]
+    annotations: dict[str, Any]
+
+    @classmethod
+    def of(cls, tool: Tool) -> Self:
+        said = tool.annotations
+        return cls(
+            description=tool.description or "",
+            input_schema=tool.input_schema,
+            annotations=said.model_dump(by_alias=True, exclude_none=True) if said else {},
+        )
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tool that waits for consent."""
+
+    upstream: str
+    tool: str
+    differences: tuple[str, ...]
+    """In words, from what is pinned."""
+    digest: str = ""
+    """Of its definition as it was listed, all of it."""
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {'; '.join(self.differences)}"
+
+
+@dataclass
+class Checked:
+    """How the tools of an upstream compare with their pins."""
+
+    held: dict[str, Held] = field(default_factory=dict)
+    first_seen: int = 0
+    """So many were pinned as they are, since nothing was known of the upstream."""
+    problem: str | None = None
+    """Why they could not be pinned, and what to do."""
+
+
+@dataclass(frozen=True)
+class _Pin:
+    """A row of the file, definitions as canonical JSON."""
+
+    pinned: str | None
+    """None: the tool is new and was not accepted yet."""
+    proposed: str | None
+    """As it was last listed, where that is not what is pinned."""
+
+
+def identity(name: str, settings: UpstreamSettings) -> str:
+    """An upstream by its name and by what the file says it is. An operator who writes another
+    command, version or URL has consented to what it brings."""
+    texts = [settings.command, *settings.args, settings.url]
+    written = json.dumps([text.written if text else None for text in texts])
+    return f"{name} {hashlib.sha256(written.encode()).hexdigest()[:16]}"
+
+
+class Pins:
+    """The pinned definitions, in one file. Every method may wait for the disk."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """`file`: None means the one in the user's state directory."""
+        self.file = file or user_state_path("planloom") / "pins.sqlite"
+
+    def check(self, upstream: str, tools: Mapping[str, Definition]) -> Checked:
+        """Compare what `upstream` (an `identity`) lists with what is pinned of it; pin it when
+        nothing is. Never raises: a damaged file holds every tool back, one that cannot be written
+        only those known to have changed."""
+        listed = {name: _canonical(definition) for name, definition in tools.items()}
+        checked = Checked()
+        try:
+            with self._open() as database:
+                checked, changes = _compared(upstream, _pins(database, upstream), listed)
+                if changes:
+                    database.execute("begin immediate")
+                    # Again: another process may have been first.
+                    checked, changes = _compared(upstream, _pins(database, upstream), listed)
+                    _write(database, upstream, changes)
+                    database.execute("commit")
+        except sqlite3.OperationalError as error:
+            checked.first_seen = 0
+            checked.problem = (
+                f"its tools could not be pinned in {self.file} ({error}); make that writable"
+            )
+        except (sqlite3.DatabaseError, ValueError):
+            why = f"{self.file} is damaged; delete it to take all tools as they are now"
+            checked.held = {tool: Held(_name(upstream), tool, (why,)) for tool in tools}
+        return checked
+
+    def held(self, upstream: str) -> list[Held]:
+        """What waits for consent, as it was last listed. Raises `sqlite3.Error`."""
+        with self._open() as database:
+            return _held(upstream, _pins(database, upstream))
+
+    def accept(self, upstream: str, held: Held) -> bool:
+        """Pin a tool as it was held; False when it has been listed in another way since. Raises
+        `sqlite3.Error`."""
+        with self._open() as database:
+            database.execute("begin immediate")
+            pins = _pins(database, upstream)
+            if held not in _held(upstream, pins):
+                return False
+            _write(database, upstream, {held.tool: _Pin(pins[held.tool].proposed, None)})
+            database.execute("commit")
+        return True
+
+    def stamp(self) -> int:
+        """Another number when the file has changed."""
+        try:
+            return self.file.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.file, os.O_CREAT, 0o600))
+        except OSError as error:
+            raise sqlite3.OperationalError(error.strerror) from None
+        with closing(sqlite3.connect(self.file, BUSY_SECONDS, isolation_level=None)) as database:
+            database.execute(_TABLE)
+            yield database
+
+
+def _pins(database: sqlite3.Connection, upstream: str) -> dict[str, _Pin]:
+    rows = database.execute(
+        "select tool, pinned, proposed from pins where upstream = ? order by tool", (upstream,)
+    )
+    return {tool: _Pin(pinned, proposed) for tool, pinned, proposed in rows}
+
+
+def _write(database: sqlite3.Connection, upstream: str, pins: Mapping[str, _Pin]) -> None:
+    now = time.time()
+    rows = [(upstream, tool, pin.pinned, pin.proposed, now) for tool, pin in pins.items()]
+    database.executemany(_WRITE, rows)
+
+
+def _compared(
+    upstream: str, pins: Mapping[str, _Pin], listed: Mapping[str, str]
+) -> tuple[Checked, dict[str, _Pin]]:
+    """What is held of the listed tools, and the pins that are to be written."""
+    if not pins:
+        return Checked(first_seen=len(listed)), {
+            tool: _Pin(definition, None) for tool, definition in listed.items()
+        }
+    now = {}
+    for tool, definition in listed.items():
+        pinned = pins[tool].pinned if tool in pins else None
+        now[tool] = _Pin(pinned, None if definition == pinned else definition)
+    held = {each.tool: each for each in _held(upstream, now)}
+    return Checked(held), {tool: pin for tool, pin in now.items() if pin != pins.get(tool)}
+
+
+def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[Held]:
+    return [
+        Held(
+            _name(upstream),
+            tool,
+            tuple(_differences(pin.pinned, pin.proposed)),
+            _digest(pin.proposed),
+        )
+        for tool, pin in pins.items()
+        if pin.proposed
+    ]
+
+
+def digest_of(held: Sequence[Held]) -> str:
+    """Of all that these say; 128 bits, since an upstream may try any number of definitions."""
+    return _digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _name(upstream: str) -> str:
+    return upstream.partition(" ")[0]
+
+
+def _canonical(definition: Definition) -> str:
+    return json.dumps(definition.model_dump(mode="json"), sort_keys=True)
+
+
+# Differences in words.
+
+
+def _differences(pinned: str | None, proposed: str) -> list[str]:
+    new = Definition.model_validate_json(proposed)
+    if pinned is None:
+        return [f"is new, and says {_quoted(new.description)}"]
+    old = Definition.model_validate_json(pinned)
+    told = [
+        *_changed_text("its description", old.description, new.description),
+        *_changed_schema(old.input_schema, new.input_schema),
+        *_changed_keys("its annotation", old.annotations, new.annotations),
+    ]
+    return told or ["its definition is written in another way"]
+
+
+def _changed_text(what: str, old: str, new: str) -> list[str]:
+    """The words that are not the same, with a few around them."""
+    if old == new:
+        return []
+    before, after = old.split(), new.split()
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]
+    if not edits:
+        return [f"{what} has other spaces or line ends"]
+    first, last = edits[0], edits[-1]
+    was = _quoted(_part(before, first[1], last[2]))
+    return [f"{what} says {_quoted(_part(after, first[3], last[4]))}, and said {was}"]
+
+
+def _part(words: Sequence[str], start: int, end: int) -> str:
+    start, stop = max(0, start - AROUND), end + AROUND
+    return (
+        ("… " if start else "") + " ".join(words[start:stop]) + (" …" if stop < len(words) else "")
+    )
+
+
+def _changed_schema(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    arguments = [schema.get("properties") for schema in (old, new)]
+    before, after = [each if isinstance(each, dict) else {} for each in arguments]
+    told = [f"it takes a new argument {_quoted(name)}" for name in after if name not in before]
+    told += [f"it no longer takes {_quoted(name)}" for name in before if name not in after]
+    for name in sorted(before.keys() & after.keys()):
+        told += _changed_keys(f"{_quoted(name)}:", before[name], after[name])
+    rest = [{k: v for k, v in schema.items() if k != "properties"} for schema in (old, new)]
+    return [*told, *_changed_keys("its arguments:", *rest)]
+
+
+def _changed_keys(what: str, old: Any, new: Any) -> list[str]:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return [] if old == new else [f"{what} is {_quoted(new)}, and was {_quoted(old)}"]
+    told = []
+    for key in sorted(old.keys() | new.keys()):
+        was, now = old.get(key), new.get(key)
+        if isinstance(was, str) and isinstance(now, str):
+            told += _changed_text(f"{what} {clean(key)}", was, now)
+        elif was != now:
+            told.append(f"{what} {clean(key)} is {_quoted(now)}, and was {_quoted(was)}")
+    return told
+
+
+def _quoted(value: Any) -> str:
+    """A stranger's value on one line, within bounds; None is a value that is not given."""
+    if value is None:
+        return "not given"
+    if not isinstance(value, str):
+        return _short(json.dumps(value, ensure_ascii=False))
+    return f'"{_short(value)}"'
+
+
+def _short(text: str) -> str:
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= LONGEST_QUOTE else flat[: LONGEST_QUOTE - 1] + "…"

@@ -1,0 +1,373 @@
+"""The pool of upstream MCP servers, and what a run sees of it."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from planner.checks import guards
+from planner.state import RunState
+from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
+from server.config import Settings, UpstreamSettings
+from server.upstreams import results, roots
+from server.upstreams.launch import Launcher
+from server.upstreams.pins import Held, Pins
+from server.upstreams.redaction import Redactor
+from server.upstreams.result_cache import Reuse
+from server.upstreams.side_channel import Conversation
+from server.upstreams.upstream import DISABLED, READY, STARTING, Upstream
+
+REAPER_S = 0.2
+"""How often it is looked at whether the reaper lives."""
+COURTESY_SECONDS = 1.0
+"""How long a run waits for an upstream that it can do without."""
+SCOPED_SESSIONS = 4
+"""Sessions with callers' own roots that are kept; those unused the longest go first."""
+
+
+class UpstreamPool:
+    """The tools of every upstream in `settings`; a `planner.tools.ToolPool`.
+
+    Use as an async context manager: entering starts all upstreams side by side and returns at once,
+    leaving ends them and every process they started. Calls run side by side.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        environ: Mapping[str, str] | None = None,
+        cache_dir: Path | None = None,
+        pins: Pins | None = None,
+        launcher: Launcher | None = None,
+        for_operator: bool = True,
+    ) -> None:
+        """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
+        their logs go; None: the user's cache directory. `pins`: None means the user's. `launcher`:
+        of a `head_start`, which then has the two first. `for_operator`: callers are the operator,
+        who may read what upstreams last wrote to their standard error."""
+        self.problem: str | None = None
+        """Why the upstreams file is not in force as it stands now."""
+        self._launcher = launcher or Launcher(environ, cache_dir)
+        self._reaper = self._launcher.reaper
+        self._for_operator = for_operator
+        self._reuse = Reuse()
+        self._pins = pins or Pins()
+        self._everyone = list(settings.upstreams.values())
+        """Those that are gone, too: their secrets may still be said."""
+        self._redactor = Redactor(self._everyone)
+        self._upstreams = {
+            name: self._made(name, upstream) for name, upstream in settings.upstreams.items()
+        }
+        self._retiring: set[Upstream] = set()
+        self._scoped: OrderedDict[tuple[Upstream, tuple[str, ...]], Upstream] = OrderedDict()
+        """Sessions of their own, for callers whose roots are others than the operator's."""
+        self._tasks: TaskGroup
+        self._running: TaskGroup
+        self._closing = anyio.Event()
+        self._seen: list[object] = []
+        self._catalogue: dict[str, ToolSpec] = {}
+
+    def _made(self, name: str, settings: UpstreamSettings) -> Upstream:
+        redactor = Redactor(self._everyone, settings)
+        permitted = roots.resolved(each.get_secret_value() for each in settings.roots)
+        given = (self._launcher, self._pins, redactor, permitted, self._for_operator)
+        return Upstream(name, settings, *given)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        await self._tasks.start(self._run)
+        return self
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        async with anyio.create_task_group() as self._running:
+            self._start(self._upstreams.values())
+            task_status.started()
+            while not self._closing.is_set():
+                with anyio.move_on_after(REAPER_S), suppress(OSError):  # the next time will do
+                    self._reaper.keep()
+                    await self._closing.wait()
+            self._running.cancel_scope.cancel()
+
+    def _start(self, upstreams: Iterable[Upstream]) -> None:
+        enabled = [each for each in upstreams if each.settings.enabled]
+        if any(each.settings.command for each in enabled):
+            self._reaper.start()
+        for each in enabled:
+            self._running.start_soon(each.run)
+
+    def change(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
+        """Have these upstreams from now on: new ones start, those with other settings start anew,
+        and the rest stays. Calls under way are answered by whom they were made to, which ends
+        then."""
+        before = self._upstreams
+        settings = {name: each.settings for name, each in before.items()}
+        if self._closing.is_set() or settings == upstreams:
+            return
+        self._everyone += [each for each in upstreams.values() if each not in self._everyone]
+        self._upstreams = {
+            name: before[name] if settings.get(name) == wanted else self._made(name, wanted)
+            for name, wanted in upstreams.items()
+        }
+        for redactor in (self._redactor, *(each._redactor for each in before.values())):
+            redactor.know(self._everyone)
+        self._start(each for name, each in self._upstreams.items() if each is not before.get(name))
+        for name, each in before.items():
+            if each is not self._upstreams.get(name):
+                self._retiring.add(each)
+                self._running.start_soon(self._retire, each)
+        for key in [key for key in self._scoped if key[0] in self._retiring]:
+            self._retiring.add(self._scoped[key])
+            self._running.start_soon(self._retire, self._scoped.pop(key))
+        self._reuse.forget()
+
+    async def _retire(self, upstream: Upstream) -> None:
+        await upstream.retire()
+        self._retiring.discard(upstream)
+
+    def changed(self) -> Callable[[str], bool]:
+        """Tells of an upstream, by its name, whether it was changed or taken out from now on."""
+        before = self._upstreams
+        return lambda name: self._upstreams.get(name) is not before.get(name)
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+        # Without the exception, which would come out wrapped in a group.
+        await self._tasks.__aexit__(None, None, None)
+
+    async def aclose(self) -> None:
+        """End every upstream within about five seconds, from any task. Calls in flight return an
+        error; later calls do too."""
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as closing:
+                for upstream in [
+                    *self._upstreams.values(),
+                    *self._scoped.values(),
+                    *self._retiring,
+                ]:
+                    closing.start_soon(upstream.aclose)
+                self._closing.set()
+            await anyio.to_thread.run_sync(self._reaper.close)
+
+    async def usable(
+        self,
+        patience: float,
+        timeout: float,  # noqa: ASYNC109  a bound
+        prompt: str = "",
+    ) -> None:
+        """Wait until each upstream that the project is read with, or that the prompt names, is
+        ready or failed; after `patience` seconds only until any is ready, and at most `timeout`
+        seconds in all. Any other holds up no run."""
+        every = list(self._upstreams.values())
+        named = [each for each in every if each.name.lower() in prompt.lower()]
+        reading = [*named, *(each for each in every if each.settings.reads_project)] or every
+        if await _settled(reading, patience) and any(each.state == READY for each in reading):
+            await _settled(every, min(patience, COURTESY_SECONDS))
+            return
+        if await _settled(every, 0):
+            return
+        with anyio.move_on_after(timeout - patience):
+            while not any(upstream.state == READY for upstream in self._upstreams.values()):
+                async with anyio.create_task_group() as tasks:
+                    for upstream in self._upstreams.values():
+                        tasks.start_soon(_changed, upstream, tasks.cancel_scope)
+
+    async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
+        """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
+        return await _settled(self._upstreams.values(), timeout)
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return [upstream.status() for upstream in self._upstreams.values()]
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return list(self._specs().values())
+
+    def find(self, name: str) -> ToolSpec | None:
+        """The tool of that name; `upstream.tool` names any tool, whether or not names clash."""
+        if spec := self._specs().get(name):
+            return spec
+        upstream, _, tool = name.partition(".")
+        specs = self._specs().values()
+        return next((s for s in specs if s.upstream == upstream and s.name == tool), None)
+
+    def held(self, name: str) -> Held | None:
+        """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""
+        for upstream in self._upstreams.values():
+            for tool, held in upstream.held.items():
+                if name in (tool, f"{upstream.name}.{tool}"):
+                    return held
+        return None
+
+    @property
+    def first_seen(self) -> dict[str, int]:
+        """How many tools were pinned now, by upstream, since nothing was known of them before."""
+        return {name: each.first_seen for name, each in self._upstreams.items() if each.first_seen}
+
+    @property
+    def shadowed(self) -> list[str]:
+        """Tools of several upstreams whose names are the same or look it, a line for each name."""
+        alike: dict[str, list[ToolSpec]] = {}
+        for spec in self._specs().values():
+            alike.setdefault(results.skeleton(spec.bare_name), []).append(spec)
+        return [
+            ", ".join(f"{spec.name} (of {spec.upstream})" for spec in specs)
+            for specs in alike.values()
+            if len({spec.upstream for spec in specs}) > 1
+        ]
+
+    def redacted(self, text: str) -> str:
+        """A text of ours without what is recognisably a secret of an upstream."""
+        return self._redactor.said(text)
+
+    async def call(
+        self,
+        tool: ToolSpec,
+        arguments: dict[str, Any],
+        conversation: Conversation | None = None,
+        roots: Sequence[str] | None = None,
+    ) -> ToolResult:
+        """See `planner.tools.ToolPool`. `conversation` gets what the upstream says besides; `roots`
+        are the caller's folders, None where he did not say."""
+        upstream = self._upstreams.get(tool.upstream)
+        name = tool.bare_name
+        if upstream is None or (upstream.state == READY and name not in upstream.tools):
+            text = guards.unknown_tool(tool.name, self.tools())
+            return ToolResult(outcome=Outcome.ERROR, text=text)
+        session = self._session(upstream, roots)
+        if not tool.read_only:
+            try:
+                return await session.call(name, arguments, conversation)
+            finally:
+                self._reuse.forget()
+        seconds = upstream.settings.reuse_s if session is upstream else 0
+        if seconds and (result := self._reuse.find(tool, arguments)):
+            return result
+        result = await session.call(name, arguments, conversation, reading=True)
+        current = upstream is self._upstreams.get(tool.upstream)
+        if seconds and current and not (conversation and conversation.asked):
+            self._reuse.keep(tool, arguments, result, seconds)
+        return result
+
+    async def listing(self, roots: Sequence[str] | None = None) -> str | None:
+        for upstream in self._upstreams.values():
+            wanted = upstream.settings.listing
+            if wanted and upstream.state == READY and wanted.tool in upstream.tools:
+                session = self._session(upstream, roots)
+                result = await session.call(wanted.tool, wanted.arguments)
+                if result.outcome == Outcome.SUCCESS:
+                    return results.listing_text(result.text)
+        return None
+
+    @property
+    def takes_roots(self) -> bool:
+        """Whether it is of use to know the folders a caller works in."""
+        return any(each.roots and each.state != DISABLED for each in self._upstreams.values())
+
+    def _session(self, upstream: Upstream, given: Sequence[str] | None) -> Upstream:
+        """The session for a caller of these roots. An upstream keeps its roots as long as it runs,
+        so callers share one only if they have the same."""
+        if given is None or not upstream.roots or self._closing.is_set():
+            return upstream
+        common = roots.within(given, upstream.roots)
+        if common == upstream.roots:
+            return upstream
+        key = (upstream, common)
+        if key not in self._scoped:
+            self._scoped[key] = upstream.scoped(common)
+            self._running.start_soon(self._scoped[key].run)
+        self._scoped.move_to_end(key)
+        for old in list(self._scoped)[:-SCOPED_SESSIONS]:
+            if self._scoped[old].idle:
+                self._running.start_soon(self._scoped.pop(old).aclose)
+        return self._scoped[key]
+
+    def _specs(self) -> dict[str, ToolSpec]:
+        """The tools by their names in the pool, in the order of `tools()`."""
+        seen: list[object] = [upstream.tools for upstream in self._upstreams.values()]
+        if [id(tools) for tools in seen] != [id(tools) for tools in self._seen]:
+            self._seen, self._catalogue = seen, self._named()
+        return self._catalogue
+
+    def _named(self) -> dict[str, ToolSpec]:
+        specs = [spec for upstream in self._upstreams.values() for spec in upstream.tools.values()]
+        specs.sort(key=lambda spec: -spec.priority)  # stable: the upstreams' order stays
+        named: dict[str, ToolSpec] = {}
+        for spec in specs:
+            # A bare name like `git.log` must not pass for the tool `log` of an upstream `git`.
+            looks_qualified = spec.name.partition(".")[0] in self._upstreams and "." in spec.name
+            name = spec.name
+            if name in named or looks_qualified:
+                name = f"{spec.upstream}.{spec.name}"
+            named[name] = spec.model_copy(update={"name": name})
+        return named
+
+
+class RunPool:
+    """The pool as one run has it: what upstreams say and ask during its calls comes to the run, and
+    they are told of its caller's folders."""
+
+    def __init__(
+        self,
+        pool: UpstreamPool,
+        given: Sequence[str] | None,
+        state: RunState,
+        converse: Callable[[ToolSpec, int | None], Conversation],
+    ) -> None:
+        """`given`: the caller's folders, None where he did not say. `converse` begins what is said
+        during a call, given its iteration."""
+        self._pool, self._roots = pool, given
+        self._state, self._converse = state, converse
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._pool.tools()
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self._pool.upstreams()
+
+    async def listing(self) -> str | None:
+        return await self._pool.listing(self._roots)
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        conversation = self._converse(tool, self._iteration(tool, arguments))
+        try:
+            return await self._pool.call(tool, arguments, conversation, self._roots)
+        finally:
+            conversation.end()
+
+    def _iteration(self, tool: ToolSpec, arguments: dict[str, Any]) -> int | None:
+        """The run's iteration that waits for this call; its arguments may have been widened."""
+        under_way = [
+            each
+            for each in self._state.iterations
+            if each.tool == tool.name and each.upstream and each.outcome is None
+        ]
+        same = [each for each in under_way if each.arguments == arguments]
+        return (same or under_way)[-1].number if under_way else None
+
+
+async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # noqa: ASYNC109  a bound
+    """Wait until each is ready or failed; False if `timeout` seconds did not do."""
+    if not any(each.state == STARTING for each in upstreams):
+        return True
+    with anyio.move_on_after(timeout):
+        for upstream in upstreams:
+            while upstream.state == STARTING:
+                await upstream.changed.wait()
+        return True
+    return False
+
+
+async def _changed(upstream: Upstream, heard: anyio.CancelScope) -> None:
+    await upstream.changed.wait()
+    heard.cancel()

@@ -1,0 +1,66 @@
+"""Takes up changes of the upstreams file while the server runs."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from planner.errors import ConfigError
+from server.config import Settings, own_file
+from server.upstreams.pool import UpstreamPool
+
+POLL_S = 0.5
+"""How often the file is looked at; it is read once it stayed as it is for so long."""
+AT_START = ("models", "approval", "runs")
+"""What a server goes by as it was when it started."""
+
+log = logging.getLogger(__name__)
+
+
+async def follow(
+    settings: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
+) -> None:
+    """Have the pool's upstreams as the file has them, until cancelled; a file that is wrong changes
+    nothing, and `pool.problem` says why. `on_change` is told of new settings."""
+    # A file of the user's own may come to stand where the shipped one was in force.
+    files = {file for file in (settings.source, own_file()) if file}
+    known = before = await anyio.to_thread.run_sync(_stamps, files)
+    while True:
+        await anyio.sleep(POLL_S)
+        stamps = await anyio.to_thread.run_sync(_stamps, files)
+        if stamps != known and stamps == before:  # else it may be half written
+            known = stamps
+            await take_up(settings, pool, on_change)
+        before = stamps
+
+
+async def take_up(
+    started: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
+) -> None:
+    """Have the pool's upstreams as the file has them now."""
+    try:
+        now = await anyio.to_thread.run_sync(started.loaded_again)
+    except ConfigError as error:
+        pool.problem = f"The upstreams are as they were before this:\n{error}"
+        log.warning("%s", pool.problem)
+        return
+    other = [f"`{name}`" for name in AT_START if getattr(now, name) != getattr(started, name)]
+    pool.problem = f"{', '.join(other)}: in force after the next start." if other else None
+    pool.change(now.upstreams)
+    await on_change(now)
+    log.info("%s was changed and is in force%s", now.source, f"; {pool.problem}" if other else "")
+
+
+def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int] | None]:
+    """What is another one when a file was written."""
+    return {file: _stamp(file) for file in files}
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,264 @@
+"""What upstreams say, as the planner reads it: tools to specs, results to harmless plain text.
+
+Pure functions, no connection.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mcp_types import (
+    AudioContent,
+    ContentBlock,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+    ToolAnnotations,
+)
+
+from planner.tools import ROLES, Safety, ToolSpec
+from server.config import ToolSettings, UpstreamSettings
+from server.text import clean, cleaned
+
+LONGEST_TEXT = 2_000_000
+"""In characters; what is longer is cut, and the text says so."""
+
+MOST_LINES = 20_000
+"""Likewise; each line of a result is looked at."""
+
+LONGEST_NAME = 255
+"""In characters, of a file; no system has longer ones."""
+
+_TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
+_ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
+
+
+def redacted(tool: Tool, redact: Callable[[str], str]) -> Tool:
+    """The tool with `redact` applied to all it says, its names and keys too."""
+    said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Tool.model_validate(_each_text(said, redact))
+
+
+def log_text(data: Any) -> str:
+    """The text of a log message."""
+    if isinstance(data, dict) and isinstance(data.get("msg"), str):
+        data = data["msg"]  # as FastMCP's servers wrap it
+    return clean(data if isinstance(data, str) else _json(data))
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(key): _each_text(item, change) for key, item in value.items()}
+    return value
+
+
+def skeleton(name: str) -> str:
+    """The same for names that a reader may take for one another."""
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold()
+
+
+def cut(text: str, limit: int = LONGEST_TEXT) -> str:
+    """The text, or its first `MOST_LINES` lines or `limit` characters, and a line that says how
+    many are missing."""
+    if (lines := text.count("\n") + 1) > MOST_LINES:
+        first = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
+        text = f"{first}\n[cut here: {lines - MOST_LINES} of {lines} lines left out]"
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters left out]"
+
+
+def content_text(content: Iterable[ContentBlock], structured: Any = None) -> str:
+    """A result's blocks as one text; `structured` stands in when there is no block."""
+    blocks = [_block_text(block) for block in content]
+    if blocks or structured is None:
+        return "\n".join(blocks)
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        structured = structured["result"]  # servers wrap what is not an object like this
+    return structured if isinstance(structured, str) else _json(structured)
+
+
+def _block_text(block: ContentBlock) -> str:
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, ImageContent | AudioContent):
+        return _placeholder(block.mime_type, block.data)
+    if isinstance(block, ResourceLink):
+        return f"[{block.name}: {block.uri}]"
+    resource = block.resource
+    if isinstance(resource, TextResourceContents):
+        return resource.text
+    return _placeholder(resource.mime_type, resource.blob)
+
+
+def _placeholder(mime_type: str | None, base64: str) -> str:
+    return f"[{mime_type or 'binary data'}, {-(-len(base64) * 3 // 4000)} kB]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def is_sendable(arguments: Mapping[str, Any]) -> bool:
+    """Whether these are JSON in UTF-8. What is not would break the connection on its way out."""
+    try:
+        _json(arguments).encode()
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
+    """The tool as the operator wants it seen, under its bare name; None if it is not to exist."""
+    denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
+    allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
+    if denied or not allowed or not _TOOL_NAME.fullmatch(tool.name):
+        return None
+    chosen = settings.tools.get(tool.name, ToolSettings())
+    description = chosen.description or clean(tool.description or "")
+    schema = cleaned(tool.input_schema)
+    if not isinstance(schema.get("properties", {}), dict):
+        schema = {"type": "object"}  # malformed: the tool itself has to judge the arguments
+    if not all(_ARGUMENT_NAME.fullmatch(name) for name in schema.get("properties", {})):
+        return None  # names stand in prompts as they are
+    if settings.lines_from == 0:
+        description = description.replace("0-based line", "1-based line")
+        schema = one_based_schema(schema)
+    required = schema.get("required", [])
+    gone = chosen.arguments.keys() | (set(chosen.hide) - set(required))
+    properties = {k: v for k, v in schema.get("properties", {}).items() if k not in gone}
+    schema = {**schema, "properties": properties}
+    if required:
+        schema["required"] = [name for name in required if name not in gone]
+    return ToolSpec(
+        name=tool.name,
+        upstream=upstream,
+        description=description,
+        input_schema=schema,
+        safety=chosen.safety or safety_of(tool.annotations, settings.trust_annotations),
+        policy=chosen.policy or settings.policy,
+        fixed_arguments=chosen.arguments,
+        priority=settings.priority if chosen.priority is None else chosen.priority,
+        **{
+            role: argument
+            for role in ROLES
+            if (argument := getattr(chosen, role)) is not None and argument in properties
+        },
+    )
+
+
+def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
+    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst: a
+    hint that is not given counts as the protocol's default, which is the worse one.
+
+    A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
+    elsewhere, as both of Context7's tools do, and changes nothing there.
+    """
+    if annotations is None or not trusted:
+        return Safety.DESTRUCTIVE
+    if annotations.read_only_hint:
+        return Safety.READ_ONLY
+    if annotations.read_only_hint is not False or annotations.destructive_hint is not False:
+        return Safety.DESTRUCTIVE
+    return Safety.WRITE if annotations.open_world_hint is False else Safety.OPEN_WORLD
+
+
+# Lines counted from 0, as Serena 2.1 does (its TextLine.format_line and body_location).
+
+_LINE_ARGUMENTS = frozenset({"start_line", "end_line", "line"})
+_LINE_KEYS = _LINE_ARGUMENTS | {"reference_line"}
+_JSON_START = re.compile(r"^[\[{]", re.MULTILINE)
+_NUMBERED = re.compile(r"(  >|\.\.\.)( *\d+)(?=:)")
+
+
+def lines_from_one(text: str) -> str:
+    """A result whose lines count from 0, with lines counting from 1.
+
+    Changed are the integers under `start_line`, `end_line`, `line`, `reference_line`, the numbers
+    of the strings that show numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
+    file` lists. Only JSON, with or without a heading above it, is changed: in plain text (a file's
+    own lines) nothing tells a number from a line number.
+    """
+    start = _JSON_START.search(text)
+    if not start:
+        return text
+    heading = text[: start.start()]
+    try:
+        data = json.loads(text[start.start() :])
+        return heading + _json(_raised(data, bare=heading.endswith("Match lines per file:\n")))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _raised(value: Any, bare: bool, key: str = "") -> Any:
+    """`bare`: integers outside of known keys are line numbers too."""
+    if isinstance(value, dict):
+        return {name: _raised(item, bare, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_raised(item, bare) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value + 1 if bare or key in _LINE_KEYS else value
+    if isinstance(value, str):
+        lines = value.split("\n")
+        if all(_NUMBERED.match(line) for line in lines):
+            return "\n".join(_NUMBERED.sub(_next_number, line, count=1) for line in lines)
+    return value
+
+
+def _next_number(match: re.Match[str]) -> str:
+    mark, number = match.groups()
+    return f"{mark}{int(number) + 1:>{len(number)}}"
+
+
+def lines_from_zero(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments whose line numbers count from 1, counting from 0; 0 and negatives stay."""
+    return {
+        name: value - 1 if name in _LINE_ARGUMENTS and _is_line(value) else value
+        for name, value in arguments.items()
+    }
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments' schema of a tool that counts lines from 0, as if it counted from 1."""
+    properties = dict(schema.get("properties", {}))
+    for name in _LINE_ARGUMENTS & properties.keys():
+        entry = dict(properties[name])
+        if "description" in entry:
+            entry["description"] = entry["description"].replace("0-based", "1-based")
+        default = entry.get("default")
+        if isinstance(default, int) and default >= 0:
+            entry["default"] = default + 1
+        properties[name] = entry
+    return {**schema, "properties": properties}
+
+
+def listing_text(text: str, most: int = 60) -> str:
+    """A directory listing, one entry a line, directories with a slash, at most `most` entries.
+
+    Understands Serena's `{"dirs": [..], "files": [..]}` and a JSON list of names; anything else is
+    taken line by line.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = text.splitlines()
+    if isinstance(data, dict):
+        data = [f"{name}/" for name in data.get("dirs", [])] + list(data.get("files", []))
+    entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
+    entries = [entry.replace("\n", " ")[:LONGEST_NAME] for entry in entries]
+    entries = [entry for entry in entries if entry.strip()]
+    rest = len(entries) - most
+    return "\n".join(entries[:most] + ([f"… and {rest} more"] if rest > 0 else []))

@@ -1,0 +1,151 @@
+"""The client's side of a session with an upstream: the SDK's, with what our upstreams need.
+
+A listed tool that is none takes out itself alone; an upstream that asks for what it cannot have is
+told so in words; and its questions are taken as they come.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types
+from fastmcp import Client
+from fastmcp.client.transports import ClientTransport
+from fastmcp.client.transports.base import TransportOptions
+from mcp import ClientSession, MCPError
+from mcp.client.session import ClientRequestContext, ElicitationFnT
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from server.upstreams.results import LONGEST_NAME
+from server.upstreams.stdio import LONGEST_MESSAGE
+
+NO_SAMPLING = "Sampling is not supported: Planloom lends its models to nobody."
+NO_ROOTS = "Roots are not supported: `upstreams.yaml` permits this upstream none."
+NO_QUESTIONS = "Elicitation is not supported: `upstreams.yaml` lets this upstream ask nobody."
+REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
+"""What an upstream that asks for it is told."""
+
+
+MOST_REQUESTS = 32
+"""Requests of an upstream that are not answered yet; a call of ours, 16 at a time, asks one."""
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """Takes out of a list of tools what is none, for which the SDK would refuse all of it; a list
+    without a tool is left as it is, and one that is too long over its pages is refused.
+
+    Of what an upstream requests it takes so much at a time: each is a task, and whoever does not
+    read our answers could have any number of them."""
+
+    def __init__(self, *streams: Any) -> None:
+        super().__init__(*streams)
+        self.unreadable: list[str] = []
+        """Why each of those is none."""
+        self._listed = 0
+        """Characters of the tool list so far, over its pages."""
+        self._unanswered = 0
+        self._told = False
+
+    async def _dispatch_request(self, *request: Any) -> None:
+        if self._unanswered < MOST_REQUESTS:
+            self._unanswered += 1
+            await super()._dispatch_request(*request)
+        elif not self._told:
+            self._told = True
+            log.warning("an upstream requests too much at once; not all of it is answered")
+
+    async def _handle_request(self, *request: Any) -> None:
+        try:
+            await super()._handle_request(*request)
+        finally:
+            self._unanswered -= 1
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **related: Any,
+    ) -> dict[str, Any]:
+        result = await super().send_raw_request(method, params, opts, **related)
+        if method == "tools/list" and isinstance(listed := result.get("tools"), list):
+            before = self._listed if "cursor" in (params or {}) else 0
+            self._listed = before + len(json.dumps(listed))
+            if self._listed > LONGEST_MESSAGE:
+                why = f"its tool list is longer than {LONGEST_MESSAGE // 2**20} MiB, with all pages"
+                raise MCPError(mcp_types.PARSE_ERROR, why)
+            version = ((opts or {}).get("headers") or {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
+            judged = [(tool, unreadable(tool, version)) for tool in listed]
+            if readable := [tool for tool, why in judged if why is None]:
+                result["tools"] = readable
+                self.unreadable += [why for _, why in judged if why is not None]
+        return result
+
+
+def unreadable(tool: Any, version: str) -> str | None:
+    """Why a listed tool is none by the protocol of this version; None when it is one."""
+    try:
+        listing = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [tool]}
+        validate_server_result("tools/list", version, listing)
+        mcp_types.Tool.model_validate(tool, by_name=False)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = tool.get("name") if isinstance(tool, dict) else None
+        called = name[:LONGEST_NAME] if isinstance(name, str) else "a tool without a name"
+        where = [str(part) for part in problem["loc"] if part not in ("tools", 0)]
+        return ": ".join([called, *where, problem["msg"]])
+    return None
+
+
+class Session(ClientSession):
+    """One session with an upstream."""
+
+    def __init__(self, *streams: Any, **options: Any) -> None:
+        self.dispatcher = Dispatcher(*streams)
+        self._has_roots = options.get("list_roots_callback") is not None
+        self._has_person = options.get("elicitation_callback") is not None
+        super().__init__(dispatcher=self.dispatcher, **options)
+
+    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
+        """Nothing: the planner reads a result as text, and an upstream's output schema can be one
+        that keeps a validator busy for ever."""
+
+    async def dispatch_input_request(
+        self, ctx: ClientRequestContext, request: mcp_types.InputRequest
+    ) -> mcp_types.InputResponse | mcp_types.ErrorData:
+        """Says clearly what an upstream cannot have."""
+        match request:
+            case mcp_types.CreateMessageRequest():
+                why = NO_SAMPLING
+            case mcp_types.ListRootsRequest() if not self._has_roots:
+                why = NO_ROOTS
+            case mcp_types.ElicitRequest() if not self._has_person:
+                why = NO_QUESTIONS
+            case _:
+                return await super().dispatch_input_request(ctx, request)
+        return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=why)
+
+
+class UpstreamClient(Client[ClientTransport]):
+    """A client of an upstream; `ask` takes its questions, and without it there is nobody to ask."""
+
+    # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
+    # upstream turns into a task is beyond reach of its time limit and of cancellation.
+    _auto_internal_extensions = False
+
+    def __init__(
+        self, transport: ClientTransport, ask: ElicitationFnT | None, **options: Any
+    ) -> None:
+        super().__init__(transport, **options)
+        self._transport_options = TransportOptions(session_class=Session)
+        if ask:
+            # Not as FastMCP's handler, for which it makes a class of whatever schema comes.
+            self._session_kwargs["elicitation_callback"] = ask

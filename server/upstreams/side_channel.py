@@ -1,0 +1,235 @@
+"""What an upstream asks, logs and reports while it serves a call, passed on to the call's run.
+
+An upstream's question reaches the person through whatever view of the run can ask, as the question
+whether a call may be made does (`server.approval.approval`). The person is told who asks; the form
+is built anew (`server.approval.elicitation`); nobody who can be asked, and no answer in time, is no
+answer to the upstream, and the run goes on; the time a person takes is neither the call's nor the
+run's; and what he answers goes to the upstream that asked and nowhere else: into no event, record
+or prompt.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import anyio
+from mcp_types import (
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    LoggingLevel,
+)
+
+from planner.clock import Clock
+from planner.events import (
+    Event,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolProgressed,
+    UpstreamLogged,
+)
+from planner.tools import DecidedBy, ToolSpec
+from server.approval import elicitation
+from server.approval.approval import Approvals, Question
+from server.config import HIDDEN
+from server.text import clean, fence
+from server.upstreams.results import cut
+
+LONGEST_QUESTION = 2000
+"""Characters of an upstream's question."""
+LONGEST_LOG, LONGEST_PROGRESS = 500, 150
+"""Characters of a log message, and of what a call says of its progress."""
+MOST_LOGS = 20
+"""Log messages of one call that are passed on."""
+MOST_QUESTIONS = 10
+"""Questions of one call that are."""
+PROGRESS_SECONDS = 1.0
+"""Between two reports of one call's progress."""
+SHORTEST_SECRET = 4
+"""Characters of an answer that is hidden in what the upstream says then."""
+
+SECRET = (
+    "It seems to ask for a secret. MCP forbids that in a form: leave it unless you know why it is "
+    "needed."
+)
+
+
+NONE = ElicitResult(action="cancel")
+
+
+class Taken(NamedTuple):
+    """How a question was taken: by whom, why, and what the upstream gets."""
+
+    by: DecidedBy
+    reason: str
+    result: ElicitResult = NONE
+
+
+WITHDRAWN = Taken("policy", "it was withdrawn")
+
+
+class Conversation:
+    """What is said besides the result during one call."""
+
+    def __init__(
+        self,
+        tool: ToolSpec,
+        iteration: int | None,
+        approvals: Approvals,
+        record: Callable[[Event], None],
+        run_clock: Clock,
+        *,
+        alone: bool,
+    ) -> None:
+        """`alone`: nobody but the run's caller uses this server."""
+        self.approvals = approvals
+        """Of the run: the same for all its calls."""
+        self.clock = Clock()
+        """The call's own; it stands still while a person is waited for."""
+        self.asked = False
+        """Whether what comes back may rest on a person's answer."""
+        self._of: dict[str, Any] = {
+            "iteration": iteration,
+            "upstream": tool.upstream,
+            "tool": tool.name,
+        }
+        self._record, self._run_clock, self._alone = record, run_clock, alone
+        self._question: Question | None = None
+        self._typed: list[str] = []
+        self._questions = self._logs = 0
+        self._progressed = -PROGRESS_SECONDS
+        self._asking = self._over = False
+
+    def end(self) -> None:
+        """The call is over: an open question is withdrawn, and nothing more is passed on."""
+        self._note(WITHDRAWN)
+        self._over = True
+        if self._question:
+            self._question.closed.set()
+
+    def hidden(self, text: str) -> str:
+        """A text of the upstream, without what a person typed where it asked for a secret."""
+        for typed in self._typed:
+            text = text.replace(typed, HIDDEN)
+        return text
+
+    def progressed(self, progress: float, total: float | None, message: str) -> None:
+        """Pass on how far the call has got, once in a while."""
+        now = anyio.current_time()
+        if self._over or now - self._progressed < PROGRESS_SECONDS:
+            return
+        if not math.isfinite(progress + (total or 0)):
+            return
+        self._progressed = now
+        said = elicitation.line(self.hidden(message), LONGEST_PROGRESS)
+        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=said))
+
+    def logged(self, level: LoggingLevel, text: str) -> None:
+        """Pass on a log message, unless it is for debugging, or one too many."""
+        if self._over or level == "debug" or self._logs >= MOST_LOGS:
+            return
+        self._logs += 1
+        said = elicitation.line(self.hidden(text), LONGEST_LOG)
+        self._record(UpstreamLogged(**self._of, level=level, text=said))
+
+    async def ask(self, params: ElicitRequestParams, said: Callable[[str], str]) -> ElicitResult:
+        """Put a question to the person; returns what the upstream gets. `said` takes the operator's
+        secrets out of a text of the upstream."""
+        self._questions += 1
+        if self._questions > MOST_QUESTIONS:
+            return NONE
+        self.asked = True
+        text = cut(said(clean(params.message)).strip(), LONGEST_QUESTION)
+        with self.clock.held(), self._run_clock.held():
+            async with self.approvals.turn:
+                if self._over:
+                    return NONE
+                self._record(QuestionAsked(**self._of, text=text))
+                self._asking = True
+                taken = WITHDRAWN
+                try:
+                    taken = await self._put(params, text, said)
+                finally:
+                    self._note(taken)
+        return taken.result
+
+    def _note(self, taken: Taken) -> None:
+        """Record how a question was taken: as long as the call goes on, so that nothing comes after
+        the run's end."""
+        if self._asking:
+            self._asking = False
+            action = taken.result.action
+            self._record(
+                QuestionAnswered(**self._of, action=action, by=taken.by, reason=taken.reason)
+            )
+
+    async def _put(
+        self, params: ElicitRequestParams, text: str, said: Callable[[str], str]
+    ) -> Taken:
+        try:
+            if isinstance(params, ElicitRequestURLParams):
+                question = self._about_page(params, text)
+            else:
+                question = self._with_form(params, text, said)
+        except elicitation.Unfit as unfit:
+            return Taken("policy", f"it was not passed on, since {unfit}")
+        if not self.approvals.can_ask:
+            return Taken("no_way_to_ask", "no client that can ask the user follows the run")
+        self._question = question
+        await self.approvals.put(question)
+        if question.result is None and question.approval:
+            return Taken(question.approval.by, question.approval.reason)
+        if question.result is None:
+            return Taken("timeout", f"nobody answered within {self.approvals.timeout_s:g} s")
+        return self._taken(question.result, question.form, text)
+
+    def _taken(self, result: ElicitResult, form: dict[str, Any], text: str) -> Taken:
+        page = form is elicitation.PAGE
+        if result.action == "cancel":
+            return Taken("person", "the user gave no answer")
+        content = elicitation.filled_in(result.content, form)
+        if result.action == "decline" or (page and not (content or {}).get(elicitation.CHECKBOX)):
+            return Taken("person", "the user said no", ElicitResult(action="decline"))
+        if content is None:
+            return Taken("person", "what came back does not fit the form")
+        if not page and elicitation.asks_for_secret(text, form):
+            texts = [each for each in content.values() if isinstance(each, str)]
+            self._typed += [each for each in texts if len(each) >= SHORTEST_SECRET]
+        accepted = ElicitResult(action="accept", content=None if page else content)
+        return Taken("person", "the user answered", accepted)
+
+    def _with_form(
+        self, params: ElicitRequestFormParams, text: str, said: Callable[[str], str]
+    ) -> Question:
+        form = elicitation.form(params.requested_schema)
+        if said(json.dumps(form)) != json.dumps(form):
+            raise elicitation.Unfit("its form shows a secret of the operator's")
+        lines = [SECRET] if elicitation.asks_for_secret(text, form) else []
+        lines.append(
+            f"Your answer goes to {self._of['upstream']} alone. What it says of it in a result, "
+            "models read, and it is recorded."
+        )
+        return Question(self._message(text, lines), form=form)
+
+    def _about_page(self, params: ElicitRequestURLParams, text: str) -> Question:
+        if not self._alone:
+            raise elicitation.Unfit("it is about a page to open, and others use this server too")
+        address = elicitation.page(params.url)
+        lines = [
+            f"It is about a page of {urlsplit(address).hostname}:",
+            fence(address),
+            f"Open it yourself if you trust {self._of['upstream']} with it; nothing opens it for "
+            "you.",
+        ]
+        return Question(self._message(text, lines), form=elicitation.PAGE)
+
+    def _message(self, text: str, lines: list[str]) -> str:
+        head = f"{self._of['upstream']} asks, while it runs {self._of['tool']}:"
+        foot = (
+            f"For {self.approvals.about}. No answer within {self.approvals.timeout_s:g} s means "
+            "none."
+        )
+        return "\n".join([head, fence(text), *lines, foot])

@@ -1,0 +1,306 @@
+"""The stdio transport to an upstream, with bounds and with errors that name their request.
+
+The SDK's own transport has no bound on a message, reads a long one in quadratic time, and drops
+what it cannot parse, so that whoever waits for the answer waits for ever (measured with mcp 2.3:
+50 MB take 16 s). Here an answer that is too long or cannot be read ends the one call that it
+belongs to, at once; every other call lives on.
+"""
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Unpack
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
+from mcp import ClientSession
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.os.win32.utilities import (
+    ServerProcess,
+    create_windows_process,
+    get_windows_executable_command,
+    terminate_windows_process_tree,
+)
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
+
+from server.upstreams.launch import Launch
+
+log = logging.getLogger(__name__)
+
+LONGEST_MESSAGE = 8 * 2**20
+"""Bytes of a message. What is longer is read past and not kept."""
+ENDLESS = 8 * LONGEST_MESSAGE
+"""Bytes without the end of a line, after which the upstream is given up."""
+CHUNK = 2**16
+EDGE = 4096
+"""Bytes of a message that is not read whole, at its start and at its end, where its id is."""
+END_SECONDS = 2.0
+"""For an upstream to end by itself once its input has ended."""
+TERM_SECONDS = 0.5
+"""Between SIGTERM and SIGKILL."""
+LOG_BYTES = 1_000_000
+POLL_SECONDS = 0.01
+
+CHATTER = frozenset({"notifications/progress", "notifications/message"})
+CHATTER_PER_SECOND = 20
+"""An upstream may send thousands; what is more is not heard."""
+
+_ID = rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[\w-]{1,100}")'
+_JSONRPC = rb'"jsonrpc"\s*:\s*"2\.0"'
+# SDKs write the id before the result (Python) or after it (TypeScript), never within.
+_ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _JSONRPC + rb"\s*,\s*)?" + _ID + rb'\s*,(?!\s*"method")')
+_ID_LAST = re.compile(_ID + rb"\s*(?:,\s*" + _JSONRPC + rb"\s*)?\}\s*\Z")
+
+
+class EndlessLine(Exception):
+    """An upstream printed more than `ENDLESS` bytes without the end of a line."""
+
+
+class Messages:
+    """Cuts what an upstream prints into messages; holds at most one of `LONGEST_MESSAGE` bytes.
+
+    What is no message is left out (some servers print a greeting); `rubbish` says whether there
+    was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
+    """
+
+    def __init__(self) -> None:
+        self.rubbish = False
+        self._line = bytearray()
+        self._length = 0
+        """Of the line so far; more than is held of it once it is too long."""
+        self._answered = False
+
+    def feed(self, chunk: bytes) -> Iterator[JSONRPCMessage]:
+        """The messages that end in this chunk. Raises `EndlessLine`."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield from self._add(end)
+            yield from self._finish()
+        yield from self._add(rest)
+
+    def _add(self, part: bytes) -> Iterator[JSONRPCMessage]:
+        self._length += len(part)
+        self._line += part
+        if self._length <= LONGEST_MESSAGE:
+            return
+        del self._line[EDGE : max(EDGE, len(self._line) - EDGE)]
+        if not self._answered and (found := _ID_FIRST.match(self._line)):
+            self._answered = True
+            yield _too_long(found[1])
+        if self._length > ENDLESS:
+            raise EndlessLine(f"it printed {ENDLESS // 2**20} MiB without the end of a line")
+
+    def _finish(self) -> Iterator[JSONRPCMessage]:
+        line, length, answered = bytes(self._line), self._length, self._answered
+        self._line.clear()
+        self._length, self._answered = 0, False
+        if length > LONGEST_MESSAGE:
+            if not answered and (found := _ID_LAST.search(line)):
+                yield _too_long(found[1])
+        elif message := _message(line):
+            yield message
+        elif line.strip():
+            self.rubbish = True
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    """The message in a line; an error for the request whose answer cannot be read."""
+    with suppress(ValueError):
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    # Bytes that are no UTF-8 and halves of surrogate pairs: the rest can still be read.
+    with suppress(ValueError, RecursionError):
+        data = json.loads(line.decode("utf-8", "replace"))
+        mended = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+        return jsonrpc_message_adapter.validate_json(mended, by_name=False)
+    if found := _ID_FIRST.match(line[:EDGE]) or _ID_LAST.search(line[-EDGE:]):
+        return _error(found[1], "its answer cannot be read: it is no JSON-RPC message")
+    return None
+
+
+def _too_long(request: bytes) -> JSONRPCMessage:
+    mib = LONGEST_MESSAGE // 2**20
+    return _error(request, f"its answer is longer than {mib} MiB, and was not read; ask for less")
+
+
+def _error(request: bytes, why: str) -> JSONRPCMessage:
+    error = ErrorData(code=PARSE_ERROR, message=why)
+    return JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
+
+
+class Hearing:
+    """Hears an upstream's chatter out as long as it is not too much in one second."""
+
+    def __init__(self) -> None:
+        self._since = self._heard = 0.0
+
+    def out(self, message: JSONRPCMessage) -> bool:
+        if not isinstance(message, JSONRPCNotification) or message.method not in CHATTER:
+            return True
+        if anyio.current_time() - self._since > 1:
+            self._since, self._heard = anyio.current_time(), 0
+        self._heard += 1
+        return self._heard <= CHATTER_PER_SECOND
+
+
+class StdioTransport(ClientTransport):
+    """Speaks MCP with an upstream over its standard input and output.
+
+    Its process leads a group of its own, which ends with the connection. Its standard error goes
+    through `redact`, line by line, to `log_file`, which starts again when it is full; without a
+    disk to write to, the upstream runs all the same.
+    """
+
+    def __init__(self, launch: Launch, log_file: Path, redact: Callable[[str], str]) -> None:
+        self.log_file = log_file
+        self.pid: int | None = None
+        """Of the upstream, once it is started."""
+        self.fault: str | None = None
+        """Why the connection was given up, if it was."""
+        self._said, self._line = "", b""
+        """Of its standard error: the end of what was logged, and the line that has no end yet."""
+        self._launch, self._redact = launch, redact
+
+    @asynccontextmanager
+    async def connect_session(
+        self,
+        *,
+        transport_options: TransportOptions | None = None,
+        **session_kwargs: Unpack[SessionKwargs],
+    ) -> AsyncIterator[ClientSession]:
+        """Raises `OSError` if the command cannot be started."""
+        options = transport_options or TransportOptions()
+        process = await self._spawn()
+        incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._receive, process, incoming)
+            tasks.start_soon(self._send, process, outgoing, incoming)
+            tasks.start_soon(self._log, process)
+            try:
+                async with options.session_class(read, write, **session_kwargs) as session:
+                    yield session
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._end(process)
+                    for stream in (incoming, read, write, outgoing):
+                        await stream.aclose()
+                tasks.cancel_scope.cancel()
+
+    async def _spawn(self) -> ServerProcess:
+        launch = self._launch
+        if sys.platform == "win32":
+            return await create_windows_process(
+                get_windows_executable_command(launch.command),
+                launch.args,
+                launch.env,
+                subprocess.PIPE,
+                launch.cwd,
+            )
+        process = await launch.process()
+        self.pid = process.pid
+        return process
+
+    async def _receive(
+        self,
+        process: ServerProcess,
+        incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        assert process.stdout
+        messages, hears, warned = Messages(), Hearing(), False
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
+            async with incoming:
+                try:
+                    while True:
+                        for message in messages.feed(await process.stdout.receive(CHUNK)):
+                            if hears.out(message):
+                                await incoming.send(SessionMessage(message))
+                        if messages.rubbish and not warned:
+                            log.warning("%s prints what is no message", self.log_file.stem)
+                            warned = True
+                except EndlessLine as endless:
+                    self.fault = str(endless)
+                except anyio.BrokenResourceError:
+                    pass  # the session has ended
+            while True:  # an upstream that cannot print its last words cannot end
+                await process.stdout.receive(CHUNK)
+
+    async def _send(
+        self,
+        process: ServerProcess,
+        outgoing: MemoryObjectReceiveStream[SessionMessage],
+        incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        assert process.stdin
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            async for each in outgoing:
+                line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(line.encode() + b"\n")
+        await incoming.aclose()  # nobody shall wait for the answer to what was not sent
+
+    @property
+    def last_words(self) -> str:
+        """The end of its standard error. Secrets are taken out before it is cut, so that no half of
+        one is left."""
+        return (self._said + self._redact(self._line.decode(errors="replace")))[-EDGE:]
+
+    async def _log(self, process: ServerProcess) -> None:
+        if (errors := getattr(process, "stderr", None)) is None:
+            return
+        try:
+            while True:
+                chunk = await errors.receive(CHUNK)
+                whole, end, self._line = (self._line + chunk).rpartition(b"\n")
+                if len(self._line) > CHUNK:
+                    whole, end, self._line = whole + end + self._line, b"\n", b""
+                self._write(whole + end)
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._write(self._line)
+            self._line = b""
+
+    def _write(self, said: bytes) -> None:
+        """Append to the log what it may hold."""
+        if not said:
+            return
+        text = self._redact(said.decode(errors="replace"))
+        self._said = (self._said + text)[-EDGE:]
+        with suppress(OSError):  # no disk, no log
+            full = self.log_file.stat().st_size > LOG_BYTES
+            with self.log_file.open("w" if full else "a", encoding="utf-8") as file:
+                file.write(text)
+
+    async def _end(self, process: ServerProcess) -> None:
+        """Its input ends, which asks it to end. Then its whole group is ended, whoever is in it."""
+        assert process.stdin
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            await process.stdin.aclose()
+        await _ended(process)
+        if sys.platform == "win32":
+            await terminate_windows_process_tree(process)
+            return
+        assert isinstance(process, Process)
+        await terminate_posix_process_tree(process, TERM_SECONDS)
+        await _ended(process)
+        self._launch.reaper.release(process.pid)
+
+
+async def _ended(process: ServerProcess) -> None:
+    """Wait for its end for a while. Not with `wait`, which waits for whoever inherited its pipes
+    as well."""
+    with anyio.move_on_after(END_SECONDS):
+        while process.returncode is None:  # noqa: ASYNC110
+            await anyio.sleep(POLL_SECONDS)

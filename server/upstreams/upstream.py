@@ -1,0 +1,369 @@
+"""One upstream MCP server: started, kept up, and called.
+
+Its `fastmcp.Client` comes in generations: FastMCP's client does not recover from a lost connection,
+so a new one replaces it and the old one is closed in the background, bounded in time.
+"""
+
+import logging
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import mcp_types
+from mcp import InputRequiredRoundsExceededError, MCPError
+from pydantic import ValidationError
+
+from planner.clock import Clock
+from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
+from server.config import ToolSettings, UpstreamSettings
+from server.text import clean
+from server.upstreams import results
+from server.upstreams.connection import GRACE_S, Generation
+from server.upstreams.launch import Launcher
+from server.upstreams.pins import Definition, Held, Pins, identity
+from server.upstreams.redaction import Redactor
+from server.upstreams.sessions import REFUSALS
+from server.upstreams.side_channel import Conversation
+
+STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 60.0
+"""Between tries to start an upstream; doubled from the one to the other."""
+STEADY_S = 60.0
+"""An upstream that ran this long begins at the first delay again."""
+PATIENCE_S = 8.0
+"""How long a call waits for an upstream that is coming up."""
+POLL_S = 1.0
+"""How often a stdio upstream's process is looked at: its death sends no message."""
+HANG_S = 5.0
+"""How long after its own time limit a start that still has not ended counts as hung."""
+HANGS = 3
+"""So many calls in a row without an answer, and the upstream is started anew."""
+MOST_UNREADABLE = 20
+"""Listed things that are no tools, of which it is told why."""
+CALLS_AT_ONCE = 16
+"""Calls that one upstream is given at a time; more wait, and their time has not begun."""
+
+log = logging.getLogger(__name__)
+
+
+class Upstream:
+    """One upstream: its state, its tools as last listed, and the client in use."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        launcher: Launcher,
+        pins: Pins,
+        redactor: Redactor,
+        roots: tuple[str, ...] = (),
+        for_operator: bool = True,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.roots = roots
+        """The folders it is told of; none, and it cannot ask for any."""
+        self.state = STARTING if settings.enabled else DISABLED
+        self.tools: dict[str, ToolSpec] = {}
+        """Kept while the upstream is down: what a model was told exists does not come and go."""
+        self.held: dict[str, Held] = {}
+        """Tools that wait for the operator's consent, and are not among the others."""
+        self.first_seen = 0
+        self.unreadable: list[str] = []
+        """What was listed and is no tool, and why."""
+        self.changed = anyio.Event()
+        self._launcher = launcher
+        self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
+        self._identity = identity(name, settings)
+        self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
+        self._generation: Generation | None = None
+        self._wanted = anyio.Event()
+        self._was_ready = False
+        self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
+        self._for_operator = for_operator
+
+    def scoped(self, roots: tuple[str, ...]) -> "Upstream":
+        """A session of its own, with these roots."""
+        given = (self._launcher, self._pins, self._redactor, roots, self._for_operator)
+        return Upstream(self.name, self.settings, *given)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for it."""
+        return not self._turns.borrowed_tokens
+
+    def status(self) -> UpstreamStatus:
+        return UpstreamStatus(
+            name=self.name,
+            state=self.state,
+            tools=len(self.tools),
+            error=self._error,
+            held=[str(held) for held in self.held.values()],
+            unreadable=self.unreadable,
+        )
+
+    async def run(self) -> None:
+        """Keep the upstream up until cancelled."""
+        delay = FIRST_DELAY_S
+        async with anyio.create_task_group() as disposals:
+            while self.state != CLOSED:
+                try:
+                    generation = Generation(
+                        self.name,
+                        self.settings,
+                        self._launcher,
+                        self._redactor,
+                        self.roots if self.settings.roots else None,
+                    )
+                except ValueError as error:  # nothing to connect to: trying is no use
+                    self._become(FAILED, self._scrub(str(error)))
+                    return
+                except OSError as error:  # no file left to open, for example
+                    self._become(FAILED, self._scrub(f"it cannot be started: {error}"))
+                    await anyio.sleep(delay)
+                    delay = min(2 * delay, LONGEST_DELAY_S)
+                    continue
+                self._generation = generation
+                self._become(STARTING, self._error)  # the last try's, until one succeeds
+                self._was_ready = await self._start(generation)
+                if self._was_ready:
+                    started = anyio.current_time()
+                    self._wanted = anyio.Event()
+                    self._become(READY)
+                    await self._watch(generation)
+                    if anyio.current_time() - started > STEADY_S:
+                        delay = FIRST_DELAY_S
+                polite = self._was_ready and not generation.fault
+                disposals.start_soon(generation.dispose, GRACE_S if polite else 0)
+                with anyio.move_on_after(delay):
+                    await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
+                delay = min(2 * delay, LONGEST_DELAY_S)
+
+    async def retire(self) -> None:
+        """End as soon as the calls under way are answered."""
+        with anyio.move_on_after(self.settings.call_timeout_s + HANG_S):
+            while self._turns.borrowed_tokens:  # noqa: ASYNC110  a limiter sets no event
+                await anyio.sleep(POLL_S)
+        await self.aclose("it was changed in the upstreams file")
+
+    async def aclose(self, why: str = "the pool is closed") -> None:
+        if self.state == DISABLED:
+            return
+        was_ready = self.state == READY
+        self._become(CLOSED, why)
+        if generation := self._generation:
+            generation.lose()
+            await generation.dispose(GRACE_S if was_ready else 0)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        conversation: Conversation | None = None,
+        reading: bool = False,
+    ) -> ToolResult:
+        """`reading`: not unless the tool only reads when the call goes out, whatever it did when
+        the call was decided on."""
+        async with self._turns:
+            return await self._call_now(name, arguments, conversation, reading)
+
+    async def _call_now(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        conversation: Conversation | None,
+        reading: bool,
+    ) -> ToolResult:
+        started = anyio.current_time()
+        answered = True
+        generation = await self._up()
+        if generation is None:
+            outcome, text = Outcome.ERROR, f"{self.name} is {self.state}: {self._error}"
+        elif name not in self.tools:
+            outcome, text = Outcome.ERROR, f"{self.name} no longer has the tool {name}."
+        elif reading and not self.tools[name].read_only:
+            outcome = Outcome.ERROR
+            text = f"{name} may do more than read now; the call was not approved and not made."
+        else:
+            outcome, text = await self._call(generation, name, arguments, conversation)
+            text = conversation.hidden(text) if conversation else text
+            lost = outcome is Outcome.ERROR and generation.lost
+            answered = not lost and outcome is not Outcome.TIMEOUT
+        seconds = anyio.current_time() - started
+        return ToolResult(outcome=outcome, text=text, seconds=seconds, answered=answered)
+
+    async def _call(
+        self,
+        generation: Generation,
+        name: str,
+        arguments: Mapping[str, Any],
+        conversation: Conversation | None,
+    ) -> tuple[Outcome, str]:
+        tool = self.settings.tools.get(name, ToolSettings())
+        if self.settings.lines_from == 0:
+            arguments = results.lines_from_zero(arguments)
+        arguments = {**arguments, **tool.arguments}
+        if not results.is_sendable(arguments):
+            return Outcome.ERROR, "The arguments are not JSON that can be sent; write them anew."
+        clock = conversation.clock if conversation else Clock()
+        with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
+            try:
+                with generation.serving(scope, conversation) as progressed:
+                    result = await generation.client.call_tool_mcp(name, arguments, progressed)
+                generation.timeouts = 0
+                return self._read(result, tool)
+            except MCPError as error:
+                if error.error.message in REFUSALS:
+                    return Outcome.ERROR, f"{self.name} gave {name} up. {error.error.message}"
+                if generation.survives(error):
+                    unread = error.error.code == mcp_types.PARSE_ERROR
+                    how = f"answered {name}, but" if unread else "refused the call:"
+                    return Outcome.ERROR, self._scrub(f"{self.name} {how} {error}")
+                self._lose(generation, str(error))
+            except InputRequiredRoundsExceededError as error:
+                return Outcome.ERROR, f"{self.name} asked for input {error.max_rounds} times"
+            except ValidationError as error:
+                text = f"{self.name} answered {name}, but its answer is no tool result"
+                return Outcome.ERROR, self._scrub(f"{text}: {error.errors()[0]['msg']}")
+            except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
+                self._lose(generation, str(error) or type(error).__name__)
+        if scope.cancelled_caught and not generation.lost:
+            return self._timed_out(generation, name)
+        return Outcome.ERROR, f"{self.name} was lost during {name}: {self._error}"
+
+    def _timed_out(self, generation: Generation, name: str) -> tuple[Outcome, str]:
+        generation.timeouts += 1
+        if generation.timeouts >= HANGS:
+            self._lose(generation, f"{HANGS} calls in a row ran out of time")
+        limit = f"{self.settings.call_timeout_s:g} s"
+        return Outcome.TIMEOUT, f"{name} did not end within {limit}; ask it for less."
+
+    def _read(self, result: mcp_types.CallToolResult, tool: ToolSettings) -> tuple[Outcome, str]:
+        text = results.content_text(result.content, result.structured_content)
+        if self.settings.lines_from == 0 and not tool.verbatim:
+            text = results.lines_from_one(text)
+        text = results.cut(self._redactor.said(clean(text)))
+        failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
+        return (Outcome.FAILURE if failed else Outcome.SUCCESS), text
+
+    async def _up(self) -> Generation | None:
+        """The client to call, waited for a moment if the upstream is coming up."""
+        with anyio.move_on_after(PATIENCE_S):
+            while self.state == STARTING or (self._was_ready and self.state in {READY, FAILED}):
+                if self.state == READY and (generation := self._generation):
+                    if generation.alive():
+                        return generation
+                    self._lose(generation, "its process ended")
+                self._wanted.set()
+                await self.changed.wait()
+        return None
+
+    async def _start(self, generation: Generation) -> bool:
+        try:
+            with anyio.fail_after(self.settings.start_timeout_s + HANG_S):
+                await generation.connect()
+                await self._list_tools(generation)
+        except Exception as error:  # noqa: BLE001  whatever a transport raises, the others go on
+            self._lose(generation, self._why_not_started(error))
+            return False
+        return True
+
+    def _why_not_started(self, error: Exception) -> str:
+        why = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError) or "Failed to initialize" in why:
+            limit = f"{self.settings.start_timeout_s:g} s"
+            return f"it did not answer within {limit}; raise `start_timeout_s`"
+        if isinstance(cause := error.__cause__, OSError) and cause.filename:
+            where = "install it, or correct `command` or `cwd`"
+            return f"{cause.filename}: {cause.strerror}; {where}"
+        if isinstance(error, ValidationError):
+            return f"its tool list is not valid: {error.errors()[0]['msg']}"
+        if isinstance(error, MCPError) and error.error.code == mcp_types.PARSE_ERROR:
+            return why
+        if self.settings.url:
+            return f"{why}; see that {self.settings.url} is up and takes the `headers`"
+        return f"it ended while it started ({why}); see its log"
+
+    async def _watch(self, generation: Generation) -> None:
+        """Until the generation is lost: look at its process, list its tools when they change."""
+        while not generation.lost:
+            with anyio.move_on_after(POLL_S):
+                await generation.news.wait()
+            generation.news = anyio.Event()
+            if self.held and await self._consented():
+                generation.stale = True
+            if generation.stale and not generation.lost:
+                generation.stale = False
+                with suppress(Exception):  # the list as it was is better than none
+                    with anyio.fail_after(self.settings.call_timeout_s):
+                        await self._list_tools(generation)
+            if not generation.lost and not generation.alive():
+                self._lose(generation, "its process ended")
+
+    async def _list_tools(self, generation: Generation) -> None:
+        found, unreadable = await generation.list_tools()
+        listed = [results.redacted(tool, self._redactor.said) for tool in found]
+        specs = [results.tool_spec(tool, self.name, self.settings) for tool in listed]
+        tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
+        if self.settings.pin_tools:
+            await self._hold_back(listed, len(tools))
+        before = self.unreadable
+        self.unreadable = [self._scrub(why) for why in unreadable[:MOST_UNREADABLE]]
+        if self.unreadable != before:
+            log.warning("%s: left out, since they are no tools: %s", self.name, self.unreadable)
+        self.held = {name: held for name, held in self.held.items() if name in tools}
+        self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
+
+    async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
+        """Compare all that is listed with its pins, beyond the `used` ones: what the operator
+        denies may be allowed some day, and is not new then."""
+        definitions = {tool.name: Definition.of(tool) for tool in listed}
+        checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
+        if checked.first_seen:
+            self.first_seen = used
+            log.info("%s: %d tools seen first and pinned", self.name, used)
+        for held in checked.held.values():
+            if held != self.held.get(held.tool):
+                log.warning("%s: held back until `planloom tools --accept`: %s", self.name, held)
+        if checked.problem:
+            log.warning("%s: %s", self.name, checked.problem)
+        self.held = checked.held
+
+    async def _consented(self) -> bool:
+        """Whether a tool that was held back waits no longer, by the file that has changed."""
+        stamp, before = self._pins.stamp(), self._pins_stamp
+        self._pins_stamp = stamp
+        if stamp == before:
+            return False
+        try:
+            waiting = await anyio.to_thread.run_sync(self._pins.held, self._identity)
+        except sqlite3.Error:
+            return False  # the file is in use, or damaged: what was held stays so
+        return not self.held.keys() <= {each.tool for each in waiting}
+
+    def _lose(self, generation: Generation, why: str) -> None:
+        """The generation is of no more use: its calls end now and a new one will be started."""
+        if not generation.lost and self.state != CLOSED:
+            tail = generation.log_tail()
+            said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
+            why = generation.fault or clean(why)
+            if said and not self._for_operator:  # it may be about other callers
+                log.warning("%s: %s", self.name, self._scrub(why + said))
+                said = ""
+            self._become(FAILED, self._scrub(why + said))
+        generation.lose()
+
+    def _become(self, state: str, error: str | None = None) -> None:
+        if self.state == CLOSED:
+            return  # for good, whatever is still under way
+        self.state, self._error = state, error
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def _scrub(self, text: str) -> str:
+        return self._redactor.told(clean(text))

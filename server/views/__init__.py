@@ -1,0 +1,1 @@
+"""What people see of a run: folds of its events."""

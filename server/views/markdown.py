@@ -1,0 +1,90 @@
+"""A run as Markdown that only grows, for who shows what comes as it comes (source: seeds/001).
+
+What models and strangers wrote stays in its place: their lines are one line each and begin no
+block, and the answer, which may be any Markdown, comes last.
+"""
+
+import re
+
+from planner.events import (
+    Event,
+    PlanRevised,
+    RunFinished,
+    StepConcluded,
+    StepContinued,
+    StepStarted,
+)
+from planner.state import RunState
+from server.views.inert import inert
+
+CONCLUSION = "Final conclusion reached"
+LONGEST_UNDERLINE = 72
+
+
+class Document:
+    """Folds events into pieces of text, which together are the document."""
+
+    def __init__(self) -> None:
+        self.state = RunState()
+        self._later: list[str] | None = None
+        """The later steps as last told; None before there is a plan."""
+
+    def tell(self, event: Event) -> str:
+        """What an event adds; often nothing."""
+        self.state.apply(event)
+        match event:
+            case StepStarted():
+                return self._step(event)
+            case StepContinued(notes=notes) if notes:
+                return f"{line(notes)}\n\n"
+            case PlanRevised() if self.state.step and event.later_steps != self._later:
+                # Between two steps, the one that begins tells the change.
+                self._later = event.later_steps
+                return _changed(event.later_steps)
+            case StepConcluded(notes=notes, success=success) if notes or not success:
+                failed = "" if success else "Without success. "
+                return f"{failed}{line(notes)}".rstrip() + "\n\n"
+            case RunFinished():
+                heading = "" if self._later is None else _heading(CONCLUSION)
+                return f"{heading}{_conclusion(event)}"
+        return ""
+
+    def _step(self, event: StepStarted) -> str:
+        later = [step for step in self.state.later_steps if step != event.objective]
+        steps, told, self._later = [event.objective, *later], self._later, later
+        plan = ""
+        if told is None:
+            objective = line(self.state.main_objective or "")
+            plan = f"A plan has been created where the objective is: {objective}\n\n"
+            plan += _bullets(steps)
+        elif steps != told:
+            plan = _changed(steps)
+        return plan + _heading(line(event.objective) or f"Step {event.number}")
+
+
+def line(text: str) -> str:
+    """A text of others as one line that is a paragraph, whatever it begins with."""
+    flat = " ".join(inert(text).split())
+    return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat)
+
+
+def _conclusion(event: RunFinished) -> str:
+    answer = inert(event.answer).strip()
+    if event.status == "answered":
+        return answer
+    why = f": {line(event.reason)}" if event.reason and event.reason not in event.answer else ""
+    return f"_Status: {event.status.replace('_', ' ')}{why}_\n\n{answer}"
+
+
+def _changed(steps: list[str]) -> str:
+    if not steps:
+        return "The plan has changed: nothing comes after this.\n\n"
+    return f"The plan has changed:\n\n{_bullets(steps)}"
+
+
+def _bullets(steps: list[str]) -> str:
+    return "".join(f"- {line(step)}\n" for step in steps) + "\n"
+
+
+def _heading(text: str) -> str:
+    return f"{text}\n{'-' * min(len(text), LONGEST_UNDERLINE)}\n\n"

@@ -1,0 +1,198 @@
+"""What a person reads while a run goes on: one line for each event."""
+
+import json
+
+from planner.actions import in_words
+from planner.checks.guards import empty
+from planner.events import (
+    AnswerDelta,
+    ApprovalAsked,
+    ApprovalDecided,
+    ArgumentsWritten,
+    BriefMade,
+    ContextCompressed,
+    Event,
+    GuardTripped,
+    ModelCalled,
+    PassagesGathered,
+    PlanMade,
+    PlanRevised,
+    QuestionAnswered,
+    QuestionAsked,
+    ResultAssessed,
+    RunContinued,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    RunSteered,
+    SteeringTaken,
+    StepConcluded,
+    StepContinued,
+    StepStarted,
+    ToolCalled,
+    ToolProgressed,
+    ToolReturned,
+    ToolSelected,
+    UpstreamLogged,
+)
+from planner.evidence.context import readable
+from planner.state import RunState
+from planner.tools import Outcome
+from server.text import clean, counted
+from server.views.report import UP, steering_in_words
+
+HEARTBEAT_SECONDS = 5.0
+"""After so long without an event, a line says what is being waited for."""
+LONGEST = 200
+"""Characters of a progress message; hosts cut longer ones."""
+LONGEST_DRAFT = 160
+"""Characters of an answer that is being written: the newest."""
+
+DOING = {
+    "brief": "read the request",
+    "words": "said what else to search for",
+    "again": "read the results again",
+    "select": "chose a tool",
+    "arguments": "wrote the arguments",
+    "answer": "tried the answer",
+    "repair": "tried the answer again",
+    "parts": "named the parts of the answer",
+    "note": "noted what was found",
+    "plan": "made a plan",
+    "decide": "weighed the result",
+    "conclude": "concluded",
+    "format": "put the answer into data",
+}
+
+
+GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
+
+
+def message(event: Event, state: RunState) -> str:
+    """The line for an event, given the state right after it."""
+    text = _message(event, state)
+    flat = " ".join(clean(text).split()) or event.type.replace("_", " ")
+    flat = flat[:1].upper() + flat[1:] if isinstance(event, ToolSelected) else flat
+    return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
+
+
+def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> str:
+    """The line for when nothing happened for a while; it says what is being waited for."""
+    waiting = "the model" if state.started else "the upstreams to start"
+    if queued:
+        waiting = "other runs to end"
+    if asked := state.unanswered:
+        waiting = f"an answer to {asked.upstream}'s question"
+    elif called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
+        waiting = " and ".join(called)
+    elif state.undecided:
+        waiting = f"approval of {state.undecided.tool}"
+    text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
+    return text[0].upper() + text[1:]
+
+
+def where(state: RunState) -> str:
+    """`Step 2 of 4: `; empty before the plan. Without a plan nobody knows how many will come."""
+    if not state.steps:
+        return ""
+    number = state.steps[-1].number
+    if state.main_objective is None:
+        return f"Step {number}: " if number > 1 else ""
+    return f"Step {number} of {number + len(state.later_steps)}: "
+
+
+def _message(event: Event, state: RunState) -> str:
+    at = where(state)
+    match event:
+        case RunStarted():
+            down = [each.name for each in event.upstreams if each.state not in UP]
+            without = f", without {', '.join(down)}" if down else ""
+            few = len(event.offered) < len(event.tools)
+            handful = f", {len(event.offered)} of them shown" if few else ""
+            reading = counted(len(event.tools) - len(event.approved_first), "read-only tool")
+            asking = len(event.approved_first)
+            more = f" and {asking} that {'needs' if asking == 1 else 'need'} approval"
+            return f"Started with {reading}{more if asking else ''}{handful}{without}"
+        case ModelCalled():
+            return (
+                f"{at}{event.model} {DOING[event.role]} ({event.prompt_tokens} tokens in, "
+                f"{event.generated_tokens} out, {event.seconds:.1f} s)"
+            )
+        case ToolSelected():
+            return (
+                f"{at}next is {event.tool}: {event.prompt}" if event.tool else "No tool is needed"
+            )
+        case BriefMade(wants="talk"):
+            return "Nothing to look up"
+        case BriefMade():
+            return f"{at}looking for {', '.join(event.search)}"
+        case PassagesGathered(passages=[]):
+            new = "new " if state.passages else ""  # those shown before are not shown again
+            return f"{at}no {new}passage was found"
+        case PassagesGathered():
+            places = [each.place for each in event.passages]
+            return f"{at}found {counted(len(places), 'passage')}: {', '.join(places)}"
+        case ArgumentsWritten():
+            return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
+        case ApprovalAsked():
+            what = f"{event.tool} {in_words(event.arguments)}"
+            return f"{at}approval is needed ({event.safety.replace('_', ' ')}): {what}"
+        case ApprovalDecided():
+            answer = "approved" if event.approved else "not approved"
+            return f"{at}{event.tool} was {answer}: {event.reason}"
+        case ToolCalled():
+            return f"{at}{event.tool} {in_words(event.arguments)}"
+        case ToolReturned(outcome=Outcome.SUCCESS):
+            return f"{at}{event.tool} returned {_size(event.text)} in {event.seconds:.1f} s"
+        case ToolReturned():
+            how = "timed out" if event.outcome is Outcome.TIMEOUT else "failed"
+            return f"{at}{event.tool} {how}: {event.text}"
+        case ToolProgressed():
+            got = f"{event.progress:g}" + (f" of {event.total:g}" if event.total else "")
+            return f"{at}{event.tool} is at {got}" + (f": {event.message}" if event.message else "")
+        case UpstreamLogged():
+            return f"{at}{event.upstream} logs ({event.level}): {event.text}"
+        case QuestionAsked():
+            return f"{at}{event.upstream} asks, in {event.tool}: {event.text}"
+        case QuestionAnswered():
+            return f"{at}{event.upstream} got {GOT[event.action]}: {event.reason}"
+        case PlanMade():
+            return f"Plan of {counted(len(event.later_steps) + 1, 'step')}: {event.main_objective}"
+        case ResultAssessed():
+            return f"{at}{event.critique or event.assessment}"
+        case ContextCompressed():
+            return f"{at}what came up to iteration {event.up_to} is shown to the models in short"
+        case StepStarted():
+            more = f" (with {counted(len(event.offered), 'more tool')})" if event.offered else ""
+            return f"{at}{event.objective}{more}"
+        case StepContinued():
+            return f"{at}noted: {event.notes}" if event.notes else f"{at}goes on"
+        case StepConcluded():
+            result = "done" if event.success else "ended without success"
+            return f"Step {event.number} {result}" + (f": {event.notes}" if event.notes else "")
+        case PlanRevised():
+            return f"Plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
+        case RunSteered():
+            return f"{at}from the next decision on, {steering_in_words(event.steering)}"
+        case SteeringTaken():
+            return f"{at}taken: {steering_in_words(event.steering)}"
+        case GuardTripped():
+            return f"{at}{event.message}"
+        case RunResumed():
+            return f"{at}resumed after {event.paused:.0f} s"
+        case RunContinued():
+            if event.request.goal == "conclude":
+                return f"Concluding from {counted(len(state.steps), 'step')}"
+            return f"Goes on: {event.request.prompt}"
+        case AnswerDelta():
+            newest = state.draft[-LONGEST_DRAFT:]
+            return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"
+        case RunFinished():
+            ended = event.status.replace("_", " ")
+            return f"Finished: {ended}" + (f" ({event.reason})" if event.reason else "")
+
+
+def _size(result: str) -> str:
+    if empty(result):
+        return "nothing"
+    return counted(len(readable(result).splitlines()), "line")

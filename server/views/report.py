@@ -1,0 +1,463 @@
+"""The report of a run: a pure fold of its events, as structured content and as Markdown."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
+from planner.checks.claims import Evidence, evidence
+from planner.evidence.context import CHARACTERS_PER_TOKEN
+from planner.protocol import Goal, Steering
+from planner.state import RunState, Status, Step
+from planner.tools import UpstreamStatus
+from server.text import cleaned, counted, fence, indented
+from server.views.inert import inert
+
+LARGEST_REPORT = 400_000
+"""Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
+SHORTEST_RESULT = 100
+LONGEST_CLAIM = 80
+"""Characters of a claim where it is cited."""
+MOST_CLAIMS = 6
+"""Cited beside the lines that bear them out; the report has all."""
+
+
+class StepReport(BaseModel):
+    """One step of the plan."""
+
+    number: int
+    objective: str
+    status: Literal["completed", "current", "later"]
+    success: bool | None = Field(default=None, description="Null until the step is completed.")
+    notes: str = ""
+
+
+class SteeringReport(Steering):
+    """Something that was said to the run while it went on."""
+
+    taken: bool = Field(description="Whether a decision was made with it; false: it still waits.")
+
+
+class ModelCallReport(BaseModel):
+    """One entry of the ledger."""
+
+    role: str
+    model: str
+    prompt_tokens: int
+    cached_tokens: int = Field(description="Of the prompt, from the model server's prefix cache.")
+    generated_tokens: int
+    load_seconds: float
+    prefill_seconds: float = Field(description="For the prompt without its cached part.")
+    decode_seconds: float
+
+
+class Usage(BaseModel):
+    """What the run cost."""
+
+    seconds: float
+    model_calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    cached_told: bool = Field(
+        description="Whether the model server told what was cached; else it is what the prompts "
+        "before cover."
+    )
+    generated_tokens: int
+    model_seconds: float
+    tool_calls: int
+    tool_seconds: float
+    calls: list[ModelCallReport]
+
+
+class QuestionReport(BaseModel):
+    """What an upstream asked the user. The answer is the upstream's alone."""
+
+    upstream: str
+    tool: str
+    question: str
+    action: Literal["accept", "decline", "cancel"] | None = Field(
+        description="accept: the user answered. Null while the user is waited for."
+    )
+    reason: str = ""
+
+
+class Spared(BaseModel):
+    """What the caller did not have to read, against what it got instead; tokens are estimated."""
+
+    characters: int = Field(description="Of tool results.")
+    tokens: int
+    answer_characters: int
+    answer_tokens: int
+
+
+class Report(BaseModel):
+    """Everything about a run, so far or in the end."""
+
+    model_config = ConfigDict(title="Report")
+
+    run_id: str
+    goal: Goal = Field(default="answer", description="What was asked of it last.")
+    status: Status | Literal["interrupted"] = Field(
+        description="running: follow it with get_run. answered. partial: a limit or fault cut it "
+        "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
+        "honestly not found. failed. cancelled. interrupted: the call was cut off or its server "
+        "ended; plan_and_answer with this run_id goes on with it."
+    )
+    answer: str = Field(description="Empty while the run is running.")
+    draft: str = Field(
+        default="", description="While it runs: what a model has written of an answer, unchecked."
+    )
+    data: Any = Field(default=None, description="The answer as data_schema asks; null without one.")
+    reason: str | None = Field(default=None, description="Why it ended without a full answer.")
+    unsupported: list[str] = Field(default=[], description="What it says and no result does.")
+    objective: str | None = Field(default=None, description="The plan's main objective, if any.")
+    steps: list[StepReport] = []
+    steering: list[SteeringReport] = Field(default=[], description="What steer_run said to it.")
+    actions: list[Action] = []
+    evidence: list[Evidence] = []
+    questions: list[QuestionReport] = Field(
+        default=[], description="What upstreams asked the user."
+    )
+    warnings: list[str] = Field(
+        default=[], description="Calls of unknown outcome; why the run is not recorded."
+    )
+    guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
+    usage: Usage
+    spared: Spared
+    upstreams: list[UpstreamStatus] = []
+
+
+def report(
+    run_id: str,
+    state: RunState,
+    now: float,
+    iteration: int | None = None,
+    *,
+    interrupted: bool = False,
+    not_recorded: str | None = None,
+) -> Report:
+    """Fold a run's state into its report; `now` is the time in seconds since the epoch. With an
+    `iteration`, the report's only action is that one, with its whole tool result. `interrupted`:
+    nobody drives the run any more; `not_recorded`: why its record is not whole."""
+    chosen, longest = state.iterations, LONGEST_RESULT
+    if iteration is not None:
+        chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
+    found = Report(
+        run_id=run_id,
+        goal=state.request.goal if state.request else "answer",
+        status="interrupted" if interrupted else state.status,
+        answer=state.answer,
+        draft=state.draft,
+        data=state.data,
+        reason=state.reason,
+        unsupported=state.unsupported,
+        objective=state.main_objective,
+        steps=steps_of(state),
+        steering=[
+            *(SteeringReport(**each.said.model_dump(), taken=True) for each in state.steered),
+            *(SteeringReport(**each.model_dump(), taken=False) for each in state.waiting),
+        ],
+        actions=actions(state, chosen, longest),
+        evidence=evidence(state),
+        warnings=_warnings(state, not_recorded),
+        guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
+        questions=[
+            QuestionReport(
+                upstream=each.question.upstream,
+                tool=each.question.tool,
+                question=each.question.text,
+                action=each.answer.action if each.answer else None,
+                reason=each.answer.reason if each.answer else "",
+            )
+            for each in state.questions
+        ],
+        usage=_usage(state, now),
+        spared=_spared(state),
+        upstreams=state.started.upstreams if state.started else [],
+    )
+    while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
+        longest //= 2
+        found = found.model_copy(update={"actions": actions(state, chosen, longest)})
+    shown = cleaned(found.model_dump(mode="json"), keys=True)  # models may write anything
+    return Report.model_validate(shown)
+
+
+def _warnings(state: RunState, not_recorded: str | None) -> list[str]:
+    unknown = dict.fromkeys(call for resumed in state.resumed for call in resumed.unknown)
+    warnings = [
+        f"It is unknown whether this call was carried out, and it was not made again: {call}"
+        for call in unknown
+    ]
+    if not_recorded:
+        warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
+    return warnings
+
+
+def _size(found: Report) -> int:
+    return len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
+
+
+def steps_of(state: RunState) -> list[StepReport]:
+    """The plan's steps: done, under way and to come."""
+    made = [_step(step) for step in state.steps]
+    later = [
+        StepReport(number=number, objective=objective, status="later")
+        for number, objective in enumerate(state.later_steps, len(made) + 1)
+    ]
+    return made + later
+
+
+def _step(step: Step) -> StepReport:
+    return StepReport(
+        number=step.number,
+        objective=step.objective,
+        status="completed" if step.completed else "current",
+        success=step.success if step.completed else None,
+        notes=step.notes,
+    )
+
+
+def _usage(state: RunState, now: float) -> Usage:
+    calls = [
+        ModelCallReport(
+            role=call.role,
+            model=call.model,
+            prompt_tokens=call.prompt_tokens,
+            cached_tokens=call.cached_tokens,
+            generated_tokens=call.generated_tokens,
+            load_seconds=round(call.load_seconds, 3),
+            prefill_seconds=round(call.prefill_seconds, 3),
+            decode_seconds=round(call.decode_seconds, 3),
+        )
+        for call in state.ledger
+    ]
+    ended = state.finished_at or now
+    began = state.started.at if state.started else ended
+    sent = [each for each in state.iterations if each.upstream is not None]
+    return Usage(
+        seconds=max(0.0, round(ended - began - state.paused, 3)),  # clocks are set back, too
+        model_calls=len(calls),
+        prompt_tokens=sum(call.prompt_tokens for call in calls),
+        cached_tokens=sum(call.cached_tokens for call in calls),
+        cached_told=all(call.cached_told for call in state.ledger),
+        generated_tokens=sum(call.generated_tokens for call in calls),
+        model_seconds=round(sum(call.seconds for call in state.ledger), 3),
+        tool_calls=len(sent),
+        tool_seconds=round(sum(each.seconds for each in sent), 3),
+        calls=calls,
+    )
+
+
+def _spared(state: RunState) -> Spared:
+    read = sum(len(each.result) for each in state.iterations if each.upstream is not None)
+    data = "" if state.data is None else json.dumps(state.data, ensure_ascii=False)
+    told = len(state.answer) + len(data)
+    return Spared(
+        characters=read,
+        tokens=round(read / CHARACTERS_PER_TOKEN),
+        answer_characters=told,
+        answer_tokens=round(told / CHARACTERS_PER_TOKEN),
+    )
+
+
+UP = ("ready", "disabled")
+"""The states of an upstream that need no mending."""
+MARKS = {"completed": "x", "current": "~", "later": " "}
+
+
+def markdown(found: Report) -> str:
+    """The report for a reader: the answer first, then the plan, the evidence and the cost.
+
+    The plan's wording is that of seeds/001.
+    """
+    parts = [_head(found)]
+    if found.objective:
+        bullets = [f"- [{MARKS[step.status]}] {flat(step.objective)}" for step in found.steps]
+        head = f"A plan has been created where the objective is: {flat(found.objective)}"
+        parts.append("\n".join([head, "", *bullets]))
+    if found.steering:
+        ended = found.status not in ("running", "interrupted")
+        late = "it came too late" if ended else "for the next decision"
+        said = [
+            f"- {flat(steering_in_words(each))}{'' if each.taken else f' ({late})'}"
+            for each in found.steering
+        ]
+        parts.append("### Said while it ran\n\n" + "\n".join(said))
+    notes = [
+        f"{step.number}. {flat(step.objective)}{'' if step.success else ' (without success)'}\n"
+        f"   {indented(step.notes, 3)}"
+        for step in found.steps
+        if step.status == "completed" and step.notes not in ("", found.answer)
+    ]
+    if notes and found.status != "running":
+        parts.append("### Steps\n\n" + "\n".join(notes))
+    if found.evidence:
+        objectives = {step.number: step.objective for step in found.steps}
+        cited = [
+            _cited(number, each, objectives.get(each.step, "gathering"))
+            for number, each in enumerate(found.evidence, 1)
+        ]
+        parts.append("### Evidence\n\n" + "\n".join(cited))
+    if decided := decisions(found):
+        parts.append("### Approvals\n\n" + _bullets(decided))
+    if found.questions:
+        parts.append("### Questions\n\n" + _bullets(map(asked_in_words, found.questions)))
+    if missing := unavailable(found):
+        parts.append("### Not available\n\n" + _bullets(missing))
+    if found.warnings:
+        parts.append("\n".join(f"**Warning:** {flat(warning)}" for warning in found.warnings))
+    parts.append(_foot(found))
+    return inert("\n\n".join(parts))
+
+
+def _head(found: Report) -> str:
+    after = what_next(found)
+    if found.status == "interrupted":
+        return f"Interrupted before it ended. {after}"
+    if found.status == "running":
+        here = next((step for step in found.steps if step.status == "current"), None)
+        doing = f" (step {here.number}: {flat(here.objective)})" if here else ""
+        return f"Still running{doing}. {after}"
+    parts = [found.answer]
+    if found.data is not None:
+        parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
+    if found.status != "answered" or found.reason:
+        reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
+        parts.append(f"_Status: {found.status.replace('_', ' ')}{reason}_")
+    return "\n\n".join([*parts, after] if after else parts)
+
+
+def what_next(found: Report) -> str:
+    """What the caller may do now, by which tool; empty where nothing is left to do."""
+    run = f"run_id `{found.run_id}`"
+    if found.status == "interrupted":
+        if found.goal == "step":
+            return f"Call run_step with {run} alone to finish the step; nothing is done again."
+        return (
+            f"Call plan_and_answer with the same prompt and {run} to go on with it; what was done "
+            "is not done again."
+        )
+    if found.status == "running":
+        if found.questions and not found.questions[-1].action:
+            asks = f"{found.questions[-1].upstream} asks the user something. "
+        elif waiting := _waiting(found):
+            asks = f"`{waiting.name}` needs the user's approval. "
+        else:
+            return f"Call get_run with {run} to follow it, cancel_run to end it."
+        return f"{asks}Call get_run with {run} to ask the user and go on, cancel_run to end it."
+    if found.status in ("failed", "cancelled"):
+        return ""
+    if found.goal == "plan":
+        return f"Call run_step with {run} to make the first step."
+    if found.goal == "step":
+        return f"Call run_step with {run} for another step, plan_and_answer with it to conclude."
+    return ""
+
+
+def unavailable(found: Report) -> list[str]:
+    """What the run had to do without, a line each; nothing where it found its answer all the
+    same."""
+    if found.status == "answered":
+        return []
+    down = [each for each in found.upstreams if each.state not in UP]
+    return [f"{each.name}: {each.error or each.state}" for each in down] + [
+        f"{each.name}: {counted(len(each.held), 'tool')} held back until you consent; "
+        "`planloom tools` shows why"
+        for each in found.upstreams
+        if each.held
+    ]
+
+
+def decisions(found: Report) -> list[str]:
+    """What was decided on calls that needed approval, a line each."""
+    return [_decided(call) for call in _calls(found) if call.approval]
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {indented(line, 2)}" for line in lines)
+
+
+def steering_in_words(steering: Steering) -> str:
+    """Who said what to the run."""
+    parts = [f'says "{steering.hint}"'] if steering.hint else []
+    parts += [f"skips {'; '.join(steering.skip)}"] if steering.skip else []
+    parts += [f"puts first {'; '.join(steering.order)}"] if steering.order else []
+    return f"the {steering.by} {' and '.join(parts)}"
+
+
+def _calls(found: Report) -> list[ActionToolCall]:
+    return [call for action in found.actions for call in action.tool_calls]
+
+
+def _waiting(found: Report) -> ActionToolCall | None:
+    """The call that a running run waits with."""
+    asked = [call for call in _calls(found) if call.approval and call.approval.approved is None]
+    return asked[-1] if asked and found.status == "running" else None
+
+
+def _decided(call: ActionToolCall) -> str:
+    """`write_file`, refused: the user said no."""
+    assert call.approval
+    answer = {True: "approved", False: "refused", None: "not decided"}[call.approval.approved]
+    reason = f": {flat(call.approval.reason)}" if call.approval.reason else ""
+    return f"`{call.name}` ({call.approval.safety}), {answer}{reason}"
+
+
+def asked_in_words(each: QuestionReport) -> str:
+    """files asked in `read_file`: "Which branch?", answered."""
+    match each.action:
+        case "accept":
+            outcome = "answered"
+        case "decline":
+            outcome = "refused"
+        case "cancel":
+            outcome = f"not answered: {flat(each.reason)}"
+        case None:
+            outcome = "not answered yet"
+    asked = cut(flat(each.question), LONGEST_CLAIM)
+    return f'{each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
+
+
+def _cited(number: int, each: Evidence, objective: str) -> str:
+    """An item of the evidence: what is borne out, by which step and tool, and the lines."""
+    claims = [cut(flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
+    shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
+    more = ", …" if len(claims) > MOST_CLAIMS else ""
+    place = f"`{flat(each.source.replace('`', ''))}`, " if each.source else ""
+    head = f"{number}. {shown}{more}: {place}step {each.step} ({flat(objective)}), `{each.tool}`"
+    lines = "\n".join(each.lines)
+    if not lines:
+        return head
+    margin = len(f"{number}. ")
+    return f"{head}\n{' ' * margin}{indented(fence(lines), margin)}"
+
+
+def _foot(found: Report) -> str:
+    usage = found.usage
+    about = "" if usage.cached_told else "about "
+    cached = f", {about}{usage.cached_tokens} of them cached" if usage.model_calls else ""
+    return (
+        f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
+        f"({usage.tool_seconds:.1f} s), {counted(usage.model_calls, 'model call')} "
+        f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
+        f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all{_spared_in_words(found)}_"
+    )
+
+
+def _spared_in_words(found: Report) -> str:
+    if not (found.answer and found.spared.tokens):
+        return ""
+    return (
+        f"; some {found.spared.tokens} tokens of tool results read for an answer of "
+        f"{found.spared.answer_tokens}"
+    )
+
+
+def cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,68 @@
+"""A run for a reader: what was asked of the models and tools, and what they replied."""
+
+import json
+import re
+import time
+from collections.abc import Iterable
+
+from planner.events import (
+    AnswerDelta,
+    Event,
+    ModelCalled,
+    RunContinued,
+    RunFinished,
+    RunStarted,
+    ToolProgressed,
+    ToolReturned,
+)
+from planner.state import RunState
+from server.text import clean
+from server.views.inert import inert
+from server.views.progress import message
+
+LONGEST = 4_000
+"""Characters of one text; `get_run` has a tool result as a whole."""
+
+
+def transcript(run_id: str, events: Iterable[Event]) -> str:
+    """The run as Markdown, in the order in which it happened; prompts and replies word for word.
+
+    Of a prompt stands here what it asks in the end; what is before that follows from the request
+    and the exchanges above.
+    """
+    parts = [f"# Run {run_id}"]
+    state = RunState()
+    for event in events:
+        state.apply(event)
+        if not parts[1:]:
+            began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(event.at))
+            parts.append(f"Began {began}.")
+        match event:
+            case RunStarted():
+                parts.append(_block("## Request", event.request.prompt))
+            case RunContinued():
+                parts.append(_block("## Next request", event.request.prompt))
+            case ModelCalled():
+                parts.append(_block(f"## {event.model}: {event.role}", event.question))
+                parts.append(_block("Reply:", event.reply))
+            case ToolReturned():
+                asked = json.dumps(event.arguments, ensure_ascii=False)
+                parts.append(_block(f"## {event.tool}: {event.outcome}", asked))
+                parts.append(_block(f"Result, after {event.seconds:.1f} s:", event.text))
+            case RunFinished():
+                parts.append(_block(f"## Ended: {event.status}", event.answer))
+            case AnswerDelta() | ToolProgressed():
+                pass  # what came of it has it as a whole
+            case _:
+                parts.append(f"- {message(event, state)}")
+    return inert("\n\n".join(parts))
+
+
+def _block(head: str, text: str) -> str:
+    """A heading and a text that cannot close its fence."""
+    text = clean(text)  # before its fence is chosen
+    more = len(text) - LONGEST
+    shown = text if more <= 0 else f"{text[:LONGEST]}\n[… {more} more characters]"
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{head}\n\n{fence}text\n{shown}\n{fence}"
