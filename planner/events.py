@@ -18,16 +18,21 @@ Role = Literal[
     "answer",
     "again",
     "repair",
-    "parts",
-    "note",
+    "facts",
+    "summary",
     "plan",
     "decide",
     "conclude",
     "format",
 ]
 """What a model was asked for."""
-ASIDE: Sequence[Role] = ("words", "select", "arguments", "again")
+TRIES: Sequence[Role] = ("answer", "repair")
+"""Tries at an answer. One that was not certain is not shown beside newer passages: a small model
+repeats it."""
+ASIDE: Sequence[Role] = ("words", "select", "arguments", "again", "facts", "summary")
 """Asked beside the conversation: neither the question nor the reply stands in later prompts."""
+ALONE: Sequence[Role] = ("facts", "summary")
+"""Asked without the results so far: all that is to be read stands in the question."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;

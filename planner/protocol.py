@@ -84,7 +84,7 @@ class Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Wants = Literal["fact", "overview", "deed", "talk"]
+Wants = Literal["short answer", "long answer", "action", "talk"]
 """What a request is for: a short answer, a long one, a change or another action, or conversation
 with nothing to look up."""
 
@@ -94,7 +94,7 @@ class Brief(Wire):
 
     search: list[str]
     """Words that a text about it holds, in English; empty when there is nothing to look for."""
-    wants: Literal["fact", "overview", "deed"] = "fact"
+    wants: Literal["short answer", "long answer", "action"] = "short answer"
     reply: str = ""
     """To a greeting and the like; only where there is nothing to look for."""
 
@@ -129,16 +129,18 @@ class Answer(Wire):
     """`nowhere` when no result says it."""
 
 
-class Parts(Wire):
-    """What has to be found out for a long answer."""
+class Facts(Wire):
+    """What passages say that belongs to a long answer."""
 
-    parts: list[str] = Field(min_length=1)
+    facts: list[str]
 
 
-class Note(Wire):
-    """What the passages of one part say."""
+class Summary(Wire):
+    """The facts of a long answer in a few sentences."""
 
-    note: str
+    final_answer: str
+    complete: bool
+    """Whether nothing more has to be looked up."""
 
 
 class Formatted(Wire):
@@ -227,8 +229,8 @@ WORDS: TypeAdapter[Words] = TypeAdapter(Words)
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-PARTS: TypeAdapter[Parts] = TypeAdapter(Parts)
-NOTE: TypeAdapter[Note] = TypeAdapter(Note)
+FACTS: TypeAdapter[Facts] = TypeAdapter(Facts)
+SUMMARY: TypeAdapter[Summary] = TypeAdapter(Summary)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)
 FORMATTED: TypeAdapter[Formatted] = TypeAdapter(Formatted)

@@ -77,8 +77,8 @@ class Iteration:
     seconds: float = 0.0
     gathered: PassagesGathered | None = None
     """Set on the last call of a look-up: the passages that came of all its calls."""
-    exchange: list[tuple[str, str]] = field(default_factory=list)
-    """What a model was asked about the result and what it replied, word for word."""
+    exchange: list[ModelCalled] = field(default_factory=list)
+    """What a model was asked about the result, and what it replied."""
     mode: Mode = "fast"
     """How the decision on the result was asked for."""
     assessment: str = ""
@@ -161,8 +161,8 @@ class Part:
     """Seconds that the run had taken before."""
     brief: BriefMade | None = None
     """How a model read it."""
-    opening: list[tuple[str, str]] = field(default_factory=list)
-    """What a model was asked before the first tool call, and what it replied, word for word."""
+    opening: list[ModelCalled] = field(default_factory=list)
+    """What a model was asked before the first tool call, and what it replied."""
 
 
 NOT_THERE = "Nothing found so far answers the request."
@@ -373,7 +373,7 @@ class RunState:
                         each.told = True
                     here = self.iterations[-1].exchange if self.part_iterations else None
                     opening = self.parts[-1].opening
-                    (opening if here is None else here).append((event.question, event.reply))
+                    (opening if here is None else here).append(event)
             case ToolSelected(tool=str(tool)):
                 self.draft = ""  # the try at an answer was not taken
                 self.iterations.append(

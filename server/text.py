@@ -43,6 +43,16 @@ def cleaned(value: Any, *, keys: bool = False) -> Any:
     return value
 
 
+def flat(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text in at most `longest` characters."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def fence(text: str) -> str:
     """The text as a block that nothing in it can close."""
     text = clean(text)  # before its mark is chosen

@@ -113,7 +113,7 @@ async def test_what_the_brief_says_is_searched_for_beside_the_requests_own_words
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
-        brief("fact", "constant", "verification"),
+        brief("short answer", "constant", "verification"),
         found(f"`{CONSTANT}` is {VALUE}."),
         pool=pool,
         prompt="Was ist das Geheimnis?",
@@ -165,7 +165,8 @@ async def test_other_words_that_are_the_same_leave_what_was_found(pool: Dictiona
     )
     assert [name for name, _ in pool.calls] == ["search", "list_dir"]
     before, *later = ran.asked
-    assert all(asked.messages[: len(before.messages)] == before.messages for asked in later)
+    *told, _ = before.messages  # the last one has the try at an answer, which was not certain
+    assert all(asked.messages[: len(told)] == told for asked in later)
     assert (ran.state.status, ran.guards) == ("answered", [])
 
 
@@ -183,8 +184,6 @@ async def test_other_words_that_are_the_same_show_what_there_was_no_room_for(
         prompt=QUESTION,
     )
     assert [name for name, _ in pool.calls] == ["search", "read_file", "read_file"]
-    first, last = ran.asked
-    assert last.messages[: len(first.messages)] == first.messages
     one, other = (each for each in ran.events if isinstance(each, PassagesGathered))
     assert one.passages
     assert other.passages
@@ -272,76 +271,90 @@ async def test_without_any_tool_the_conclusion_comes_at_once() -> None:
 # A long answer
 
 
-QUICKLY = {"prompt_tokens": 400, "prefill_seconds": 1.0}
-"""What the replies of a machine say that reads 400 tokens a second."""
-LONG = f"`{CLASS}` has a method `run`, which returns `{CONSTANT}`. " * 6
+PROSE = f"`{CLASS}` has a method `run`, which returns `{CONSTANT}`."
 
 
-def read_quickly(pool: DictionaryPool) -> list[Said]:
-    """The first reading of an overview, which tells how quickly the machine reads, and words that
-    find more."""
-    pool.files |= {"jobs/limits.py": "BOUND_OF_JOBS = 31\n", "jobs/builder.py": "# builder\n"}
-    pool.files["jobs/constants.py"] = "CONSTANTS = 9\n"
-    return [brief("overview", "phoenix"), nowhere(), Fast(words("bound", "margin"))]
+def facts(*said: str) -> dict[str, list[str]]:
+    return {"facts": list(said)}
 
 
-async def test_the_parts_of_a_long_answer_are_looked_up_one_by_one(pool: DictionaryPool) -> None:
+async def test_a_long_answer_is_read_a_few_passages_at_a_time(pool: DictionaryPool) -> None:
+    for number in range(6):
+        rows = "\n".join(f"    phoenix_{number}_{row} = {'x' * 60}" for row in range(12))
+        pool.files[f"jobs/part_{number}.py"] = f"def phoenix_{number}():\n{rows}\n"
     ran = await planned(
-        *read_quickly(pool),
-        {"parts": ["What is the constant?", "What does the builder say?"]},
-        {"note": f"{CONSTANT} is {VALUE}."},
-        {"note": "Nothing is."},
-        conclusion(LONG),
+        brief("long answer", "phoenix"),
+        facts(f"{CONSTANT} is {VALUE}.", "NOWHERE_TO_BE_SEEN is 9.", "jobs/secret.py"),
+        facts(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function."),
+        {"final_answer": PROSE, "complete": True},
         pool=pool,
         prompt=f"Explain {CLASS}",
-        reply_fields=QUICKLY,
+        context_tokens=16_384,
     )
-    assert [role for role, _ in ran.roles] == ["answer", "parts", "note", "note", "conclude"]
-    assert [(step.objective, step.notes, step.success) for step in ran.state.steps] == [
-        ("What is the constant?", f"{CONSTANT} is {VALUE}.", True),
-        ("What does the builder say?", "Nothing is.", True),
+    assert [role for role, _ in ran.roles] == ["facts", "facts", "summary"]
+    assert [(step.notes, step.success) for step in ran.state.steps] == [
+        (f"{CONSTANT} is {VALUE}.", True),
+        ("`phoenix_5` is a function.", True),
     ]
-    assert f"{CONSTANT} is {VALUE}." in ran.asked[-1].text
-    assert (ran.state.status, ran.state.answer) == ("answered", LONG)
+    one, other, _ = ran.asked
+    assert one.messages[:-1] == other.messages[:-1]  # each reads its own passages alone
+    assert ran.state.answer == f"{PROSE}\n\n- {CONSTANT} is {VALUE}.\n- `phoenix_5` is a function."
+    assert (ran.state.status, ran.state.main_objective) == ("answered", f"Explain {CLASS}")
 
 
-async def test_a_part_that_finds_nothing_has_no_note(pool: DictionaryPool) -> None:
+async def test_a_summary_that_no_result_bears_out_is_left_out(pool: DictionaryPool) -> None:
     ran = await planned(
-        *read_quickly(pool),
-        {"parts": ["What is the weather?"]},
-        conclusion(LONG),
+        brief("long answer", "phoenix"),
+        facts(f"{CONSTANT} is {VALUE}."),
+        {"final_answer": "It is 4711.", "complete": True},
+        Fast(words("value", "Value")),
         pool=pool,
         prompt=f"Explain {CLASS}",
-        reply_fields=QUICKLY,
     )
-    (step,) = ran.state.steps
-    assert (step.success, step.notes) == (False, "")
+    assert (ran.state.status, ran.state.answer) == ("answered", f"- {CONSTANT} is {VALUE}.")
 
 
-async def test_a_slow_machine_answers_at_length_from_one_reading(pool: DictionaryPool) -> None:
+async def test_what_a_long_answer_lacks_is_looked_for_with_other_words(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["jobs/limits.py"] = "BOUND_OF_JOBS = 31\n"
     ran = await planned(
-        brief("overview", "phoenix"), found(LONG), pool=pool, prompt=f"Explain {CLASS}"
+        brief("long answer", "phoenix"),
+        facts(f"{CONSTANT} is {VALUE}."),
+        {"final_answer": f"{CONSTANT} is {VALUE}.", "complete": False},
+        Fast(words("bound", "limits")),
+        facts("`BOUND_OF_JOBS` is 31."),
+        {"final_answer": "`BOUND_OF_JOBS` is 31.", "complete": True},
+        pool=pool,
+        prompt=f"Explain {CLASS}",
     )
-    assert [call.role for call in ran.state.ledger] == ["brief", "answer"]
-    assert "several sentences" in ran.asked[-1].last
-    assert (ran.state.status, ran.state.answer) == ("answered", LONG)
+    assert ran.state.status == "answered"
+    assert ran.state.answer == f"`BOUND_OF_JOBS` is 31.\n\n- {CONSTANT} is {VALUE}."
 
 
 # Deeds
 
 
 async def test_a_deed_that_nothing_permits_is_refused(pool: DictionaryPool) -> None:
-    ran = await planned(brief("deed", "guide"), pool=pool, prompt="Delete notes/guide.md")
-    assert (pool.calls, ran.asked) == ([], [])
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    ran = await planned(
+        brief("action", "guide"),
+        found("notes/guide.md was deleted; Bertha had written it."),
+        pool=pool,
+        prompt="Delete notes/guide.md",
+    )
     assert ran.state.status == "refused"
-    assert ran.state.answer == "Nothing was changed: this run may only use tools that read."
+    assert ran.state.answer == (
+        "Nothing was changed: this run may only use tools that read.\n\n"
+        "Found:\n- # Guide, written by Bertha"
+    )
 
 
 async def test_a_deed_without_its_call_is_not_done_whatever_a_model_says(
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
-        brief("deed", "guide"),
+        brief("action", "guide"),
         plan("read_file"),
         {"path": "notes/guide.md"},
         Unconstrained(plan_of(("Change it", None))),
@@ -361,7 +374,7 @@ async def test_of_a_change_without_an_answer_it_is_said_that_nothing_is_known(
     lost = ToolResult(outcome=Outcome.TIMEOUT, text="no answer within 5 s", answered=False)
     pool.results["write_file"] = [lost]
     ran = await planned(
-        brief("deed", "guide"),
+        brief("action", "guide"),
         no_look_up(),
         plan("write_file"),
         {"path": "notes/guide.md", "text": "New."},
@@ -531,7 +544,7 @@ async def test_two_readings_that_differ_leave_the_answer_partial(pool: Dictionar
         found(ANSWER), second(OTHER), plan_of(("Think", None)), pool=pool, prompt=QUESTION
     )
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
-    assert ran.state.reason == f"two readings of the results differ: {OTHER}"
+    assert ran.state.reason == f"Two readings of the results differ: {OTHER}"
     assert ran.guards == ["second_reading"]
 
 
@@ -566,7 +579,7 @@ async def test_an_answer_that_the_same_question_gives_twice_is_no_more_certain(
         prompt=QUESTION,
     )
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
-    assert ran.state.reason == f"two readings of the results differ: {OTHER}"
+    assert ran.state.reason == f"Two readings of the results differ: {OTHER}"
     assert ran.guards == ["second_reading"] * 2
 
 

@@ -57,7 +57,7 @@ async def test_no_text_leaves_its_place_in_any_prompt() -> None:
     made |= {"main_objective": HOSTILE, "assessment": HOSTILE}
     further = move_on("tell", HOSTILE, HOSTILE + "3") | {"notes": HOSTILE}
     ran = await planned(
-        Fast(Unconstrained({"search": [HOSTILE], "wants": "fact"})),
+        Fast(Unconstrained({"search": [HOSTILE], "wants": "short answer"})),
         Unconstrained(made),
         {"path": HOSTILE + "1"},
         nowhere(),

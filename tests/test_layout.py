@@ -4,89 +4,95 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 HOUSE = Path(__file__).parent.parent
 
-LEVELS = (
-    {"grammar", "evidence", "evidence.passages", "evidence.words"},
-    {"errors", "protocol", "tools", "models", "clock", "evidence.hits", "evidence.ranking"},
-    {"events"},
-    {"state", "inbox"},
-    {"ranking", "schemas", "context", "model_server", "embedded", "embedded_worker", "weights"},
-    {"lenient", "ollama", "openai_chat"},
-    {"guards", "evidence.claims"},
-    {"actions"},
-    {"prompts"},
-    {"agent.model_calls", "warming"},
-    {"agent.tool_calls", "agent.formatting"},
-    {"agent.gathering"},
-    {"agent.loop"},
-    {"agent"},
+ORDER = (
+    *("planner.errors", "planner.clock", "planner.grammar", "planner.passage"),
+    *("planner.tools", "planner.protocol", "planner.events", "planner.state", "planner.inbox"),
+    *("planner.models", "planner.evidence", "planner.checks", "planner.actions"),
+    *("planner.prompts", "planner.agent"),
+    *("server.text", "server.project", "server.config", "server.config_schema"),
+    *("server.auth", "server.backends"),
+    *("server.client_configs", "server.views", "server.approval", "server.journal"),
+    *("server.upstreams", "server.runs", "server.mcp", "server.http", "server.app", "server.cli"),
 )
-"""The planner's modules from the ground up; each may import those of its own level and below."""
+"""The folders, and the modules beside them, from the ground up: each imports only what comes before
+it, and what is in it."""
 ADAPTERS = {
-    *("ollama", "openai_chat", "model_server"),
-    *("embedded", "embedded_worker", "weights"),
+    f"planner.models.{name}"
+    for name in ("ollama", "openai_chat", "http", "embedded", "embedded_worker", "weights")
 }
-"""Known to `server.backends` and the doctor only: the rest of the planner knows `ChatModel`."""
+"""What knows one kind of model server; the rest knows `ChatModel`."""
+KNOW_ADAPTERS = {"server.backends", "server.cli.doctor"}
 
 
-def imports(file: Path) -> Iterator[str]:
-    """Every module named in an import of the file, wherever it stands."""
+@cache
+def modules() -> dict[str, Path]:
+    files = [file for package in ("planner", "server") for file in (HOUSE / package).rglob("*.py")]
+    names = {file: ".".join(file.relative_to(HOUSE).with_suffix("").parts) for file in files}
+    return {name.removesuffix(".__init__"): file for file, name in names.items()}
+
+
+def imports(module: str) -> Iterator[str]:
+    """Every module named in an import, wherever in the module it stands."""
+    file = modules()[module]
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{file}:{node.lineno}: a relative import"
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in modules() else str(node.module)
 
 
-def modules(package: str) -> dict[str, Path]:
-    """A package's modules by name, as it names them; a package in it is a module too."""
-    folder = HOUSE / package
-    names = {file: file.relative_to(folder).with_suffix("").parts for file in folder.rglob("*.py")}
-    named = {file: ".".join(parts).removesuffix(".__init__") for file, parts in names.items()}
-    return {name: file for file, name in named.items() if name != "__init__"}
+def ours(module: str) -> set[str]:
+    return {name for name in imports(module) if name in modules()}
 
 
-def level(module: str) -> int:
-    (found,) = [number for number, names in enumerate(LEVELS) if module in names]
-    return found
+def place(module: str) -> int:
+    """Where the module's folder stands in the order; both packages themselves hold nothing."""
+    return ORDER.index(".".join(module.split(".")[:2]))
 
 
-@pytest.mark.parametrize("module", sorted(modules("planner")))
-def test_the_planner_knows_nothing_above_it(module: str) -> None:
-    named = set(imports(modules("planner")[module]))
-    assert not {name.partition(".")[0] for name in named} & {
-        "server",
-        "mcp",
-        "mcp_types",
-        "fastmcp",
-    }
-    inside = {name.removeprefix("planner.") for name in named if name.startswith("planner.")}
-    inside &= set(modules("planner"))  # `from planner.tools import Outcome` names no module
-    assert not {other for other in inside if level(other) > level(module)}
-    if module not in ADAPTERS:
-        assert not inside & ADAPTERS
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_a_folder_imports_only_those_below_it(module: str) -> None:
+    if module in ("planner", "server"):
+        assert not set(imports(module))
+        return
+    assert not {other for other in ours(module) if place(other) > place(module)}
 
 
-def test_every_module_of_the_planner_has_its_level() -> None:
-    assert set.union(*LEVELS) == set(modules("planner"))
+def test_no_modules_import_each_other() -> None:
+    TopologicalSorter({module: ours(module) for module in modules()}).prepare()
 
 
-@pytest.mark.parametrize("module", sorted(modules("server")))
+@pytest.mark.parametrize("module", sorted(name for name in modules() if name.startswith("planner")))
+def test_the_planner_knows_no_server(module: str) -> None:
+    named = {name.partition(".")[0] for name in imports(module)}
+    assert not named & {"server", "mcp", "mcp_types", "fastmcp"}
+
+
+@pytest.mark.parametrize("module", sorted(name for name in modules() if name.startswith("server")))
 def test_the_server_knows_no_prompt(module: str) -> None:
-    assert not [name for name in imports(modules("server")[module]) if "planner.prompts" in name]
+    assert not [name for name in imports(module) if name.startswith("planner.prompts")]
+
+
+def test_few_know_the_kinds_of_model_servers() -> None:
+    outside = {name for name in modules() if not name.startswith("planner.models")}
+    assert {name for name in outside if ours(name) & ADAPTERS} == KNOW_ADAPTERS
 
 
 def test_upstreams_are_started_before_fastmcp_is_imported() -> None:
     program = (
         "import sys\n"
-        "import server.cli, server.config, server.launch\n"
+        "import server.cli.commands, server.config, server.upstreams.launch\n"
         "slow = {'fastmcp', 'httpx', 'mcp', 'mcp_types', 'ollama'} & set(sys.modules)\n"
         "assert not slow, slow\n"
     )

@@ -59,7 +59,7 @@ class Reader:
             notes, self.planted = notes if self.planted else f"{PLANTED}. {notes}", True
             return decision | {"notes": notes[:400]}
         if "wants" in request.properties:
-            return {"search": ["number"], "wants": "fact"}
+            return {"search": ["number"], "wants": "short answer"}
         if "words" in request.properties:
             return {"words": ["greatest", "maximum"]}
         if "found_in" in request.properties:

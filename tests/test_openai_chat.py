@@ -458,7 +458,7 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     assert isinstance(server, ScriptedOpenAI)
     server.refuses = ["response_format"]
     fence = "Here you are:\n```json\n%s\n```"
-    server.expect(fence % json.dumps({"search": ["value"], "wants": "fact"}))
+    server.expect(fence % json.dumps({"search": ["value"], "wants": "short answer"}))
     server.expect(fence % json.dumps(nowhere()))
     server.expect(fence % json.dumps(words("qqqq", "zzzz")))
     server.expect("I would read the file.")

@@ -145,58 +145,64 @@ Tools:
 - list_dir(path?): What list_dir does.
 
 First you sort the request: {"search":[words that a text about it holds, in English],"wants":W}
-W is "fact" for a question with a short answer: where, which, who, how many, what value, yes or no.
-W is "overview" for a question with a long answer: how, why, what happens, explain, compare, summarise, list all.
-W is "deed" for an order that changes, creates, sends or deletes something.
+W is "short answer" for a question that one sentence answers: where, which, who, when, how many, what value, what error, yes or no.
+W is "long answer" for a question that needs a paragraph or a list: explain, compare, summarise, list all, step by step.
+W is "action" when the user tells you to change, create, send, book or delete something, also after looking something up.
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence in the user's language.
 
 Request: Where is the retry limit set?
-Reply: {"search":["retry","limit","max_retries"],"wants":"fact"}
+Reply: {"search":["retry","limit","max_retries"],"wants":"short answer"}
 
 Request: Delete old.txt
-Reply: {"search":["old.txt"],"wants":"deed"}
+Reply: {"search":["old.txt"],"wants":"action"}
 
 Request: How do I delete a user?
-Reply: {"search":["delete","user","remove"],"wants":"overview"}
+Reply: {"search":["delete","user","remove"],"wants":"long answer"}
 
 Request: Hallo!
-Reply: {"search":[],"wants":"fact"}
+Reply: {"search":[],"wants":"short answer"}
 
 Request: ¿Puedo cambiar el color?
-Reply: {"search":["color","theme","set_color"],"wants":"fact"}
+Reply: {"search":["color","theme","set_color"],"wants":"short answer"}
 
 Request: Schick Anna die Rechnung vom Mai
-Reply: {"search":["Anna","invoice","May"],"wants":"deed"}
+Reply: {"search":["Anna","invoice","May"],"wants":"action"}
 
 Request: who uses open_door
-Reply: {"search":["open_door"],"wants":"fact"}
+Reply: {"search":["open_door"],"wants":"short answer"}
+
+Request: Check when Eva arrives and book her a room
+Reply: {"search":["Eva","arrival","room"],"wants":"action"}
+
+Request: Where is delete_user defined?
+Reply: {"search":["delete_user"],"wants":"short answer"}
 
 Request: who are you
-Reply: {"search":[],"wants":"fact"}
+Reply: {"search":[],"wants":"short answer"}
 
 Request: How much did I spend in June?
-Reply: {"search":["spending","June","transaction"],"wants":"fact"}
+Reply: {"search":["spending","June","transaction"],"wants":"short answer"}
 
 Request: merci beaucoup :)
-Reply: {"search":[],"wants":"fact"}
+Reply: {"search":[],"wants":"short answer"}
 
 Request: Move the lunch with Tom to Monday at 1
-Reply: {"search":["lunch","Tom","Monday"],"wants":"deed"}
+Reply: {"search":["lunch","Tom","Monday"],"wants":"action"}
 
 Request: 日志保存在哪里？
-Reply: {"search":["log","file","path"],"wants":"fact"}
+Reply: {"search":["log","file","path"],"wants":"short answer"}
 
 Request: Was passiert, wenn die Datei fehlt?
-Reply: {"search":["file","missing","FileNotFoundError"],"wants":"overview"}
+Reply: {"search":["file","missing","FileNotFoundError"],"wants":"long answer"}
 
 Request: Fix the bug in the parser
-Reply: {"search":["parser","parse","bug"],"wants":"deed"}
+Reply: {"search":["parser","parse","bug"],"wants":"action"}
 
 Request: all settings and their defaults
-Reply: {"search":["setting","default","config"],"wants":"overview"}
+Reply: {"search":["setting","default","config"],"wants":"long answer"}
 
 Request: qqq zzz
-Reply: {"search":[],"wants":"fact"}\
+Reply: {"search":[],"wants":"short answer"}\
 """,
             },
             {
@@ -321,19 +327,30 @@ Reply {"words":[...]}.\
 """)
 
 
-def test_parts_and_notes() -> None:
+def test_facts_and_summary() -> None:
     state = state_of(LOOKED_UP)
-    assert PROMPTS.part_questions(state) == snapshot("""\
+    question = PROMPTS.facts(state, state.passages[:1])
+    told = PROMPTS.conversation(state, question, "facts")
+    assert [message["content"] for message in told[-2:]] == snapshot(
+        [
+            "Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?",
+            """\
+<result>
+jobs/pool.py (defines LIMIT_OF_WORKERS)
+3: LIMIT_OF_WORKERS = 4
+</result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-A full answer has several parts. Which questions have to be looked up for it? Name files, classes or functions from above where they matter: {"parts":["...","..."]}\
-""")
-    assert PROMPTS.note("How many workers are there?") == snapshot("""\
-Part: How many workers are there?
-Write what the passages above say about it in one to four sentences, with the exact names, values and files: {"note":"..."}\
-""")
-    assert PROMPTS.compose(state) == snapshot("""\
+Which facts in these results belong to the answer? Each fact is one sentence with the exact names, values and conditions that the results have, in the language of the request. Reply {"facts":["...","..."]}; [] if they hold none.\
+""",
+        ]
+    )
+    assert PROMPTS.summary(state, ["LIMIT_OF_WORKERS is 4."]) == snapshot("""\
+Facts that were found:
+<result>
+- LIMIT_OF_WORKERS is 4.
+</result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Write the whole answer in the request's language, from the passages and notes above: several sentences or a list, with the exact names of files, classes, functions and values. Reply {"decision":"conclude","final_answer":"...","success":true, or false if nothing above says it}.\
+Answer it in two to five sentences from these facts only, in the language of the request. Leave out what does not belong to it. Reply {"final_answer":"...","complete":true, or false if more has to be looked up}\
 """)
 
 
@@ -403,11 +420,9 @@ jobs/pool.py (uses LIMIT_OF_WORKERS)
    in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
-ANSWER?\
+PLAN?\
 """,
             },
-            {"role": "assistant", "content": "NOWHERE"},
-            {"role": "user", "content": "PLAN?"},
             {"role": "assistant", "content": "A PLAN"},
             {
                 "role": "user",
@@ -469,11 +484,9 @@ jobs/pool.py (uses LIMIT_OF_WORKERS)
    in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
-ANSWER?\
+PLAN?\
 """,
             },
-            {"role": "assistant", "content": "NOWHERE"},
-            {"role": "user", "content": "PLAN?"},
             {"role": "assistant", "content": "A PLAN"},
             {
                 "role": "user",
@@ -520,58 +533,64 @@ Tools:
 (those listed with the request and with its steps)
 
 First you sort the request: {"search":[words that a text about it holds, in English],"wants":W}
-W is "fact" for a question with a short answer: where, which, who, how many, what value, yes or no.
-W is "overview" for a question with a long answer: how, why, what happens, explain, compare, summarise, list all.
-W is "deed" for an order that changes, creates, sends or deletes something.
+W is "short answer" for a question that one sentence answers: where, which, who, when, how many, what value, what error, yes or no.
+W is "long answer" for a question that needs a paragraph or a list: explain, compare, summarise, list all, step by step.
+W is "action" when the user tells you to change, create, send, book or delete something, also after looking something up.
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence in the user's language.
 
 Request: Where is the retry limit set?
-Reply: {"search":["retry","limit","max_retries"],"wants":"fact"}
+Reply: {"search":["retry","limit","max_retries"],"wants":"short answer"}
 
 Request: Delete old.txt
-Reply: {"search":["old.txt"],"wants":"deed"}
+Reply: {"search":["old.txt"],"wants":"action"}
 
 Request: How do I delete a user?
-Reply: {"search":["delete","user","remove"],"wants":"overview"}
+Reply: {"search":["delete","user","remove"],"wants":"long answer"}
 
 Request: Hallo!
-Reply: {"search":[],"wants":"fact"}
+Reply: {"search":[],"wants":"short answer"}
 
 Request: ¿Puedo cambiar el color?
-Reply: {"search":["color","theme","set_color"],"wants":"fact"}
+Reply: {"search":["color","theme","set_color"],"wants":"short answer"}
 
 Request: Schick Anna die Rechnung vom Mai
-Reply: {"search":["Anna","invoice","May"],"wants":"deed"}
+Reply: {"search":["Anna","invoice","May"],"wants":"action"}
 
 Request: who uses open_door
-Reply: {"search":["open_door"],"wants":"fact"}
+Reply: {"search":["open_door"],"wants":"short answer"}
+
+Request: Check when Eva arrives and book her a room
+Reply: {"search":["Eva","arrival","room"],"wants":"action"}
+
+Request: Where is delete_user defined?
+Reply: {"search":["delete_user"],"wants":"short answer"}
 
 Request: who are you
-Reply: {"search":[],"wants":"fact"}
+Reply: {"search":[],"wants":"short answer"}
 
 Request: How much did I spend in June?
-Reply: {"search":["spending","June","transaction"],"wants":"fact"}
+Reply: {"search":["spending","June","transaction"],"wants":"short answer"}
 
 Request: merci beaucoup :)
-Reply: {"search":[],"wants":"fact"}
+Reply: {"search":[],"wants":"short answer"}
 
 Request: Move the lunch with Tom to Monday at 1
-Reply: {"search":["lunch","Tom","Monday"],"wants":"deed"}
+Reply: {"search":["lunch","Tom","Monday"],"wants":"action"}
 
 Request: 日志保存在哪里？
-Reply: {"search":["log","file","path"],"wants":"fact"}
+Reply: {"search":["log","file","path"],"wants":"short answer"}
 
 Request: Was passiert, wenn die Datei fehlt?
-Reply: {"search":["file","missing","FileNotFoundError"],"wants":"overview"}
+Reply: {"search":["file","missing","FileNotFoundError"],"wants":"long answer"}
 
 Request: Fix the bug in the parser
-Reply: {"search":["parser","parse","bug"],"wants":"deed"}
+Reply: {"search":["parser","parse","bug"],"wants":"action"}
 
 Request: all settings and their defaults
-Reply: {"search":["setting","default","config"],"wants":"overview"}
+Reply: {"search":["setting","default","config"],"wants":"long answer"}
 
 Request: qqq zzz
-Reply: {"search":[],"wants":"fact"}\
+Reply: {"search":[],"wants":"short answer"}\
 """,
             },
             {
@@ -616,11 +635,9 @@ jobs/pool.py (uses LIMIT_OF_WORKERS)
    in def size(self) -> int:
 9:         return LIMIT_OF_WORKERS
 </result>
-ANSWER?\
+PLAN?\
 """,
             },
-            {"role": "assistant", "content": "NOWHERE"},
-            {"role": "user", "content": "PLAN?"},
             {"role": "assistant", "content": "A PLAN"},
             {
                 "role": "user",

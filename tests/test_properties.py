@@ -387,7 +387,7 @@ def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
         value: Any = {"assessment": "", "final_answer": said_of_it, "found_in": "results"}
         asked = {name for branch in wire.get("anyOf", [wire]) for name in branch["properties"]}
         if "wants" in asked:
-            value = {"search": ["run"], "wants": "fact"}
+            value = {"search": ["run"], "wants": "short answer"}
         elif "answer_again" in asked:
             value = {"answer_again": said_of_it}
         elif "data" in asked:

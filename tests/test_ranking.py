@@ -47,7 +47,7 @@ def best(query: str, *tools: ToolSpec) -> str:
         ("list_all-files2", ["list_all", "list", "all", "files2", "file", "2"]),
         ("Listing FILES, listed", ["list", "file", "list"]),
         ("sing as bees", ["sing", "as", "bee"]),
-        ("搜索", ["搜", "索"]),
+        ("搜索引擎", ["搜索", "索引", "引擎"]),
         ("_- \n", []),
     ],
 )

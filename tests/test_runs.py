@@ -265,7 +265,7 @@ async def test_an_error_of_a_model_comes_again() -> None:
         if "answer_again" in str(schema):
             raise ModelUnavailable("it is gone")
         if "wants" in str(schema):
-            return replied({"search": ["notes"], "wants": "fact"})
+            return replied({"search": ["notes"], "wants": "short answer"})
         if "found_in" in str(schema):
             return replied(found("done find a_0."))
         return await said(model, messages, schema)
@@ -774,7 +774,7 @@ Reply:
 Reply:
 
 ```text
-{"search":["value"],"wants":"fact"}
+{"search":["value"],"wants":"short answer"}
 ```
 
 - looking for value

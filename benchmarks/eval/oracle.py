@@ -104,15 +104,15 @@ def knowledge(case: Case, question: str, setting: Setting) -> Knowledge:
         case Talk():
             return Knowledge("talk", question, "Hello! 你好!")
         case Change():
-            return Knowledge("deed", question, "Done.", calls=tuple(_changing(case, setting)))
+            return Knowledge("action", question, "Done.", calls=tuple(_changing(case, setting)))
         case WorldCase():
             calls = tuple(Call(each.tool, each.arguments) for each in case.task.truth)
             deed = case.task.kind.endswith("act")
             said = case.task.said or "Done."
-            return Knowledge("deed" if deed else "fact", question, said, calls=calls)
+            return Knowledge("action" if deed else "short answer", question, said, calls=calls)
         case Question():
             return Knowledge(
-                "overview" if case.family == "broad" else "fact",
+                "long answer" if case.family == "broad" else "short answer",
                 question,
                 case.expected,
                 NO if case.kind == "absence" else NOT_FOUND,
@@ -334,11 +334,13 @@ class Oracle:
                 return self._plan(schema["properties"]["steps"])
             case ["tool"]:
                 return {"tool": self._tool(schema["properties"]["tool"]["enum"])}
-            case ["parts"]:
-                groups = self._missing or [(self.knows.question,)]
-                return {"parts": [" ".join(tokens(group[0])) for group in groups]}
-            case ["note"]:
-                return {"note": " ".join(map(self._line, self.knows.evidence))}
+            case ["facts"]:
+                here = [group for group in self.knows.evidence if group not in self._missing]
+                return {"facts": list(dict.fromkeys(map(self._line, here)))}
+            case ["complete", "final_answer"]:
+                knows = self._knows
+                said = self.knows.answer if knows else self.knows.unseen
+                return {"final_answer": said, "complete": knows}
             case ["decision", "final_answer", "success"]:
                 return self._conclusion()
             case _:
@@ -437,11 +439,11 @@ class Oracle:
 
 def searched(question: str) -> list[str]:
     """Content words and names of the question itself."""
-    words = list(dict.fromkeys(tokens(question)))
+    words = [word for word in dict.fromkeys(tokens(question)) if word.isascii()]
     names = [word for word in words if is_name(word)]
     plain_ = [word for word in words if len(word) >= 4 and word.lower() not in STOP]
     found = list(dict.fromkeys([*names, *plain_])) or sorted(words, key=len)[::-1]
-    return [word[:LONGEST_TERM] for word in found][:MOST_SEARCHED] or [question[:LONGEST_TERM]]
+    return [word[:LONGEST_TERM] for word in found][:MOST_SEARCHED] or ["name"]
 
 
 def _beginning(text: str) -> str:

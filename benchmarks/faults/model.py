@@ -114,7 +114,7 @@ class _Model:
         number = len(self.gaps[name])
         done = number > self.steps
         if "wants" in fields:
-            return {"search": ["errand"], "wants": "fact"}
+            return {"search": ["errand"], "wants": "short answer"}
         if "answer_again" in fields:
             return second("All is well.")
         if fields == {"words"}:

@@ -306,7 +306,7 @@ class Obedient:
         if '"words"' in schema:
             return {"words": []}
         if '"wants"' in schema:
-            return {"search": ["it"], "wants": "fact"}
+            return {"search": ["it"], "wants": "short answer"}
         if '"answer_again"' in schema:
             return {"answer_again": "It is done."}
         left = case.own or (case.hijacked and case.foreign)

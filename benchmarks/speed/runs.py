@@ -65,7 +65,7 @@ class Run(Recorded):
     listing: str
     search: list[str]
     """Words of the brief, to search for."""
-    wants: Literal["fact", "overview"]
+    wants: Literal["short answer", "long answer"]
     first: Call
     """The call that gathers the first facts; its assessment and notes are the plan's."""
     main_objective: str = ""

@@ -236,11 +236,16 @@ class Gatherer:
         names = named(question)
         top = _foremost(best, question, more)
         whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
-        if any(each.relation for each in whole):  # others only confuse then
+        # A short answer stands where a name of the question does: others only confuse then.
+        brief = self.state.brief
+        near = any(each.relation for each in whole) and not (
+            before or (brief and brief.wants == "long answer")
+        )
+        if near:
             whole = whole[:WHOLE_NAMED]
         shown = _within(whole, round(room * WHOLE_SHARE))
         best = [each for each in best if related(each, names) not in shown]
-        others = best[: BESIDE_NAMED if any(each.relation for each in whole) else MAX_EXCERPTS]
+        others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
         defining = [each for each in followed(passages, top) if each not in shown]
         asked = {*words(question), *words(beside)}
         lines = [line for each in best for line in mentions(each, names)]

@@ -4,7 +4,7 @@
     talk       what needs no tool is replied to at once
     read       passages are gathered for the request; the full model answers from them, code checks
                what it says and finds the lines that say it, and a second reading has to agree
-    overview   a long answer: its parts are looked up one by one and noted, then it is composed
+    overview   a long answer: the passages are read a few at a time for the facts that belong to it
     plan       what gathering does not answer: a plan of calls of tools that read, each argued,
                checked and made; then the answer, or a decision on how to go on
     do         a change or another action: what it needs is looked up, then the calls are planned,
@@ -25,7 +25,15 @@ from planner.agent.gathering import Gatherer, last_gathered
 from planner.agent.model_calls import Asker
 from planner.agent.tool_calls import Caller, find, permitted
 from planner.checks import guards, schemas
-from planner.checks.claims import agree, supporting, unsupported, unsupported_data
+from planner.checks.claims import (
+    agree,
+    borne_out,
+    repeats,
+    supporting,
+    telling,
+    unsupported,
+    unsupported_data,
+)
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
@@ -43,13 +51,14 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence import context
+from planner.evidence.passages import grouped
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models.base import Models
+from planner.passage import Passage
 from planner.prompts import Prompts, passage
-from planner.protocol import Answer, Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
+from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
 from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
@@ -61,8 +70,9 @@ CONCLUSION_SECONDS = 60.0
 """At most so much is kept back."""
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
-QUICK = 200.0
-"""Tokens read a second from which on the parts of a long answer are looked up one by one."""
+FACTS_CHARACTERS = 2200
+"""Of passages that are read at once for a long answer: a small model passes most of a longer text
+over."""
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 LIKELY_TOOLS = 5
@@ -153,10 +163,12 @@ class _Run:
         self.state = RunState()
         self.unsure: str | None = None
         """Why the best answer so far is not certain."""
-        self.best: Answer | None = None
+        self.best: str | None = None
         """The best answer so far that is not certain."""
         self.readings: list[str] = []
         """Answers by second readings."""
+        self.facts: list[str] = []
+        """Of a long answer."""
         self.quotes: list[str] = []
         """The lines that say the answer."""
         self._record = record
@@ -200,7 +212,7 @@ class _Run:
             self.request = more.request
             self.caller.policy = more.request.policy
             self.unsure = self.best = None
-            self.quotes, self.readings = [], []
+            self.quotes, self.readings, self.facts = [], [], []
             await self.meet_request()
         return self.state
 
@@ -273,11 +285,13 @@ class _Run:
         self.emit(BriefMade(search=brief.search, wants=wants))
         if wants == "talk":
             return Conclude(final_answer=brief.reply)
-        if wants == "deed":
+        if wants == "action" and any(not tool.read_only for tool in self.ranking.tools):
             return await self.do()
         reads = self.gatherer.search and not self.elsewhere()
         if reads and (found := await self.read(wants)):
             return found
+        if wants == "action":
+            return Conclude(final_answer="It was not done.", success=False)
         return await self.follow_plan()
 
     def elsewhere(self) -> bool:
@@ -297,41 +311,59 @@ class _Run:
         search = self.search
         if self.gatherer.search is None:  # no other words would find anything
             return None
-        for number in range(READINGS):
+        readings = 1 if wants == "action" else READINGS  # no tool of the pool can do it
+        for number in range(readings):
             passages = await self.gatherer.gather(self.request.prompt, search)
             self.hold_limits()
             if number and not passages:
-                return None
-            if passages and wants == "overview" and self.quick:
-                return await self.overview()
-            if passages and (conclusion := await self.answer()):
+                break
+            if passages and wants == "long answer":
+                conclusion = await self.overview(passages)
+            else:
+                conclusion = await self.answer() if passages else None
+            if conclusion:
                 return conclusion
-            if number + 1 < READINGS:
+            if number + 1 < readings:
                 search = [*search, *await self.asker.words()]
-        return None
+        return self.certain()
 
-    @property
-    def quick(self) -> bool:
-        """Whether this machine reads the passages of several parts in the time that others take for
-        one."""
-        return context.reading_speed(self.state) >= QUICK
+    def certain(self) -> Conclude | None:
+        """The best answer so far, where nothing speaks against it."""
+        return self.concluded(self.best) if self.best and self.unsure is None else None
 
-    async def overview(self) -> Conclude:
-        """A long answer: its parts are looked up and noted one by one, then it is composed."""
-        request = self.request.prompt
-        parts = await self.asker.parts()
+    async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
+        """A long answer: the passages are read a few at a time, each for the facts that belong to
+        it; code leaves out those that no passage holds. A summary of the facts comes first, and
+        then those that it does not have. None where more has to be looked up: the model says so, or
+        its summary has what no passage holds."""
+        groups = grouped(passages, FACTS_CHARACTERS)
+        steps = [
+            f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
+        ]
+        begun = len(self.state.steps)
         self.emit(
             PlanMade(
-                main_objective=request, conclusion_from_assistant_data="", later_steps=parts[1:]
+                main_objective=self.request.prompt,
+                conclusion_from_assistant_data="",
+                later_steps=steps[1:],
             )
         )
-        for number, part in enumerate(parts, 1):
-            self.start_step(number, part)
-            found = await self.gatherer.gather(part, self.search)
-            note = await self.asker.note(part) if found else ""
-            self.emit(StepConcluded(number=number, success=bool(note), notes=note))
+        for number, (step, group) in enumerate(zip(steps, groups, strict=True), begun + 1):
+            self.start_step(number, step)
+            found = borne_out(self.state, await self.asker.facts(group), self.facts)
+            self.emit(StepConcluded(number=number, success=bool(found), notes="\n".join(found)))
+            self.facts += found
             self.hold_limits()
-        return await self.asker.compose()
+        if not self.facts:
+            return None
+        facts = telling(self.facts, " ".join([self.request.prompt, *self.search]))
+        said = await self.asker.summary(facts)
+        missing = unsupported(self.state, said.final_answer)
+        summary = "" if missing else said.final_answer
+        beside = [f"- {fact}" for fact in facts if not repeats(fact, summary)]
+        answer = "\n\n".join(filter(None, [summary, "\n".join(beside)]))
+        self.keep(answer, None if said.complete else "more belongs to the answer than was found")
+        return None if missing else self.certain()
 
     async def answer(self) -> Conclude | None:
         """A try at the answer from what was found; None when it is not there, or not certain.
@@ -344,39 +376,35 @@ class _Run:
             said = await self.asker.answer(problem)
             if said.found_in != "results" or not said.final_answer.strip():
                 return None
-            problem = self.doubt(said)
+            missing = unsupported(self.state, said.final_answer)
+            problem = f"no result says {', '.join(missing)}" if missing else None
             if problem is None:
                 break
             self.emit(GuardTripped(guard="grounding", message=problem))
         else:
-            self.keep(said, problem or "")
+            self.keep(said.final_answer, problem or "")
             return None
-        if self.deeds or (self.wants == "overview" and len(said.final_answer) > LONG):
-            return self.concluded(said)
-        self.keep(said, "the results were not read a second time")
+        if self.deeds or (self.wants == "long answer" and len(said.final_answer) > LONG):
+            return self.concluded(said.final_answer)
+        self.keep(said.final_answer, "the results were not read a second time")
         second = await self.asker.again()
-        self.readings.append(second)
-        if any(agree(said.final_answer, each, self.request.prompt) for each in self.readings):
-            self.unsure = self.best = None
-            return self.concluded(said)
-        self.keep(said, f"two readings of the results differ: {second}")
+        before, self.readings = self.readings, [*self.readings, second]
+        for answer, others in ((said.final_answer, self.readings), (second, before)):
+            same = any(agree(answer, each, self.request.prompt) for each in others)
+            if same and not unsupported(self.state, answer):
+                self.unsure = self.best = None
+                return self.concluded(answer)
+        self.keep(said.final_answer, f"Two readings of the results differ: {second}")
         self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
         return None
 
-    def doubt(self, said: Answer) -> str | None:
-        """What speaks against an answer; None when all that code can check of it holds."""
-        missing = unsupported(self.state, said.final_answer)
-        if missing:
-            return f"no result says {', '.join(missing)}"
-        return None
+    def keep(self, answer: str, unsure: str | None) -> None:
+        """Remember the best answer so far, and why it is not certain."""
+        self.best, self.unsure = answer, unsure
 
-    def keep(self, said: Answer, unsure: str) -> None:
-        """Remember an answer that is not certain, and why."""
-        self.best, self.unsure = said, unsure
-
-    def concluded(self, said: Answer) -> Conclude:
-        self.quotes = supporting(self.state, said.final_answer, self.request.prompt)
-        return Conclude(final_answer=re.sub(r"</?result>", "", said.final_answer))
+    def concluded(self, answer: str) -> Conclude:
+        self.quotes = supporting(self.state, answer, self.request.prompt)
+        return Conclude(final_answer=re.sub(r"</?result>", "", answer))
 
     # Working: a plan of tool calls.
 
@@ -395,9 +423,6 @@ class _Run:
     async def do(self) -> Conclude | None:
         """A change or another action: what it needs is looked up first, and then it is planned with
         that in view."""
-        changing = any(not tool.read_only for tool in self.ranking.tools)
-        if not changing:
-            return Conclude(final_answer="It was not done.", success=False)
         await self.gatherer.gather(self.request.prompt, self.search)
         if self.asker.choices:
             await self.follow_plan(looking=True)
@@ -574,7 +599,7 @@ class _Run:
 
     @property
     def wants(self) -> Wants:
-        return self.state.brief.wants if self.state.brief else "fact"
+        return self.state.brief.wants if self.state.brief else "short answer"
 
     @property
     def deeds(self) -> bool:
@@ -583,7 +608,7 @@ class _Run:
         tools = [self.request.tool, *self.state.planned_tools.values()]
         tools += [each.tool for each in self.state.part_iterations]
         changing = (find(name, self.caller.tools) for name in tools if name)
-        return self.wants == "deed" or any(tool and not tool.read_only for tool in changing)
+        return self.wants == "action" or any(tool and not tool.read_only for tool in changing)
 
     @property
     def calls_left(self) -> int:
@@ -607,6 +632,8 @@ class _Run:
         if undone:
             status, why = undone
             answer = why if why == UNKNOWN else f"Nothing was changed: {why}."
+            if self.quotes:
+                answer += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
             return self.end(status, answer, why)
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()

@@ -24,8 +24,9 @@ from planner.events import (
 from planner.evidence.context import TokenEstimate
 from planner.grammar import Schema
 from planner.models.base import ChatModel, Models
+from planner.passage import Passage
 from planner.prompts import Prompts
-from planner.protocol import Answer, Brief, Call, Conclude, MakePlan, MoveOn, Stay
+from planner.protocol import Answer, Brief, Call, Conclude, MakePlan, MoveOn, Stay, Summary
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
@@ -38,7 +39,7 @@ KEPT_SHARE = 0.625
 """Of the context: so much may prompts take at the end of a step before what is past is let go."""
 NOTED_SHARE = 0.7
 """From there on a step that goes on has notes taken, since its results may have to make room."""
-ANSWERS: Sequence[Role] = ("answer", "repair", "conclude")
+ANSWERS: Sequence[Role] = ("answer", "repair", "conclude", "summary")
 """Replies that hold an answer for the user; it is told while it is written."""
 DELTA_CHARACTERS = 24
 """Of an answer, told at once: some words."""
@@ -46,8 +47,7 @@ REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
 MAX_LOOKING_STEPS = 3
 """Of the plan of what has to be looked up before a change."""
-PARTS_TOKENS = 160
-NOTE_TOKENS = 220
+FACTS_TOKENS = 360
 LONGEST_FACT = 400
 """Characters of a short answer."""
 LONGEST_OVERVIEW = 1900
@@ -130,27 +130,20 @@ class Asker:
         )
         return said.words
 
-    async def parts(self) -> list[str]:
-        """The questions that a long answer consists of."""
-        question = self.prompts.part_questions(self.state)
+    async def facts(self, passages: Sequence[Passage]) -> list[str]:
+        """What some passages say that belongs to a long answer."""
+        question = self.prompts.facts(self.state, passages)
         said = await self.ask(
-            "parts", self.models.full, question, schemas.parts(), protocol.PARTS, PARTS_TOKENS
+            "facts", self.models.full, question, schemas.facts(), protocol.FACTS, FACTS_TOKENS
         )
-        return said.parts
+        return said.facts
 
-    async def note(self, part: str) -> str:
-        """What the passages gathered last say about a part."""
-        question = self.prompts.note(part)
-        said = await self.ask(
-            "note", self.models.full, question, schemas.note(), protocol.NOTE, NOTE_TOKENS
+    async def summary(self, facts: Sequence[str]) -> Summary:
+        """These facts in a few sentences."""
+        question = self.prompts.summary(self.state, facts)
+        return await self.ask(
+            "summary", self.models.full, question, schemas.summary(), protocol.SUMMARY
         )
-        return said.note
-
-    async def compose(self) -> Conclude:
-        """The long answer, from all passages and notes."""
-        question = self.prompts.compose(self.state)
-        schema = schemas.conclude(LONGEST_OVERVIEW)
-        return await self.ask("conclude", self.models.full, question, schema, protocol.CONCLUSION)
 
     async def select_tool(self) -> str | None:
         """The tool for a single step; None when it needs none."""
@@ -200,8 +193,8 @@ class Asker:
         question = (
             self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
         )
-        wants = self.state.brief.wants if self.state.brief else "fact"
-        longest = LONGEST_OVERVIEW if wants == "overview" else LONGEST_FACT
+        wants = self.state.brief.wants if self.state.brief else "short answer"
+        longest = LONGEST_OVERVIEW if wants == "long answer" else LONGEST_FACT
         schema = schemas.answer(longest)
         return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
 

@@ -26,6 +26,10 @@ MAX_SUPPORT = 2
 """Lines that are named for an answer."""
 MIN_QUOTE = 4
 """Characters of a quotation; a shorter one stands anywhere."""
+MAX_FACTS = 12
+"""Of a long answer."""
+MOST_WORDS = 0.8
+"""Of a fact, that a text has which repeats it."""
 SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
 
@@ -38,6 +42,8 @@ _CLAIM = re.compile(
     r"|\b\d+(?:\.\d+)?\b"  # a number
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
+
+_FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
 class Evidence(BaseModel):
@@ -250,6 +256,31 @@ def _said(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
             yield str(int(value))
         case _:
             yield str(value)
+
+
+def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The facts of a long answer that results hold and that are not known yet."""
+    kept: list[str] = []
+    for fact in facts:
+        alone = _FILE.fullmatch(fact.strip())  # the name of a file says nothing
+        new = not any(repeats(fact, other) for other in (*known, *kept))
+        if fact.strip() and not alone and new and not unsupported(state, fact):
+            kept.append(fact.strip())
+    return kept
+
+
+def telling(facts: Sequence[str], query: str) -> list[str]:
+    """Of many facts those that have most words of a query, in their order."""
+    asked = {*words(query)}
+    best = sorted(facts, key=lambda fact: -len(asked & {*words(fact)}))[:MAX_FACTS]
+    return [fact for fact in facts if fact in best]
+
+
+def repeats(fact: str, text: str) -> bool:
+    """Whether a text has most words of a fact, and all its names and numbers."""
+    said = {*words(fact)}
+    most = len(said & {*words(text)}) >= MOST_WORDS * len(said)
+    return most and all(holds(text, claim) for claim in claims(fact))
 
 
 def agree(first: str, second: str, request: str) -> bool:

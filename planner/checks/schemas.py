@@ -78,14 +78,19 @@ def selection(choice: Schema) -> Schema:
 
 
 def words() -> Schema:
-    return record(words={"type": "array", "items": text(24), "minItems": 2, "maxItems": 6})
+    return record(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
+
+
+SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z_@./ -]{0,29}$"}
+"""In Latin letters: a small model copies the words of a Chinese request otherwise, and code is
+written in English. The request's own words are searched for as well."""
 
 
 def brief() -> Schema:
     """What a request is about is said before what it is for. Where it is about nothing, a reply
     follows instead: a model that may reply at once does so to any question."""
-    search = {"type": "array", "items": text(30), "minItems": 1, "maxItems": 6}
-    sorted_ = record(search=search, wants=one_of(["fact", "overview", "deed"]))
+    search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
+    sorted_ = record(search=search, wants=one_of(["short answer", "long answer", "action"]))
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk]}
@@ -101,12 +106,12 @@ def second_reading() -> Schema:
     return record(answer_again=text(240))
 
 
-def parts() -> Schema:
-    return record(parts={"type": "array", "items": text(100), "minItems": 1, "maxItems": 3})
+def facts() -> Schema:
+    return record(facts={"type": "array", "items": text(300), "maxItems": 5})
 
 
-def note() -> Schema:
-    return record(note=text(LONGEST_STRING))
+def summary() -> Schema:
+    return record(final_answer=text(800), complete={"type": "boolean"})
 
 
 def conclude(longest: int = 1200) -> Schema:

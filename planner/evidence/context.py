@@ -242,12 +242,14 @@ def within(rows: Sequence[str], longest: int) -> list[str]:
 
 
 READ_SECONDS = 16.0
-"""What one question's passages may take to be read."""
+"""What the passages for a short answer may take to be read."""
+READ_SECONDS_LONG = 50.0
+"""The same for a long answer."""
 USUAL_SPEED = 60.0
 """Tokens a second that a model is taken to read before that was measured."""
 MIN_MEASURED = 100
 """Computed tokens from which on a call's speed is told by its time."""
-READ_SHARE = 0.3
+READ_SHARE = 0.4
 """Of the context that one question's passages may take."""
 CHARACTERS_READ = 3.0
 """Per token, of numbered lines of code."""
@@ -268,7 +270,9 @@ def reading_speed(state: RunState) -> float:
 
 
 def reading_characters(state: RunState, context_tokens: int) -> int:
-    """How much of passages a prompt shows: what this machine reads in `READ_SECONDS`, by the calls
-    so far, within a share of the context."""
-    tokens = min(reading_speed(state) * READ_SECONDS, READ_SHARE * context_tokens)
+    """How much of passages a prompt shows: what this machine reads in the seconds that the answer
+    is worth, by the calls so far, within a share of the context."""
+    long = state.brief is not None and state.brief.wants == "long answer"
+    seconds = READ_SECONDS_LONG if long else READ_SECONDS
+    tokens = min(reading_speed(state) * seconds, READ_SHARE * context_tokens)
     return round(CHARACTERS_READ * tokens)

@@ -231,3 +231,17 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         elif line.strip() and start is None:
             start = number
     yield from ended(len(lines) - 1)
+
+
+def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:
+    """The passages in their order, each group with no more than so many characters but for one
+    passage that is longer."""
+    groups: list[list[Passage]] = []
+    room = 0
+    for passage in passages:
+        if not groups or len(passage.text) > room:
+            groups.append([])
+            room = characters
+        groups[-1].append(passage)
+        room -= len(passage.text)
+    return groups

@@ -6,16 +6,17 @@ from functools import lru_cache
 
 import Stemmer
 
-_TOKEN = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff]"  # scripts that put no space between words
-    r"|_*[^\W_]+(?:_+[^\W_]+)*_*"
-)
+_UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff]+"
+"""Scripts that put no space between words."""
+_TOKEN = re.compile(rf"{_UNSPACED}|_*[^\W_]+(?:_+[^\W_]+)*_*")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[a-z]|[^\W\dA-Za-z_])+|[A-Z]+|\d+")
 _stemmer = Stemmer.Stemmer("english")
 
 
 @lru_cache(maxsize=100_000)
 def _words(token: str) -> tuple[str, ...]:
+    if re.fullmatch(_UNSPACED, token):  # pairs of characters are what a word there mostly is
+        return tuple(token[at : at + 2] for at in range(max(len(token) - 1, 1)))
     parts = [part.lower() for part in _PART.findall(token)]
     stems = [_stemmer.stemWord(part) for part in parts]
     return (token.lower(), *stems) if len(parts) > 1 or "_" in token else tuple(stems)

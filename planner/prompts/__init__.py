@@ -17,7 +17,7 @@ from typing import Any
 
 from planner.actions import actions, attempts
 from planner.checks import guards
-from planner.events import Role
+from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
 from planner.evidence.tool_ranking import shown_whole
 from planner.models.base import Message
@@ -134,10 +134,10 @@ class Prompts:
         messages = [self.system]
         opening = state.parts[0].opening if state.parts else []
         request = self._request(state)
-        for asked, reply in opening:
-            messages += [user(_joined(request, asked)), assistant(reply)]
+        for call in opening:
+            messages += [user(_joined(request, call.question)), assistant(call.reply)]
             request = ""
-        shown = state.shown_iterations
+        shown = [] if role in ALONE else state.shown_iterations
         beginnings = [
             (step.begun, self._step_tools(step))
             for step in state.steps[len(state.steps_in_short) :]
@@ -164,12 +164,22 @@ class Prompts:
             if iteration.outcome is None or (iteration.by == "lookup" and not iteration.gathered):
                 continue
             pending = _joined(pending, self._result(state, iteration, said))
-            unread = role == "again" and iteration is shown[-1]
-            for number, (asked, reply) in enumerate([] if unread else iteration.exchange, 1):
-                messages += [user(_joined(pending, asked)), assistant(reply)]
+            for number, call in enumerate(iteration.exchange, 1):
+                if self._left_out(state, iteration, call, role):
+                    continue
+                messages += [user(_joined(pending, call.question)), assistant(call.reply)]
                 messages += begun(iteration.number, number)
-                pending, said = "", reply
+                pending, said = "", call.reply
         return harmless([*messages, user(_joined(pending, question))])
+
+    @staticmethod
+    def _left_out(state: RunState, iteration: Iteration, call: ModelCalled, role: Role) -> bool:
+        """Whether a question and its reply do not stand in the prompt: for a second reading those
+        about the newest result, and tries at an answer from passages when there are newer ones."""
+        if iteration is state.shown_iterations[-1]:
+            return role == "again"
+        superseded = iteration.gathered and iteration.part == len(state.parts) - 1
+        return bool(superseded) and call.role in TRIES
 
     def _past(self, state: RunState) -> list[Message]:
         """What stands in short: completed steps and calls of the next one, a line each, and what
@@ -271,8 +281,8 @@ class Prompts:
         return question + wrong
 
     def answer(self, state: RunState) -> str:
-        wants = state.brief.wants if state.brief else "fact"
-        how = fill("how_overview" if wants == "overview" else "how_fact")
+        wants = state.brief.wants if state.brief else "short answer"
+        how = fill("how_overview" if wants == "long answer" else "how_fact")
         return fill("ask_answer", prompt=_question(state), how=how)
 
     def again(self, state: RunState) -> str:
@@ -300,16 +310,14 @@ class Prompts:
             parts.append(self._listed("this", each.offered))
         return _joined(*parts)
 
-    def part_questions(self, state: RunState) -> str:
-        """What a long answer has to look up."""
-        return fill("ask_parts", prompt=_question(state))
+    def facts(self, state: RunState, passages: Sequence[Passage]) -> str:
+        """What these passages say that belongs to the answer."""
+        shown = fenced("\n\n".join(map(passage, passages)))
+        return fill("ask_facts", prompt=_question(state), passages=shown)
 
-    def note(self, part: str) -> str:
-        return fill("ask_note", part=fenced(part))
-
-    def compose(self, state: RunState) -> str:
-        """The long answer, from the passages and notes."""
-        return fill("ask_compose", prompt=_question(state))
+    def summary(self, state: RunState, facts: Sequence[str]) -> str:
+        listed = "\n".join(f"- {one_line(fact, 300)}" for fact in facts)
+        return fill("ask_summary", prompt=_question(state), facts=fenced(listed))
 
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))

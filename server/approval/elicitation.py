@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from planner.checks import schemas
-from server.text import clean
+from server.text import clean, flat, shortened
 
 MOST_FIELDS = 20
 MOST_CHOICES = 100
@@ -215,8 +215,7 @@ def _titles(field: Mapping[str, Any]) -> dict[str, str]:
 
 def line(text: str, longest: int) -> str:
     """A text of an upstream on one line."""
-    flat = " ".join(clean(text[: 10 * longest]).split())
-    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+    return shortened(flat(clean(text[: 10 * longest])), longest)
 
 
 def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from server.client_configs.clients import CLIENTS, SUFFIXES
 from server.client_configs.files import short
 from server.client_configs.importing import LeftOut, Source, Taken, found_sources, needed, take
 from server.config import named_variables, own_file, shipped_file
-from server.text import clean
+from server.text import clean, flat
 
 WIDEST = 10_000
 """So that no text is wrapped."""
@@ -149,4 +149,4 @@ def _line(left: LeftOut) -> str:
 
 def _flat(text: str) -> str:
     """A text of a client's file on one line."""
-    return " ".join(clean(text).split())
+    return flat(clean(text))

@@ -15,7 +15,7 @@ from planner.actions import in_words
 from planner.events import Event, OfTheMoment, RunFinished, StepStarted
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
-from server.text import clean, counted
+from server.text import clean, counted, flat
 from server.views.progress import heartbeat, message
 
 MARKS = {
@@ -151,4 +151,4 @@ def _came(iteration: Iteration) -> str:
 def _line(text: str, style: str = "") -> Text:
     """On one line, without what a terminal would obey."""
     indent = len(text) - len(text.lstrip(" "))
-    return Text(" " * indent + " ".join(clean(text).split()), style=style)
+    return Text(" " * indent + flat(clean(text)), style=style)

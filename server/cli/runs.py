@@ -13,7 +13,7 @@ from planner.state import RunState
 from server.cli.live_view import Drawing
 from server.config import Settings
 from server.journal.factory import journal_for
-from server.text import clean
+from server.text import clean, flat
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
 
@@ -29,7 +29,7 @@ async def list_runs(settings: Settings, most: int) -> None:
     """Print the newest runs, one a line."""
     for run in await journal_for(settings.runs).list(most):
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
-        prompt = clean(" ".join(run.prompt.split()))[:LONGEST_PROMPT]
+        prompt = clean(flat(run.prompt))[:LONGEST_PROMPT]
         output.print(Text(f"{run.id}  {began}  {run.status:<11}  {prompt}"), soft_wrap=True)
 
 

@@ -36,11 +36,10 @@ from server import auth
 from server.mcp import short_report
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import clean
+from server.text import clean, flat, shortened
 from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.views.report import flat
 
 MODEL = "planloom"
 RUN_SECONDS = 540.0
@@ -156,7 +155,7 @@ def said_before(messages: list[ChatMessage]) -> str:
             continue
         text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
         text = text.partition(EVIDENCE)[0].strip()
-        text = text if len(text) <= LONGEST_SAID else text[: LONGEST_SAID - 1] + "…"
+        text = shortened(text, LONGEST_SAID)
         line = f"{each.role.capitalize()}: {clean(text)}"
         room -= len(line)
         if room < 0:

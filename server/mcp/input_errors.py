@@ -10,6 +10,11 @@ from mcp_types import CallToolRequestParams
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from server.text import flat, shortened
+
+MAX_GIVEN = 60
+"""Characters shown of a wrong value."""
+
 
 class ClearInputErrors(Middleware):
     """Replaces what FastMCP says of a wrong call: several lines, with links to pydantic's site."""
@@ -54,5 +59,5 @@ def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
         mend = f"the arguments are {', '.join(known)}" if known else "it takes none"
         return f"{place} is not an argument; {mend}."
     given = repr(problem["input"])
-    shown = given if len(given) <= 60 else given[:59] + "…"
-    return f"{place}: {problem['msg'].removeprefix('Input ')}, not {' '.join(shown.split())}."
+    shown = flat(shortened(given, MAX_GIVEN))
+    return f"{place}: {problem['msg'].removeprefix('Input ')}, not {shown}."

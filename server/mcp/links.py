@@ -7,7 +7,7 @@ from mcp_types import ResourceLink
 from planner.actions import LONGEST_RESULT, in_words
 from planner.checks.claims import Evidence
 from planner.state import Iteration, RunState
-from server.text import clean
+from server.text import clean, flat, shortened
 
 RUN = "run://{run_id}"
 TRANSCRIPT = "run://{run_id}/transcript"
@@ -27,12 +27,12 @@ def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[Re
 
 
 def _link(run_id: str, iteration: Iteration) -> ResourceLink:
-    called = " ".join(clean(f"{iteration.tool} {in_words(iteration.arguments)}").split())
+    called = flat(clean(f"{iteration.tool} {in_words(iteration.arguments)}"))
     return ResourceLink(
         type="resource_link",
         uri=RESULT.format(run_id=run_id, iteration=iteration.number),
         name=f"result-{iteration.number}",
-        title=called if len(called) <= LONGEST_TITLE else called[: LONGEST_TITLE - 1] + "…",
+        title=shortened(called, LONGEST_TITLE),
         description="The whole result of this tool call, of which the report has the beginning.",
         mime_type="text/plain",
         size=len(clean(iteration.result).encode()),

@@ -24,7 +24,7 @@ from server.auth import caller
 from server.mcp.context import engine_of
 from server.mcp.links import LONGEST_TITLE, RESULT, RUN, TRANSCRIPT
 from server.runs.run import Run, report_of
-from server.text import clean, counted
+from server.text import clean, counted, flat, shortened
 from server.views.report import markdown
 from server.views.transcript import transcript
 
@@ -118,8 +118,7 @@ async def _run(ctx: Context, run_id: str) -> Run:
 
 
 def _short(prompt: str) -> str:
-    flat = " ".join(clean(prompt).split())
-    return flat if len(flat) <= LONGEST_TITLE else flat[: LONGEST_TITLE - 1] + "…"
+    return shortened(flat(clean(prompt)), LONGEST_TITLE)
 
 
 def _at(seconds: float) -> str:

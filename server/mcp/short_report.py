@@ -27,7 +27,7 @@ from planner.events import (
 from planner.state import RunState, Status
 from server.mcp.links import RUN
 from server.runs.run import Run
-from server.text import cleaned, fence
+from server.text import cleaned, fence, flat, shortened
 from server.views.inert import inert
 from server.views.progress import heartbeat, message
 from server.views.report import (
@@ -35,9 +35,7 @@ from server.views.report import (
     Report,
     Spared,
     asked_in_words,
-    cut,
     decisions,
-    flat,
     steps_of,
     unavailable,
     what_next,
@@ -134,7 +132,7 @@ def ended(found: Report) -> ShortReport:
         evidence=[
             Citation(
                 source=each.source or f"{each.tool}, iteration {each.iteration}",
-                lines=[cut(line, MAX_LINE) for line in each.lines[:MAX_LINES]],
+                lines=[shortened(line, MAX_LINE) for line in each.lines[:MAX_LINES]],
             )
             for each in found.evidence[:MAX_CITATIONS]
         ],
@@ -154,7 +152,7 @@ def under_way(run: Run, found: Report) -> ShortReport:
     for number, event in enumerate(run.events):
         state.apply(event)
         if number >= run.told and isinstance(event, TOLD):
-            news.append(cut(message(event, state), MAX_LINE))
+            news.append(shortened(message(event, state), MAX_LINE))
     return ShortReport(
         run_id=run.id,
         status=found.status,
@@ -186,4 +184,7 @@ def _objectives(state: RunState) -> list[tuple[str, str]]:
 
 
 def _plan(found: Report) -> list[str]:
-    return [cut(f"[{MARKS[step.status]}] {flat(step.objective)}", MAX_LINE) for step in found.steps]
+    return [
+        shortened(f"[{MARKS[step.status]}] {flat(step.objective)}", MAX_LINE)
+        for step in found.steps
+    ]

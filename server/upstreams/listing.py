@@ -3,9 +3,12 @@
 from pydantic import BaseModel, Field
 
 from planner.tools import Policy, Safety
-from server.text import counted, indented
+from server.text import counted, flat, indented, shortened
 from server.upstreams.pool import UpstreamPool
 from server.views.inert import inert
+
+MAX_DESCRIPTION = 120
+"""Characters shown of a tool's description."""
 
 
 class ToolListing(BaseModel):
@@ -89,8 +92,7 @@ def listing_markdown(found: PoolListing) -> str:
         lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
     lines += ["### Tools", ""]
     for tool in found.tools:
-        flat = " ".join(tool.description.split())
-        short = flat if len(flat) <= 120 else flat[:119] + "…"
+        short = shortened(flat(tool.description), MAX_DESCRIPTION)
         safety = tool.safety.replace("_", "-")
         if tool.safety is not Safety.READ_ONLY:
             safety += f", policy {tool.policy}"

@@ -27,7 +27,7 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict
 
 from server.config import UpstreamSettings
-from server.text import clean
+from server.text import clean, flat, shortened
 
 BUSY_SECONDS = 5.0
 """How long another process may hold the file."""
@@ -306,5 +306,4 @@ def _quoted(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(clean(text).split())
-    return flat if len(flat) <= LONGEST_QUOTE else flat[: LONGEST_QUOTE - 1] + "…"
+    return shortened(flat(clean(text)), LONGEST_QUOTE)

@@ -15,6 +15,7 @@ from planner.events import (
     StepStarted,
 )
 from planner.state import RunState
+from server.text import flat
 from server.views.inert import inert
 
 CONCLUSION = "Final conclusion reached"
@@ -64,8 +65,7 @@ class Document:
 
 def line(text: str) -> str:
     """A text of others as one line that is a paragraph, whatever it begins with."""
-    flat = " ".join(inert(text).split())
-    return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat)
+    return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert(text)))
 
 
 def _conclusion(event: RunFinished) -> str:

@@ -38,7 +38,7 @@ from planner.events import (
 from planner.evidence.context import readable
 from planner.state import RunState
 from planner.tools import Outcome
-from server.text import clean, counted
+from server.text import clean, counted, flat, shortened
 from server.views.report import UP, steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
@@ -56,8 +56,8 @@ DOING = {
     "arguments": "wrote the arguments",
     "answer": "tried the answer",
     "repair": "tried the answer again",
-    "parts": "named the parts of the answer",
-    "note": "noted what was found",
+    "facts": "noted the facts",
+    "summary": "summed them up",
     "plan": "made a plan",
     "decide": "weighed the result",
     "conclude": "concluded",
@@ -71,9 +71,9 @@ GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 def message(event: Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
-    flat = " ".join(clean(text).split()) or event.type.replace("_", " ")
-    flat = flat[:1].upper() + flat[1:] if isinstance(event, ToolSelected) else flat
-    return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
+    line = flat(clean(text)) or event.type.replace("_", " ")
+    line = line[:1].upper() + line[1:] if isinstance(event, ToolSelected) else line
+    return shortened(line, LONGEST)
 
 
 def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> str:

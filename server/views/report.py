@@ -12,7 +12,7 @@ from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
-from server.text import cleaned, counted, fence, indented
+from server.text import cleaned, counted, fence, flat, indented, shortened
 from server.views.inert import inert
 
 LARGEST_REPORT = 400_000
@@ -416,13 +416,13 @@ def asked_in_words(each: QuestionReport) -> str:
             outcome = f"not answered: {flat(each.reason)}"
         case None:
             outcome = "not answered yet"
-    asked = cut(flat(each.question), LONGEST_CLAIM)
+    asked = shortened(flat(each.question), LONGEST_CLAIM)
     return f'{each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:
     """An item of the evidence: what is borne out, by which step and tool, and the lines."""
-    claims = [cut(flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
+    claims = [shortened(flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
     shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
     more = ", …" if len(claims) > MOST_CLAIMS else ""
     place = f"`{flat(each.source.replace('`', ''))}`, " if each.source else ""
@@ -453,11 +453,3 @@ def _spared_in_words(found: Report) -> str:
         f"; some {found.spared.tokens} tokens of tool results read for an answer of "
         f"{found.spared.answer_tokens}"
     )
-
-
-def cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())

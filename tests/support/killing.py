@@ -55,7 +55,7 @@ def script(request: Request) -> Reply:
     done = len(set(re.findall(r'\(\{"text":"(\w+)"\}\)', request.prompt)))
     properties = request.properties
     if "wants" in request.keys:
-        return {"search": ["notes"], "wants": "deed"}
+        return {"search": ["notes"], "wants": "action"}
     if "found_in" in properties:
         return found(answer(name)) if done >= CALLS else nowhere()
     if usual := usual_reply(properties, answer(name)):

@@ -220,7 +220,7 @@ def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] 
     """The reply where a script says nothing of its own: the request wants a fact, a second reading
     agrees with the first, other words find nothing; None where there is no usual one."""
     if "wants" in properties:
-        return {"search": ["value"], "wants": "fact"}
+        return {"search": ["value"], "wants": "short answer"}
     if "answer_again" in properties:
         return {"answer_again": last_answer}
     if properties == {"words"}:

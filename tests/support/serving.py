@@ -332,7 +332,7 @@ def found(answer: str) -> dict[str, Any]:
 
 def deed(*search: str) -> dict[str, Any]:
     """How a request for a change or another action is read."""
-    return {"search": list(search) or ["value"], "wants": "deed"}
+    return {"search": list(search) or ["value"], "wants": "action"}
 
 
 def words(*each: str) -> dict[str, Any]:
