@@ -174,7 +174,7 @@ Evidence:
 [The whole run](http://HOST/view?run=RUN)\
 """)
     )
-    assert len(pieces) == 4
+    assert len(pieces) == 5
     thoughts = "".join((delta.model_extra or {}).get("reasoning_content", "") for delta in deltas)
     assert normalised(thoughts) == snapshot("""\
 Started with 6 read-only tools
@@ -237,6 +237,7 @@ async def test_the_stream_on_the_wire(place: Place, ollama: ScriptedOllama) -> N
     assert [events[0], *events[-4:]] == snapshot(
         [
             'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null, "logprobs": null}]}',
+            'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {"content": "`VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.\\n\\ndata: done\\n\\nthe end"}, "finish_reason": null, "logprobs": null}]}',
             'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {"content": "\\n\\n---\\n\\nEvidence:\\n\\n- `jobs/secret.py:6`  \\n  `class VeryUniqueClassName_Phoenix_2025_QW3RTY:`\\n- `jobs/secret.py:11-12`  \\n  `return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()`\\n\\n[The whole run](http://HOST/view?run=RUN)"}, "finish_reason": null, "logprobs": null}]}',
             'data: {"id": "chatcmpl-RUN", "object": "chat.completion.chunk", "created": 0, "model": "planloom", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": null}]}',
             "data: [DONE]",
@@ -279,8 +280,7 @@ async def test_data_that_no_source_says_is_refused(place: Place, ollama: Scripte
     schema = {"type": "object", "properties": {"port": {"type": "integer"}}, "required": ["port"]}
     shape = {"type": "json_schema", "json_schema": {"name": "port", "schema": schema}}
     ollama.expect(found(ANSWER))
-    for _ in range(2):  # it is mended once
-        ollama.expect({"data": {"port": 70_001}})
+    ollama.expect({"data": {"port": 70_001}})
     async with client_of(place) as client:
         reply = await client.chat.completions.create(**asked(QUESTION, response_format=shape))
     message = reply.choices[0].message

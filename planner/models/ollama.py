@@ -168,7 +168,7 @@ class OllamaModel:
         schema: dict[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
+        """Ask once, at temperature 0; see `planner.models.ChatModel.chat`.
 
         `max_tokens` bounds the reply (`num_predict`). Lone surrogates in `messages` reach the model
         as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because

@@ -302,7 +302,7 @@ class OpenAIModel:
         schema: dict[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
+        """Ask once, at temperature 0; see `planner.models.ChatModel.chat`.
 
         The reply may not fit `schema`, when the server does not hold it. Counts that it does not
         tell are estimated: four characters a token, and the seconds by our own clock.

@@ -50,7 +50,7 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
     hosts = [name.strip() for name in environ.get(ALLOWED_HOSTS, "").split(",") if name.strip()]
     app = mcp.http_app(path=MCP, host_origin_protection=True, allowed_hosts=hosts)
     config = uvicorn.Config(
-        ClearRefusals(app, by_token=isinstance(auth, auth.Tokens)),
+        ClearRefusals(app, by_token=isinstance(provider, auth.Tokens)),
         http=BoundedConnection,
         backlog=most_at_once(),
         log_level="warning",
