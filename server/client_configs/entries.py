@@ -15,7 +15,7 @@ from planner.errors import ConfigError
 from server.client_configs import clients, documents, files
 from server.client_configs.clients import CLIENTS
 from server.client_configs.jsonc import Place
-from server.config import folder_named
+from server.project import project_folder
 
 NAME = "planloom"
 TOKEN = "PLANLOOM_TOKEN"
@@ -249,7 +249,7 @@ def _words(value: Any) -> list[str]:
 def over_stdio(client: str, project: Path | None) -> Entry:
     """The entry by which a client starts Planloom itself, for `project` or the working folder. VS
     Code has it in the working folder unless a project is named. Raises `ConfigError`."""
-    folder = str(folder_named(project, "--project") if project else Path.cwd())
+    folder = str(project_folder(project, {}))
     file = CLIENTS[client].file
     if client == "vscode" and project is None:
         file, folder = Path.cwd() / ".vscode" / "mcp.json", WORKSPACE
