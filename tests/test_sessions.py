@@ -110,8 +110,9 @@ def _settled(line: Text) -> Text:
 
 
 def _words(svg: str) -> list[str]:
-    """What stands in the picture."""
-    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    """What stands in the picture; how far apart, the seconds of the machine say."""
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    return " ".join(texts).replace("&#160;", " ").split()
 
 
 @pytest.fixture
