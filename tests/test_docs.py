@@ -398,8 +398,10 @@ SERVE = {words for words in OURS if "serve" in words}
 CONSENT = {words for words in OURS if "--accept" in words}
 LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 """They need a run that was there before."""
+ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
+"""They need a run that waits for them, as in `test_consent.py`."""
 TRY = {words for words in OURS if "try" in words}
-RUN = OURS - SERVE - CONSENT - LOOK - TRY
+RUN = OURS - SERVE - CONSENT - LOOK - ANSWER - TRY
 MODELS = (FAST, FULL, "qwen2.5-coder:7b", "qwen3:4b")
 """Those that the pages name."""
 

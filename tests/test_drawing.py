@@ -66,7 +66,7 @@ def drawn(ran: Ran, count: int) -> str:
     drawing.tell(ran.events[:count])
     with console.capture() as captured:
         console.print(drawing.drawn("Waiting"))
-    text = re.sub(r"\d+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())
+    text = re.sub(r"[\d.]+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
@@ -90,10 +90,10 @@ N s, 1 model call, N tokens\
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 Find out the value
 
-× Read the file
+× Read the file (without success)
   The file was read.
 ● Read the source
-    read_file jobs/secret.py                                                   …
+    read_file jobs/secret.py                                           under way
 ○ Look for its uses
 
 Found by the search, before the model's answer:
@@ -109,7 +109,7 @@ N s, 7 model calls, N tokens\
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 Find out the value
 
-× Read the file
+× Read the file (without success)
   The file was read.
 ✓ Read the source
   The file was read.

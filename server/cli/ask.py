@@ -26,7 +26,7 @@ from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
 from server.cli.live_view import Drawing
-from server.cli.runs import console, output, print_report, show_markdown
+from server.cli.runs import YES, console, output, print_report, show_markdown
 from server.config import Settings
 from server.runs.engine import START_SECONDS
 from server.runs.run import Run, report_of
@@ -36,7 +36,6 @@ from server.upstreams.pins import Pins, digest_of, identity
 from server.views.progress import HEARTBEAT_SECONDS
 from server.views.report import UP, Usage
 
-YES = ("y", "yes")
 Detail = Literal["quiet", "usual", "verbose"]
 """How much is shown beside the answer: nothing; progress; progress and the cost."""
 EXIT_CODES = {

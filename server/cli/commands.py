@@ -187,6 +187,10 @@ def serve(
 runs = typer.Typer(help="Show recorded runs, and go on with interrupted ones.")
 app.add_typer(runs, name="runs")
 RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
+WaitingRun = Annotated[
+    str,
+    typer.Argument(metavar="ID[@DIGEST]", help="Its id, or the beginning; see `planloom runs`."),
+]
 
 
 @runs.callback(invoke_without_command=True)
@@ -222,6 +226,25 @@ def runs_show(
     from server.cli.runs import follow_run, show_run
 
     _run(follow_run if follow else show_run, settings, run_id, whole, as_json)
+
+
+@runs.command("approve")
+def runs_approve(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
+    """Approve the call that a run waits with. It is shown first; with the digest that `planloom
+    runs` prints (ID@DIGEST), that very call is approved at once."""
+    settings = _settings(project, upstreams)
+    from server.cli.runs import decide_run
+
+    sys.exit(_run(decide_run, settings, run_id, True))
+
+
+@runs.command("decline")
+def runs_decline(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
+    """Decline the call that a run waits with; the run goes on without it."""
+    settings = _settings(project, upstreams)
+    from server.cli.runs import decide_run
+
+    sys.exit(_run(decide_run, settings, run_id, False))
 
 
 @runs.command("resume")

@@ -99,7 +99,7 @@ async def followed(
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:
-                await in_time(tell, heartbeat(seen, quiet, run.queued), None)
+                await in_time(tell, heartbeat(seen, quiet, run.queued, run.approvals.waiting), None)
     return required
 
 

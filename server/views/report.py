@@ -10,7 +10,16 @@ from planner.checks.claims import Evidence, evidence
 from planner.protocol import Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
-from server.text import cleaned, counted, fence, flat, indented, shortened
+from server.text import (
+    cleaned,
+    counted,
+    duration,
+    fence,
+    flat,
+    indented,
+    shortened,
+    status_in_words,
+)
 from server.views.inert import inert
 
 LARGEST_REPORT = 400_000
@@ -27,8 +36,10 @@ class StepReport(BaseModel):
 
     number: int
     objective: str
-    status: Literal["completed", "current", "later"]
-    success: bool | None = Field(default=None, description="Null until the step is completed.")
+    status: Literal["completed", "failed", "current", "unfinished", "later"] = Field(
+        description="failed: it ended without success. unfinished: the run ended before it did."
+    )
+    success: bool | None = Field(default=None, description="Null until the step has ended.")
     notes: str = ""
 
 
@@ -140,7 +151,7 @@ def report(
         reason=state.reason,
         unsupported=state.unsupported,
         objective=state.main_objective,
-        steps=_steps(state),
+        steps=steps(state, interrupted=interrupted),
         steering=[
             *(SteeringReport(**each.said.model_dump(), taken=True) for each in state.steered),
             *(SteeringReport(**each.model_dump(), taken=False) for each in state.waiting),
@@ -159,7 +170,7 @@ def report(
             )
             for each in state.questions
         ],
-        usage=_usage(state, now),
+        usage=usage(state, now),
         upstreams=state.started.upstreams if state.started else [],
     )
     while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
@@ -184,8 +195,10 @@ def _size(found: Report) -> int:
     return len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
 
 
-def _steps(state: RunState) -> list[StepReport]:
-    made = [_step(step) for step in state.steps]
+def steps(state: RunState, *, interrupted: bool = False) -> list[StepReport]:
+    """The plan: what was done of it, and how it stands."""
+    over = (interrupted or state.status != "running") and not state.single_steps
+    made = [_step(step, over) for step in state.steps]
     later = [
         StepReport(number=number, objective=objective, status="later")
         for number, objective in enumerate(state.later_steps, len(made) + 1)
@@ -193,17 +206,19 @@ def _steps(state: RunState) -> list[StepReport]:
     return made + later
 
 
-def _step(step: Step) -> StepReport:
+def _step(step: Step, over: bool) -> StepReport:
+    ended: Literal["completed", "failed"] = "completed" if step.success else "failed"
     return StepReport(
         number=step.number,
         objective=step.objective,
-        status="completed" if step.completed else "current",
+        status=ended if step.completed else "unfinished" if over else "current",
         success=step.success if step.completed else None,
         notes=step.notes,
     )
 
 
-def _usage(state: RunState, now: float) -> Usage:
+def usage(state: RunState, now: float) -> Usage:
+    """What the run has cost; `now` is the time in seconds since the epoch."""
     calls = [
         ModelCallReport(
             role=call.role,
@@ -236,7 +251,8 @@ def _usage(state: RunState, now: float) -> Usage:
 
 UP = ("ready", "disabled")
 """The states of an upstream that need no mending."""
-MARKS = {"completed": "x", "current": "~", "later": " "}
+MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "later": " "}
+NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
 
 def markdown(found: Report, *, cost: bool = True) -> str:
@@ -246,7 +262,10 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     """
     parts = [_head(found)]
     if found.objective:
-        bullets = [f"- [{MARKS[step.status]}] {flat(step.objective)}" for step in found.steps]
+        bullets = [
+            f"- [{MARKS[step.status]}] {flat(step.objective)}{NOT_DONE.get(step.status, '')}"
+            for step in found.steps
+        ]
         head = f"A plan has been created where the objective is: {flat(found.objective)}"
         parts.append("\n".join([head, "", *bullets]))
     if found.steering:
@@ -258,10 +277,10 @@ def markdown(found: Report, *, cost: bool = True) -> str:
         ]
         parts.append("### Said while it ran\n\n" + "\n".join(said))
     notes = [
-        f"{step.number}. {flat(step.objective)}{'' if step.success else ' (without success)'}\n"
+        f"{step.number}. {flat(step.objective)}{NOT_DONE.get(step.status, '')}\n"
         f"   {indented(step.notes, 3)}"
         for step in found.steps
-        if step.status == "completed" and step.notes not in ("", found.answer)
+        if step.success is not None and step.notes not in ("", found.answer)
     ]
     if notes and found.status != "running":
         parts.append("### Steps\n\n" + "\n".join(notes))
@@ -323,7 +342,7 @@ def _head(found: Report) -> str:
         parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
     if found.status != "answered" or found.reason:
         reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
-        parts.append(f"_Status: {found.status.replace('_', ' ')}{reason}_")
+        parts.append(f"_Status: {status_in_words(found.status)}{reason}_")
     return "\n\n".join(parts)
 
 
@@ -388,7 +407,7 @@ def _foot(found: Report) -> str:
     cached = f", {about}{usage.cached_tokens} of them cached" if usage.model_calls else ""
     return (
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
-        f"({usage.tool_seconds:.1f} s), {counted(usage.model_calls, 'model call')} "
+        f"({duration(usage.tool_seconds)}), {counted(usage.model_calls, 'model call')} "
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
-        f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all_"
+        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all_"
     )
