@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -21,21 +22,16 @@ from server.config import Settings
 from server.http import openai_api, web_view
 from server.journal.base import Journal
 from server.journal.factory import journal_for
-from server.mcp import prompts, resources, tools
+from server.mcp import handshake, prompts, resources, tools
 from server.mcp.input_errors import ClearInputErrors
 from server.mcp.tasks import Tasks
 from server.runs.engine import Engine
 from server.upstreams.launch import Launcher
 from server.upstreams.pool import UpstreamPool
-from server.upstreams.reload import follow
+from server.upstreams.reload import follow, take_up
+from server.upstreams.roots import CallersProject
 
 T = TypeVar("T")
-
-INSTRUCTIONS = """\
-Planloom answers questions about a project by planning and running tools (code search, symbols, \
-files, library documentation) with small local models; what may change something is done only when \
-the user approves it. Ask plan_and_answer one complete question. When its status is "running", \
-follow the run with get_run."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ def build(
     good_for = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
-        await tools.announce(mcp, changes=now.may_change)
+        await tools.announce(mcp, now.may_change, now.project)
 
     @asynccontextmanager
     async def followed() -> AsyncIterator[Parts]:
@@ -163,11 +159,23 @@ def build(
                 opened.engine.join(fleet)
             if on_open:
                 on_open(opened)
-            yield {"pool": opened.pool, "engine": opened.engine, "journal": opened.journal}
+            given: dict[str, Any] = {
+                "pool": opened.pool,
+                "engine": opened.engine,
+                "journal": opened.journal,
+            }
+            if auth is None and not settings.project_named:
+
+                async def move(project: Path) -> None:
+                    settings.move_to(project)
+                    await take_up(settings, opened.pool, announce)
+
+                given["project"] = CallersProject(settings.project, move)
+            yield given
 
     mcp: FastMCP = FastMCP(
         "planloom",
-        instructions=INSTRUCTIONS,
+        instructions=handshake.instructions(settings.project),
         version=version("planloom"),
         lifespan=parts,
         auth=auth,
@@ -177,7 +185,7 @@ def build(
         if fleet
         else RequestStateSecurity.ephemeral(ttl=good_for),
     )
-    tools.register(mcp, changes=settings.may_change)
+    tools.register(mcp, settings.may_change, settings.project)
     resources.register(mcp)
     prompts.register(mcp)
     web_view.register(mcp, lambda: running[0].engine)

@@ -36,6 +36,7 @@ from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from planner.tools import Policy, Safety
+from server.project import project_folder
 
 HIDDEN = "***"
 """What stands in a message where a secret stood."""
@@ -301,6 +302,13 @@ class UpstreamSettings(_Frozen):
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
     """What there is to say of single tools, by their names."""
 
+    @property
+    def reads_project(self) -> bool:
+        """Whether the planner looks requests up with it by itself."""
+        roles = ("text_argument", "name_argument", "file_argument")
+        named = any(getattr(tool, role) for tool in self.tools.values() for role in roles)
+        return self.enabled and (self.listing is not None or named)
+
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if (self.command is None) == (self.url is None):
@@ -435,15 +443,22 @@ class Settings(_Frozen):
     runs: RunSettings = Field(default_factory=RunSettings)
     project: Path
     """Absolute."""
+    project_named: bool = True
+    """False: nobody named it, and it is where the server was started."""
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
     """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
-    _load: Callable[[], "Settings"] | None = PrivateAttr(None)
+    _load: Callable[[Path], "Settings"] | None = PrivateAttr(None)
+    _moved_to: Path | None = PrivateAttr(None)
 
     def loaded_again(self) -> "Settings":
         """As the files are now, for the same arguments and environment. Raises `ConfigError`."""
-        return self._load() if self._load else self
+        return self._load(self._moved_to or self.project) if self._load else self
+
+    def move_to(self, project: Path) -> None:
+        """What is loaded again from now on is for another project."""
+        self._moved_to = project
 
     @property
     def may_change(self) -> bool:
@@ -485,7 +500,7 @@ def load_settings(
     Raises `ConfigError`.
     """
     environ = dict(environ)
-    root = _project(project, environ)
+    root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
     path = _which_file(upstreams_file, environ)
     file = _read(path, variables)
@@ -494,20 +509,12 @@ def load_settings(
         approval=file.approval,
         runs=_placed(file.runs, environ),
         project=root,
+        project_named=project is not None or bool(environ.get("PLANLOOM_PROJECT")),
         upstreams=file.upstreams,
         source=path,
     )
-    settings._load = partial(load_settings, upstreams_file, root, environ, models)
+    settings._load = partial(load_settings, upstreams_file, environ=environ, models=models)
     return settings
-
-
-def _project(project: Path | None, environ: Mapping[str, str]) -> Path:
-    named = environ.get("PLANLOOM_PROJECT")
-    place = "--project" if project else "PLANLOOM_PROJECT"
-    path = (project or (Path(named) if named else Path.cwd())).expanduser().absolute()
-    if not path.is_dir():
-        raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
-    return path
 
 
 def _is_redis_url(text: str) -> bool:

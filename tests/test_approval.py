@@ -27,6 +27,7 @@ from mcp_types import InputRequiredResult
 from scripted_ollama import ScriptedOllama
 from serving import (
     LONG,
+    Called,
     Caller,
     Place,
     Progress,
@@ -186,9 +187,9 @@ async def connected(
 
 
 def report(result: Any) -> dict[str, Any]:
-    assert result.structured_content
-    found: dict[str, Any] = result.structured_content
-    return found
+    found = result.whole if isinstance(result, Called) else result.structured_content
+    assert found
+    return dict(found)
 
 
 def approval(result: Any, iteration: int = -1) -> Any:
@@ -241,11 +242,13 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
     assert normalised(text(result)) == snapshot("""\
 It is noted.
 
+Call run_step with run_id `RUN` for another step, plan_and_answer with it to conclude.
+
 ### Approvals
 
 - `add_note` (write), approved: the user approved it
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 1 tokens of tool results read for an answer of 3_\
 """)
 
 
@@ -474,13 +477,14 @@ async def test_the_first_answer_of_several_views_counts(
             waiting = await third.call("get_run", run_id=run_id, wait_s=0)
             results.append(await second.call("get_run", run_id=run_id))
     assert normalised(text(waiting)) == snapshot("""\
-Waiting for approval of `add_note`. Call get_run with run_id `RUN` to ask the user and follow the run, cancel_run to end it.
+Still running: Waiting for approval of add_note, 0 s. `add_note` needs the user's approval. Call get_run with run_id `RUN` to ask the user and go on, cancel_run to end it.
 
-### Approvals
+- [~] Note hello
 
-- `add_note` (write), not decided
+New:
 
-_Run RUN: 0 tool calls (0.0 s), 0 model calls (N prompt tokens, N generated, 0.0 s); 0.0 s in all_\
+- Note hello
+- approval is needed (write): add_note hello\
 """)
     assert approval(waiting)["approved"] is None
     assert (len(away.shown), away.withdrawn, len(here.shown)) == (1, 1, 1)
@@ -615,7 +619,9 @@ async def test_servers_of_a_fleet_take_each_others_states(
             one, "run_step", CALL, request_state=asked.request_state, input_responses=YES
         )
     assert noted(place.project) == ([["hello", "nobody"]] if answer else [])
-    assert approval(result)["approved"] == approval(late)["approved"] == answer
+    told = [report(each)["asked"] for each in (result, late)]
+    assert told[0] == told[1]
+    assert told[0][0].startswith(f"`add_note` (write), {'approved' if answer else 'refused'}")
 
 
 # The state that goes over the wire

@@ -238,7 +238,7 @@ async def test_an_agent_gets_the_answer_and_repeats_it(
         report=kind(answered),
         progress=progress(asked, shown, agent.callback),
         approval=approval(agent, wire),
-        cancel="Ctrl-C ends the run",
+        cancel="Ctrl-C stops the run",
         long_call="`running`, then `get_run`",
     )
     assert asdict(row) == external_file(OBSERVED / f"{agent}.json")

@@ -18,7 +18,6 @@ import anyio.to_thread
 import psutil
 import pytest
 from fastmcp import Client
-from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import StdioTransport as ClientStdio
 from faults import ANSWER, CATALOGUE, QUESTION, Fault, faulty, obliging, seen
 from hypothesis import HealthCheck, given
@@ -26,7 +25,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from scripted_ollama import Hang, ScriptedOllama
-from serving import LONG, Caller, Place, Progress, SharedUpstream, end, found, text, until
+from serving import LONG, Called, Caller, Place, Progress, SharedUpstream, end, found, text, until
 
 from planner.checks import schemas
 from planner.errors import ModelUnavailable
@@ -292,7 +291,7 @@ async def test_a_server_that_has_enough_to_do_says_when_to_come_again(place: Pla
         settings = place.settings.model_copy(update={"runs": runs})
         async with Client(build(settings)) as client, anyio.create_task_group() as tasks:
             caller = Caller(client, Progress())
-            results: list[CallToolResult] = []
+            results: list[Called] = []
 
             async def ask() -> None:
                 results.append(await caller.call("plan_and_answer", prompt=QUESTION))
@@ -326,7 +325,7 @@ async def test_a_run_that_waits_says_so_and_leaves_the_queue_when_cancelled(
                 third = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
                 tasks.cancel_scope.cancel()
             ollama.release()
-            ids = [r.structured_content["run_id"] for r in (first, third) if r.structured_content]
+            ids = [r.whole["run_id"] for r in (first, third) if r.whole]
             ends = [await caller.call("get_run", run_id=run_id) for run_id in ids]
     assert [text(result).startswith(ANSWER) for result in ends] == [True, True]
     assert len(ollama.requests) == 2
@@ -366,7 +365,7 @@ async def test_a_models_calls_wait_for_their_turn(place: Place) -> None:
         settings = place.settings.model_copy(update={"models": models})
         async with Client(build(settings)) as client, anyio.create_task_group() as tasks:
             caller = Caller(client, Progress())
-            results: list[CallToolResult] = []
+            results: list[Called] = []
 
             async def ask(seconds: float) -> None:
                 limit = {"max_seconds": seconds}
@@ -392,8 +391,8 @@ async def test_a_view_that_lags_behind_is_told_the_newest(
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        assert started.structured_content
-        run_id = started.structured_content["run_id"]
+        assert started.whole
+        run_id = started.whole["run_id"]
         await caller.call("get_run", run_id=run_id)
         before = len(caller.progress.messages)
         await caller.call("get_run", run_id=run_id)
@@ -480,9 +479,9 @@ async def test_a_clock_that_jumps_changes_no_limit(place: Place, ollama: Scripte
     transport = ClientStdio(words[0], arguments, env=environ, keep_alive=False)
     async with Client(transport) as client:
         result = await Caller(client, Progress()).call("plan_and_answer", prompt=QUESTION)
-    assert result.structured_content
-    assert result.structured_content["status"] == "answered"
-    assert result.structured_content["usage"]["seconds"] >= 0
+    assert result.whole
+    assert result.whole["status"] == "answered"
+    assert result.whole["usage"]["seconds"] >= 0
 
 
 # Schemas

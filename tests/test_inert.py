@@ -105,9 +105,9 @@ async def test_no_view_of_a_run_is_fetched(place: Place) -> None:
             for number in range(8):
                 tool = "make_plan" if number % 2 else "plan_and_answer"
                 result = await caller.call(tool, prompt=f"What is {number} and who says so?")
-                assert result.structured_content
+                assert result.whole
                 leaked += "leak.example" in text_of(result)
-                run_id = result.structured_content["run_id"]
+                run_id = result.whole["run_id"]
                 told = await caller.client.read_resource(f"run://{run_id}/transcript")
                 assert not fetched(text_of(result))
                 assert not fetched(told[0].text)  # type: ignore[union-attr]

@@ -20,6 +20,7 @@ ORDER = (
     *(
         "server.text",
         "server.abilities",
+        "server.project",
         "server.config",
         "server.config_schema",
         "server.auth",

@@ -119,7 +119,7 @@ async def test_fifty_iterations_stay_within_the_context(
         run_id, made = caller.progress.run_id, len(calls)
         whole = await caller.call("get_run", run_id=run_id, iteration=made - 1)
         none = await caller.error("get_run", run_id=run_id, iteration=made)
-    report = result.structured_content
+    report = result.whole
     assert report
     assert report["reason"] == f"the limit of {ITERATIONS} iterations was reached"
     assert sum(each["by"] == "choice" for each in calls) == ITERATIONS
@@ -143,8 +143,8 @@ async def test_fifty_iterations_stay_within_the_context(
     rest = line(first_line + LINES - 2)
     assert rest not in last.prompt
     assert rest in text(whole)
-    assert whole.structured_content
-    (action,) = whole.structured_content["actions"]
+    assert whole.whole
+    (action,) = whole.whole["actions"]
     assert rest in action["tool_calls"][0]["result"]
     assert none.endswith(f"has {made} iterations, counted from 0.")
 

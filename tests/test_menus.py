@@ -94,7 +94,7 @@ You plan, and Planloom makes the steps:
     assert report.resource.text.startswith(ANSWER)
     assert str(report.resource.uri) == f"run://{run_id}"
     assert isinstance(words, TextContent)
-    assert f"plan_and_answer with run_id {run_id}" in words.text
+    assert f"plan_and_answer with the same prompt and run_id {run_id}" in words.text
 
 
 @pytest.mark.parametrize("face", ERAS)

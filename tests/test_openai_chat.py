@@ -443,7 +443,7 @@ async def test_a_whole_run(place: Place) -> None:
     script_two_steps(place.ollama)
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
-    report = result.structured_content
+    report = result.whole
     assert report
     assert (report["status"], report["answer"]) == ("answered", f"`{CONSTANT}` is {VALUE}.")
     assert report["usage"]["cached_tokens"] > 0
@@ -470,7 +470,7 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     server.expect(json.dumps(second(f"{CONSTANT} is {VALUE}")))
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
-    report = result.structured_content
+    report = result.whole
     assert report
     assert (report["status"], report["answer"]) == ("answered", f"`{CONSTANT}` is {VALUE}.")
     assert report["guards"] == snapshot(

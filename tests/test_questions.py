@@ -141,9 +141,9 @@ class Person:
 async def step(caller: Caller, tool: str, /, **arguments: Any) -> Any:
     """What came back of a call of this tool, with the report of its run."""
     result = await caller.call("run_step", prompt="Do it", tool=tool, arguments=arguments)
-    assert result.structured_content, text(result)
-    (call,) = result.structured_content["actions"][0]["tool_calls"]
-    return call["result"], result.structured_content
+    assert result.whole, text(result)
+    (call,) = result.whole["actions"][0]["tool_calls"]
+    return call["result"], result.whole
 
 
 def events(caller: Caller, *types: str) -> list[dict[str, Any]]:
@@ -185,11 +185,13 @@ For run RUN: "Do it". No answer within 120 s means none.\
     assert normalised(text(result)) == snapshot("""\
 It said yes.
 
+Call run_step with run_id `RUN` for another step, plan_and_answer with it to conclude.
+
 ### Questions
 
 - asker asked in `ask`: "Which branch?", answered
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 6 tokens of tool results read for an answer of 3_\
 """)
     told = [each for each in caller.progress.messages if "asker" in each]
     assert told[-2:] == snapshot(
@@ -198,7 +200,7 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
     (answered,) = events(caller, "question_answered")
     assert (answered["iteration"], answered["action"], answered["by"]) == (0, "accept", "person")
     # The answer is nowhere else.
-    assert ANSWER not in json.dumps(result.structured_content) + str(caller.progress.events)
+    assert ANSWER not in json.dumps(result.whole) + str(caller.progress.events)
     assert not any(ANSWER in str(request.messages) for request in ollama.requests)
     for file in (place.root / "runs").iterdir():
         assert ANSWER.encode() not in file.read_bytes()
@@ -268,8 +270,8 @@ async def test_the_time_a_person_takes_is_neither_the_calls_nor_the_runs(
         result = await caller.call(
             "run_step", prompt="Do it", tool="ask", arguments=ASK, max_seconds=2
         )
-    assert result.structured_content
-    assert (result.structured_content["status"], result.structured_content["reason"]) == (
+    assert result.whole
+    assert (result.whole["status"], result.whole["reason"]) == (
         "answered",
         None,
     )
@@ -344,8 +346,8 @@ async def test_an_upstream_that_asks_without_end_is_answered_ten_times(
         listed = await caller.call("list_tools")
     assert result in ("That will do", "asker asked for input 10 times")
     assert len(person.shown) == 10
-    assert listed.structured_content
-    assert listed.structured_content["upstreams"][0]["state"] == "ready"
+    assert listed.whole
+    assert listed.whole["upstreams"][0]["state"] == "ready"
 
 
 @MODERN
@@ -507,8 +509,8 @@ async def test_a_run_that_asked_is_resumed_and_asks_no_more(
         place, "memory-legacy", elicitation_handler=Person({"branch": ANSWER})
     ) as caller:
         started = await caller.call("run_step", prompt="Do it", tool="ask", arguments=ASK, wait_s=0)
-        assert started.structured_content
-        run_id = started.structured_content["run_id"]
+        assert started.whole
+        run_id = started.whole["run_id"]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(caller.call, "get_run", run_id=run_id))
             await ollama.arrived(1)
@@ -517,9 +519,9 @@ async def test_a_run_that_asked_is_resumed_and_asks_no_more(
     person = Person()
     async with connected(place, "memory-legacy", elicitation_handler=person) as caller:
         result = await caller.call("run_step", run_id=run_id)
-    assert result.structured_content
-    assert result.structured_content["answer"] == "It said yes."
-    assert [each["action"] for each in result.structured_content["questions"]] == ["accept"]
+    assert result.whole
+    assert result.whole["answer"] == "It said yes."
+    assert [each["action"] for each in result.whole["questions"]] == ["accept"]
     assert (person.shown, len(asker.got)) == ([], 1)
 
 
@@ -533,7 +535,7 @@ def test_a_question_that_waits_is_told_and_ends_with_its_server() -> None:
     assert [heartbeat(state, 7), head, rest.partition("\n\n_Run")[0]] == snapshot(
         [
             "Waiting for an answer to asker's question, 7 s",
-            "asker asks the user something. Call get_run with run_id `RUN` to have the user asked and follow the run, cancel_run to end it.",
+            "Still running. asker asks the user something. Call get_run with run_id `RUN` to ask the user and go on, cancel_run to end it.",
             """\
 ### Questions
 
@@ -605,8 +607,8 @@ async def test_a_model_is_lent_to_nobody(
         listed = await caller.call("list_tools")
     assert "Sampling is not supported: Planloom lends its models to nobody." in result
     assert "Roots are not supported: `upstreams.yaml` permits this upstream none." in rooted
-    assert listed.structured_content
-    assert listed.structured_content["upstreams"][0]["state"] == "ready"
+    assert listed.whole
+    assert listed.whole["upstreams"][0]["state"] == "ready"
 
 
 # Roots
@@ -670,8 +672,8 @@ async def test_a_tool_that_is_none_is_left_out_and_the_others_work(
     async with connected(speaker, "memory") as caller:
         listed = await caller.call("list_tools")
         result, _ = await step(caller, "release")
-    assert listed.structured_content
-    (upstream,) = listed.structured_content["upstreams"]
+    assert listed.whole
+    (upstream,) = listed.whole["upstreams"]
     assert (upstream["state"], upstream["tools"], result) == ("ready", 5, "released")
     assert text(listed).partition("### Tools")[0] == snapshot("""\
 ### Upstreams

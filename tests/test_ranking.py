@@ -236,8 +236,8 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
         result = await caller.call(
             "plan_and_answer", prompt="What is the weight of the engine Bertha?"
         )
-    assert result.structured_content
-    assert result.structured_content["status"] == "answered"
+    assert result.whole
+    assert result.whole["status"] == "answered"
     started, *_ = caller.progress.events
     assert len(started["tools"]) > 60
     shown = f" read-only tools, {REQUEST_TOOLS} of them shown"
@@ -285,8 +285,8 @@ async def test_tools_beyond_the_handful_are_a_name_away(
         result = await caller.call(
             "run_step", prompt=prompt, tool="ticket_price", arguments={"name": "Monthly"}
         )
-    assert result.structured_content
-    assert result.structured_content["answer"] == "It is told."
+    assert result.whole
+    assert result.whole["answer"] == "It is told."
 
 
 # The benchmark's data

@@ -49,7 +49,7 @@ def rewrite(place: Place, **upstreams: Any) -> None:
 
 
 async def listing(caller: Caller) -> dict[str, Any]:
-    found = (await caller.call("list_tools")).structured_content
+    found = (await caller.call("list_tools")).whole
     assert found
     return found
 
@@ -94,8 +94,8 @@ def process(*tools: str) -> dict[str, Any]:
 async def answered(caller: Caller, tool: str, **arguments: Any) -> str:
     """What a tool says in a run of one step."""
     result = await caller.call("run_step", prompt="Do it", tool=tool, arguments=arguments)
-    assert result.structured_content
-    return str(result.structured_content["actions"][0]["tool_calls"][0]["result"])
+    assert result.whole
+    return str(result.whole["actions"][0]["tool_calls"][0]["result"])
 
 
 # What is taken up

@@ -529,8 +529,8 @@ async def interrupted(place: Place, ollama: ScriptedOllama, **arguments: Any) ->
     async with place.client() as caller:
         started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0, **arguments)
         await ollama.arrived(len(ollama.requests) + 1)
-    assert started.structured_content
-    return str(started.structured_content["run_id"])
+    assert started.whole
+    return str(started.whole["run_id"])
 
 
 async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: ScriptedOllama) -> None:
@@ -540,21 +540,21 @@ async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: Script
         other = await caller.error("plan_and_answer", prompt="Another?", run_id=run_id)
         ollama.expect(found(ANSWER))
         after = await caller.call("run_step", run_id=run_id)
-    assert before.structured_content
-    assert before.structured_content["status"] == "interrupted"
+    assert before.whole
+    assert before.whole["status"] == "interrupted"
     assert normalised(text(before)) == snapshot("""\
-Interrupted: the server that ran it ended. Call plan_and_answer with run_id `RUN` to go on with it; what was done is not done again.
+Interrupted before it ended. Call plan_and_answer with the same prompt and run_id `RUN` to go on with it; what was done is not done again.
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 97 tokens of tool results read for an answer of about 0_\
 """)
     assert normalised(other) == snapshot(
-        "prompt: run RUN was begun with another. Leave it out to resume the run, or leave run_id out to start one."
+        'prompt: run RUN was begun with another: "What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?". Give that to go on with the run, or leave run_id out to start one.'
     )
-    report = after.structured_content
+    report = after.whole
     assert report
     assert (report["run_id"], report["status"], report["answer"]) == (run_id, "answered", ANSWER)
     assert report["warnings"] == []
-    assert report["usage"]["tool_calls"] == before.structured_content["usage"]["tool_calls"]
+    assert report["usage"]["tool_calls"] == before.whole["usage"]["tool_calls"]
     types = [event["type"] for event in caller.progress.events]
     assert types.count("tool_called") == types.count("tool_returned")
     assert types.count("run_resumed") == 1
@@ -574,10 +574,10 @@ async def test_a_run_that_cannot_be_followed_ends_with_what_was_found(
         """UPDATE run SET made = replace(made, '"planloom":"', '"planloom":"9.')""",
     )
     async with place.client() as caller:
-        ended = await caller.call("plan_and_answer", run_id=run_id)
-        again = await caller.call("plan_and_answer", run_id=run_id)
-    assert ended.structured_content
-    assert ended.structured_content["status"] == "partial"
+        ended = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
+        again = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
+    assert ended.whole
+    assert ended.whole["status"] == "partial"
     assert normalised(text(ended)) == snapshot("""\
 Could not find out: the record of the run, made by planloom 9.0.1.0, cannot be followed to its end: at entry 5 of 10, tool_selected has another prompt now.
 
@@ -615,7 +615,7 @@ _Status: partial_
    return UNIQUE_CONSTANT_VERIFICATION_ZX9
    ```
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 97 tokens of tool results read for an answer of about 178_\
 """)
     assert text(again) == text(ended)
 
@@ -624,12 +624,12 @@ async def test_a_run_is_resumed_with_its_own_models(place: Place, ollama: Script
     run_id = await interrupted(place, ollama)
     changed(place, "UPDATE run SET made = replace(made, '1.5b', '7b')")
     async with place.client() as caller:
-        refused = await caller.error("plan_and_answer", run_id=run_id)
+        refused = await caller.error("plan_and_answer", prompt=QUESTION, run_id=run_id)
         ended = await caller.call("cancel_run", run_id=run_id)
     assert normalised(refused) == snapshot(
         "Run RUN was begun with qwen2.5-coder:7b (num_ctx 8192); this server has qwen2.5-coder:1.5b (num_ctx 8192). Resume it with those, or ask anew."
     )
-    assert ended.structured_content
+    assert ended.whole
 
 
 async def test_a_request_key_makes_a_retry_safe(place: Place, ollama: ScriptedOllama) -> None:
@@ -655,7 +655,7 @@ async def test_a_request_key_makes_a_retry_safe(place: Place, ollama: ScriptedOl
     async with place.client() as caller:
         later = await caller.call("plan_and_answer", **asked)
         other_later = await caller.error("make_plan", **asked)
-    ids = {str((each.structured_content or {})["run_id"]) for each in [*results, done, later]}
+    ids = {str((each.whole or {})["run_id"]) for each in [*results, done, later]}
     assert len(ids) == 1
     assert text(done).startswith(ANSWER)
     assert text(later) == text(done)
@@ -675,8 +675,8 @@ async def test_a_retry_goes_on_with_an_interrupted_run(
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         done = await caller.call("plan_and_answer", prompt=QUESTION, request_key="k2")
-    assert done.structured_content
-    assert (done.structured_content["run_id"], done.structured_content["status"]) == (
+    assert done.whole
+    assert (done.whole["run_id"], done.whole["status"]) == (
         run_id,
         "answered",
     )
@@ -688,14 +688,14 @@ async def test_a_run_is_followed_through_another_server(
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.structured_content or {})["run_id"]
+        run_id = (started.whole or {})["run_id"]
         await ollama.arrived()
-        seen = await two.call("plan_and_answer", run_id=run_id, wait_s=0.1)
+        seen = await two.call("plan_and_answer", prompt=QUESTION, run_id=run_id, wait_s=0.1)
         ollama.release()
         done = await two.call("get_run", run_id=run_id)
         own = await one.call("get_run", run_id=run_id)
-    assert (seen.structured_content or {})["status"] == "running"
-    assert (done.structured_content or {})["answer"] == ANSWER
+    assert (seen.whole or {})["status"] == "running"
+    assert (done.whole or {})["answer"] == ANSWER
     assert text(done) == text(own)
 
 
@@ -705,13 +705,13 @@ async def test_a_run_is_cancelled_through_another_server(
     ollama.expect(Hang())
     async with place.client() as one, place.client() as two:
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.structured_content or {})["run_id"]
+        run_id = (started.whole or {})["run_id"]
         await ollama.arrived()
         ended = await two.call("cancel_run", run_id=run_id)
         own = await one.call("get_run", run_id=run_id)
         again = await two.call("cancel_run", run_id=run_id)
     assert ollama.requests[0].hung_up.is_set()
-    assert (ended.structured_content or {})["status"] == "cancelled"
+    assert (ended.whole or {})["status"] == "cancelled"
     assert text(ended) == text(own) == text(again)
 
 
@@ -722,7 +722,7 @@ async def test_a_server_that_does_not_end_a_run_is_told_of(
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.structured_content or {})["run_id"]
+        run_id = (started.whole or {})["run_id"]
         await ollama.arrived()
         with monkeypatch.context() as deaf:
             deaf.setattr(SqliteJournal, "collect", no_letters)
@@ -731,7 +731,7 @@ async def test_a_server_that_does_not_end_a_run_is_told_of(
     assert normalised(refused) == snapshot(
         "Run RUN is driven by another Planloom server, which was told to end it and has not within 0.0 s. Look again with get_run, or end that server."
     )
-    assert (done.structured_content or {})["status"] == "cancelled"  # once it has its letters
+    assert (done.whole or {})["status"] == "cancelled"  # once it has its letters
 
 
 async def no_letters(_journal: SqliteJournal, _run_ids: Any) -> list[Letter]:
@@ -742,7 +742,7 @@ async def test_runs_are_resources(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         done = await caller.call("plan_and_answer", prompt=QUESTION)
-        run_id = (done.structured_content or {})["run_id"]
+        run_id = (done.whole or {})["run_id"]
         parts = await caller.client.read_resource(f"run://{run_id}")
         (transcript,) = await caller.client.read_resource(f"run://{run_id}/transcript")
         with pytest.raises(Exception, match='There is no run "nope"'):
@@ -752,7 +752,7 @@ async def test_runs_are_resources(place: Place, ollama: ScriptedOllama) -> None:
     assert isinstance(readable, TextResourceContents)
     assert isinstance(data, TextResourceContents)
     assert readable.text == text(done)
-    assert json.loads(data.text) == done.structured_content
+    assert json.loads(data.text) == done.whole
     assert isinstance(transcript, TextResourceContents)
     assert re.sub("Began .* UTC", "Began then", normalised(transcript.text)) == snapshot("""\
 # Run RUN
@@ -884,7 +884,7 @@ async def test_runs_go_on_without_a_journal_and_say_so(
         done = await caller.call("plan_and_answer", **asked)
         again = await caller.call("plan_and_answer", **asked)
         unknown = await caller.error("get_run", run_id="nope")
-    report = done.structured_content
+    report = done.whole
     assert report
     assert report["status"] == "answered"
     assert text(again) == text(done)
@@ -936,7 +936,7 @@ async def test_a_full_disk_ends_the_record_and_not_the_run(
     assert warning.startswith("The run is not recorded and ends with this server.")
     async with place.client("http") as caller:  # the run is that of the token
         left = await caller.call("get_run", run_id=done.structured_content["run_id"])
-    assert (left.structured_content or {})["status"] == "interrupted"
+    assert (left.whole or {})["status"] == "interrupted"
 
 
 async def test_no_secret_is_written(place: Place, ollama: ScriptedOllama, tmp_path: Path) -> None:

@@ -107,15 +107,15 @@ async def test_no_answer_event_or_prompt_holds_a_secret(
         for tool in ("leak", "structured", "fail", "crash"):
             ollama.expect(conclusion("It said something."))
             result = await caller.call("run_step", prompt="Call it", tool=tool, arguments={})
-            assert result.structured_content
-            (action,) = result.structured_content["actions"]
+            assert result.whole
+            (action,) = result.whole["actions"]
             said = action["tool_calls"][0]["result"]
             assert HIDDEN in said, said
             shown += [
                 str(result.content),
-                json.dumps(result.structured_content, ensure_ascii=False),
+                json.dumps(result.whole, ensure_ascii=False),
             ]
-            run_id = result.structured_content["run_id"]
+            run_id = result.whole["run_id"]
             shown.append(text(await caller.call("get_run", run_id=run_id, iteration=0)))
         shown += [json.dumps(caller.progress.meta, ensure_ascii=False), *caller.progress.messages]
     shown += [str(request) for request in ollama.requests]
@@ -131,7 +131,8 @@ async def test_no_server_logs_a_secret(place: Place) -> None:
                 place.ollama.expect(conclusion("It said something."))
                 arguments: dict[str, Any] = {"prompt": "Call it", "tool": tool, "arguments": {}}
                 result = await client.call_tool("run_step", arguments, raise_on_error=False)
-                assert HIDDEN in text(result)
+                whole = {"run_id": (result.structured_content or {})["run_id"], "iteration": 0}
+                assert HIDDEN in text(await client.call_tool("get_run", whole))
         server.terminate()
         output, errors = await anyio.to_thread.run_sync(server.communicate)
     assert leaks((output + errors).decode()) == []

@@ -12,7 +12,6 @@ import anyio
 import anyio.to_thread
 import pytest
 from fastmcp import Client
-from fastmcp.client.client import CallToolResult
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama
@@ -24,6 +23,7 @@ from serving import (
     LONG,
     SOURCE,
     VALUE,
+    Called,
     Place,
     conclusion,
     end,
@@ -83,7 +83,7 @@ async def test_a_question_is_answered_from_the_tools(
         tools = {tool.name: tool for tool in await caller.client.list_tools()}
         result = await caller.call("plan_and_answer", prompt=QUESTION)
         unknown = await caller.error("plan_and_anser", prompt=QUESTION)
-    report = result.structured_content
+    report = result.whole
     assert report
     Draft202012Validator(tools["plan_and_answer"].output_schema or {}).validate(report)
     assert (report["status"], report["answer"]) == ("answered", ANSWER)
@@ -105,7 +105,7 @@ async def test_a_question_is_answered_from_the_tools(
 
 
 @pytest.mark.parametrize("face", ONE_OF_EACH)
-async def test_a_client_that_gives_up_ends_its_run_and_what_it_does(
+async def test_a_client_that_gives_up_stops_its_run_and_what_it_does(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(Hang())
@@ -126,10 +126,10 @@ async def test_a_client_that_gives_up_ends_its_run_and_what_it_does(
             await until(lambda: trace.exists() and trace.read_text() == "started")
             tasks.cancel_scope.cancel()
         await until(lambda: trace.read_text() == "cancelled")
-    report = ended.structured_content
+    report = ended.whole
     assert report
-    assert (report["status"], report["reason"]) == ("cancelled", "cancelled")
-    assert text(ended).startswith("Cancelled.")
+    assert report["status"] == "interrupted"
+    assert "plan_and_answer with the same prompt" in text(ended)
 
 
 @pytest.mark.parametrize("face", ["memory", "stdio", "http"])
@@ -140,9 +140,9 @@ async def test_a_run_outlives_its_call_and_is_followed_or_ended_later(
     ollama.expect(Hang())
     async with place.client(face) as caller:
         first = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        assert first.structured_content
-        run_id = first.structured_content["run_id"]
-        assert first.structured_content["status"] == "running"
+        assert first.whole
+        run_id = first.whole["run_id"]
+        assert first.whole["status"] == "running"
         assert f"get_run with run_id `{run_id}`" in text(first)
         await ollama.arrived()
         async with anyio.create_task_group() as tasks:  # a view that gives up is only a view
@@ -150,17 +150,17 @@ async def test_a_run_outlives_its_call_and_is_followed_or_ended_later(
             await until(lambda: len(caller.progress.events) > 1)
             tasks.cancel_scope.cancel()
         second = await caller.call("plan_and_answer", prompt=f"What is {CONSTANT}?", wait_s=0.1)
-        assert second.structured_content
+        assert second.whole
         await ollama.arrived(2)
         hanging = next(each for each in ollama.requests if f"What is {CONSTANT}?" in each.last)
-        ended = await caller.call("cancel_run", run_id=second.structured_content["run_id"])
+        ended = await caller.call("cancel_run", run_id=second.whole["run_id"])
         assert await hung_up(hanging)
         ollama.release()
         followed = await caller.call("get_run", run_id=run_id)
         again = await caller.call("cancel_run", run_id=run_id)
     for result, status in ((ended, "cancelled"), (followed, "answered"), (again, "answered")):
-        assert result.structured_content
-        assert result.structured_content["status"] == status
+        assert result.whole
+        assert result.whole["status"] == status
     assert text(followed).startswith(ANSWER)
 
 
@@ -189,30 +189,27 @@ async def test_tools_say_what_they_are(place: Place) -> None:
         for tool in modern
         for argument in tool.input_schema["properties"].values()
     )
+    shown[0]["description"] = shown[0]["description"].replace(str(place.project), "PROJECT")
     assert shown == snapshot(
         [
             {
                 "name": "plan_and_answer",
                 "title": "Plan and answer",
                 "description": """\
-Answer a question about the project (its code, files, libraries) by planning and running
-tools with small local models; what may change something is done only when the user
-approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
-many searches and file reads of your own: one call, one answer. To plan yourself, use
-run_step, and then this with its run_id for the conclusion.\
+Answer a question about the project project (/tmp/pytest-of-root/pytest-29/shared0/project): its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that bear it out. It changes something only if the prompt asks for it and the user approves.
+If this call is cut off, for example by a time limit, call it again with the same prompt: the run goes on where it stopped.\
 """,
                 "inputSchema": {
                     "type": "object",
                     "additionalProperties": False,
                     "properties": {
                         "prompt": {
-                            "default": "",
                             "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
                             "type": "string",
                         },
                         "wait_s": {
                             "default": 45.0,
-                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
                             "maximum": 86400,
                             "minimum": 0,
                             "type": "number",
@@ -243,7 +240,7 @@ run_step, and then this with its run_id for the conclusion.\
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": 'A JSON Schema for the answer: the report then has `data` that fits it, besides the text. Example: {"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": "integer"}}, "required": ["file", "line"]}',
+                            "description": 'A JSON Schema: the answer then comes as `data` that fits it too. Example: {"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": "integer"}}, "required": ["file", "line"]}',
                         },
                         "policy": {
                             "description": "read_only: tools that only read. ask: others too, each call after the user approved it, if your client can ask (elicitation). allow: without asking where the operator's file permits it.",
@@ -254,7 +251,7 @@ run_step, and then this with its run_id for the conclusion.\
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "The run_id of an interrupted run, to go on with it (the prompt may be left out, and the run keeps its limits), or of run_step's, to conclude from all its steps.",
+                            "description": "The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -262,9 +259,10 @@ run_step, and then this with its run_id for the conclusion.\
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
                         },
                     },
+                    "required": ["prompt"],
                 },
                 "annotations": {
                     "readOnlyHint": False,
@@ -277,11 +275,10 @@ run_step, and then this with its run_id for the conclusion.\
                 "name": "run_step",
                 "title": "Run one step",
                 "description": """\
-Make one tool call and say what its result means for the prompt: for when you plan
-yourself. Give the prompt alone, or the tool and its arguments too. Call it again with the
-run_id of its report for the next step, which knows what the steps before found; after
-make_plan with its run_id, where the prompt may be left out for the step that is planned
-next. At last call plan_and_answer with the run_id for the conclusion from all steps.\
+Make one tool call and say what its result means for the prompt, where you plan
+yourself. Give the prompt alone, or the tool and its arguments too. With the run_id of a
+step, or of make_plan, the next step is made in the same run; plan_and_answer with that
+run_id concludes from all steps.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -289,7 +286,7 @@ next. At last call plan_and_answer with the run_id for the conclusion from all s
                     "properties": {
                         "prompt": {
                             "default": "",
-                            "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
+                            "description": "What this step shall find out, complete in itself. With run_id it may be left out: the step that is planned next, or the one that was interrupted.",
                             "type": "string",
                         },
                         "tool": {
@@ -307,7 +304,7 @@ next. At last call plan_and_answer with the run_id for the conclusion from all s
                         },
                         "wait_s": {
                             "default": 45.0,
-                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
                             "maximum": 86400,
                             "minimum": 0,
                             "type": "number",
@@ -328,7 +325,7 @@ next. At last call plan_and_answer with the run_id for the conclusion from all s
                         "run_id": {
                             "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
                             "default": None,
-                            "description": "The run_id of a step before, or of make_plan: this step goes on with its run and knows what was found. Of a step that was interrupted: given alone, it is finished.",
+                            "description": "The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.",
                         },
                         "request_key": {
                             "anyOf": [
@@ -336,7 +333,7 @@ next. At last call plan_and_answer with the run_id for the conclusion from all s
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
                         },
                     },
                 },
@@ -352,7 +349,7 @@ next. At last call plan_and_answer with the run_id for the conclusion from all s
                 "title": "Make a plan",
                 "description": """\
 Look around once and return a plan for the prompt (objective and steps) without running
-it.\
+it. run_step with its run_id makes the steps.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -364,7 +361,7 @@ it.\
                         },
                         "wait_s": {
                             "default": 45.0,
-                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
                             "maximum": 86400,
                             "minimum": 0,
                             "type": "number",
@@ -382,7 +379,7 @@ it.\
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
                         },
                     },
                     "required": ["prompt"],
@@ -398,9 +395,9 @@ it.\
                 "name": "get_run",
                 "title": "Follow a run",
                 "description": """\
-The report of a run: waits for its end for up to wait_s seconds, returns what there is.
-Cancelling this call leaves the run alone. When the run waits for approval, the user is
-asked. Runs are found after a restart too.\
+Wait for the end of a run for up to wait_s seconds and return its report; while it goes
+on, what is new since the last call. Cancelling this call leaves the run alone. When the run
+waits for approval, the user is asked. Runs are found after a restart too.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -413,7 +410,7 @@ asked. Runs are found after a restart too.\
                         },
                         "wait_s": {
                             "default": 45.0,
-                            "description": "Seconds to wait for the answer. After that the report so far comes back with status 'running' and a run_id for get_run. Keep it under your own time limit.",
+                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
                             "maximum": 86400,
                             "minimum": 0,
                             "type": "number",
@@ -421,7 +418,12 @@ asked. Runs are found after a restart too.\
                         "iteration": {
                             "anyOf": [{"minimum": 0, "type": "integer"}, {"type": "null"}],
                             "default": None,
-                            "description": "Of the report: show this one's whole tool result instead, or its whole call while that waits for approval.",
+                            "description": "Return the whole tool result of this iteration instead, or its whole call while that waits for approval.",
+                        },
+                        "whole": {
+                            "default": False,
+                            "description": "Return the whole report: each action, model call and upstream.",
+                            "type": "boolean",
                         },
                     },
                     "required": ["run_id"],
@@ -436,9 +438,9 @@ asked. Runs are found after a restart too.\
                 "name": "steer_run",
                 "title": "Steer a run",
                 "description": """\
-Say something to a run that is under way (see get_run): a hint, steps to skip, another
-order. It holds from the run's next decision on; the report of get_run says under
-`steering` whether it was taken. To stop the run use cancel_run.\
+Say something to a run that is under way: a hint, steps to skip, another order. It holds
+from the run's next decision on; get_run tells when it was taken. To stop the run use
+cancel_run.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -575,7 +577,7 @@ async def test_report_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> No
     script_two_steps(ollama)
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
-    report = result.structured_content
+    report = result.whole
     assert report
     assert normalised(text(result)) == snapshot("""\
 `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.
@@ -606,7 +608,7 @@ A plan has been created where the objective is: Find out the value
    return UNIQUE_CONSTANT_VERIFICATION_ZX9
    ```
 
-_Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 309 tokens of tool results read for an answer of about 13_\
 """)
     for action in report["actions"]:
         action["timestamp"] = action["timestamp"][:2] + "…"
@@ -619,6 +621,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
     assert report == snapshot(
         {
             "run_id": "RUN",
+            "goal": "answer",
             "status": "answered",
             "answer": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
             "draft": "",
@@ -938,6 +941,12 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     },
                 ],
             },
+            "spared": {
+                "characters": 1080,
+                "tokens": 309,
+                "answer_characters": 44,
+                "answer_tokens": 13,
+            },
             "upstreams": [
                 {
                     "name": "files",
@@ -956,17 +965,19 @@ async def test_make_plan(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(plan("read_file", "Look for its uses"))
     async with place.client() as caller:
         result = await caller.call("make_plan", prompt=f"What does {CLASS} return?")
-    assert result.structured_content
-    steps = [(step["status"], step["objective"]) for step in result.structured_content["steps"]]
+    assert result.whole
+    steps = [(step["status"], step["objective"]) for step in result.whole["steps"]]
     assert steps == [("current", "Read the file"), ("later", "Look for its uses")]
     _, told = normalised(text(result)).split("\n\n", 1)
     assert told == snapshot("""\
+Call run_step with run_id `RUN` to make the first step.
+
 A plan has been created where the objective is: Find out the value
 
 - [~] Read the file
 - [ ] Look for its uses
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 97 tokens of tool results read for an answer of about 12_\
 """)
 
 
@@ -1051,7 +1062,7 @@ async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) 
                     break
         finally:
             end(server)
-    assert sent > 2 * 65_536  # more than a pipe holds: the server was held up, the run was not
+    assert sent > 65_536  # more than a pipe holds: the server was held up, the run was not
 
 
 # Single steps and the pool
@@ -1064,7 +1075,7 @@ async def test_run_step_calls_the_given_tool(place: Place, ollama: ScriptedOllam
         result = await caller.call(
             "run_step", prompt=f"What is {CONSTANT}?", tool="read_file", arguments=arguments
         )
-    report = result.structured_content
+    report = result.whole
     assert report
     assert (report["status"], report["answer"]) == ("answered", f"It is {VALUE}.")
     (action,) = report["actions"]
@@ -1079,8 +1090,8 @@ async def test_run_step_lets_the_models_choose(place: Place, ollama: ScriptedOll
     ollama.expect(conclusion("It said hello."), contains=["hello"])
     async with place.client() as caller:
         result = await caller.call("run_step", prompt="Greet me")
-    assert result.structured_content
-    assert result.structured_content["answer"] == "It said hello."
+    assert result.whole
+    assert result.whole["answer"] == "It said hello."
 
 
 @pytest.mark.parametrize(
@@ -1139,8 +1150,8 @@ async def test_list_tools(place: Place) -> None:
 - sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
 - write_file (files, destructive, policy ask, priority 0): Write a file.\
 """)
-    assert result.structured_content
-    assert result.structured_content["tools"][0] == snapshot(
+    assert result.whole
+    assert result.whole["tools"][0] == snapshot(
         {
             "name": "search",
             "upstream": "files",
@@ -1174,7 +1185,7 @@ async def test_wrong_input_is_told_in_one_line(face: str, place: Place) -> None:
     assert all("\n" not in line for line in told)
     assert told == snapshot(
         [
-            "The prompt is empty. Say what you want to know.",
+            "plan_and_answer: prompt is missing; give it.",
             "The prompt is empty. Say what you want to know.",
             "plan_and_answer: prompt: should be a valid string, not ['a', 'b'].",
             "plan_and_answer: max_iterations: should be less than or equal to 100, not 1000.",
@@ -1233,7 +1244,7 @@ async def test_a_model_that_dies_leaves_what_was_found(
     ollama.expect(Drop(after='{"assess'))
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION)
-    report = result.structured_content
+    report = result.whole
     assert report
     assert (result.is_error, report["status"]) == (False, "partial")
     assert "broke while" in report["reason"]
@@ -1269,7 +1280,7 @@ The run ended by a fault in planloom itself (IndexError: list index out of range
 
 _Status: failed_
 
-_Run RUN: 0 tool calls (0.0 s), 0 model calls (N prompt tokens, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 0 tool calls (0.0 s), 0 model calls (N prompt tokens, N generated, 0.0 s); 0.0 s in all; about 0 tokens of tool results read for an answer of about 38_\
 """)
     assert text(result).startswith(ANSWER)
 
@@ -1282,7 +1293,7 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION)
         told = await caller.error("run_step", prompt="Do it", tool="gone")
-    report = result.structured_content
+    report = result.whole
     assert report
     assert report["status"] == "answered"
     states = [(each["name"], each["state"]) for each in report["upstreams"]]
@@ -1290,12 +1301,16 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     assert "Started with 6 read-only tools, without broken, exits" in caller.progress.messages
     assert text(result).replace(str(place.root), "ROOT").split("\n\n")[-3:-1] == snapshot(
         [
-            "### Not available",
+            "### Evidence",
             """\
-- broken: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
-- exits: it ended while it started (Connection closed); see its log
-  The end of ROOT/cache/planloom/logs/exits.log:
-  cannot start with None\
+1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
+   ```text
+   class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+   ```
+2. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
+   ```text
+   return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
+   ```\
 """,
         ]
     )
@@ -1310,8 +1325,8 @@ async def test_without_any_upstream_the_model_says_what_it_can(
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION)
         listed = await caller.call("list_tools")
-    assert result.structured_content
-    assert result.structured_content["status"] == "not_found"
+    assert result.whole
+    assert result.whole["status"] == "not_found"
     assert text(result).startswith("There is nothing to look it up with.\n\n_Status: not found_")
     assert text(listed) == snapshot("""\
 ### Upstreams
@@ -1331,14 +1346,14 @@ async def test_the_last_iteration_has_to_conclude(place: Place, ollama: Scripted
     ollama.expect(conclusion("Not seen yet.", success=False))
     async with place.client() as caller:
         result = await caller.call("run_step", prompt=QUESTION, tool="say", arguments={"text": "a"})
-        assert result.structured_content
+        assert result.whole
         ollama.expect(nowhere())
         ollama.expect(plan("say"))
         ollama.expect({"text": "hello"})
         ollama.expect(conclusion("Only hello.", success=False), contains=["hello"])
         result = await caller.call("plan_and_answer", prompt=QUESTION, max_iterations=1)
-    assert result.structured_content
-    assert result.structured_content["status"] == "partial"
+    assert result.whole
+    assert result.whole["status"] == "partial"
     assert text(result).startswith(
         "Only hello.\n\n_Status: partial: the limit of 1 iterations was reached_"
     )
@@ -1350,9 +1365,9 @@ async def test_the_time_limit_yields_an_answer(place: Place, ollama: ScriptedOll
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION, max_seconds=4)
     assert await hung_up(ollama.requests[0])
-    assert result.structured_content
-    assert result.structured_content["status"] == "partial"
-    assert result.structured_content["reason"] == "the time limit of 4 s was reached"
+    assert result.whole
+    assert result.whole["status"] == "partial"
+    assert result.whole["reason"] == "the time limit of 4 s was reached"
 
 
 async def test_the_token_limit_yields_an_answer(place: Place, ollama: ScriptedOllama) -> None:
@@ -1360,7 +1375,7 @@ async def test_the_token_limit_yields_an_answer(place: Place, ollama: ScriptedOl
     ollama.expect(conclusion(f"{CLASS} is a class."), contains=["jobs/secret.py"])
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION, max_model_tokens=1000)
-    report = result.structured_content
+    report = result.whole
     assert report
     assert (report["status"], report["answer"]) == ("answered", f"{CLASS} is a class.")
     assert report["reason"] == "the limit of 1000 model tokens was reached"
@@ -1389,7 +1404,7 @@ async def test_http_ends_its_runs_and_answers_before_it_ends(
                     process.terminate()
         _, errors = await anyio.to_thread.run_sync(process.communicate)
     # Within a whole run of the suite the last answer is now and then cut off before it arrives.
-    assert [text(result).split(":")[0] for result in results] in ([], ["Interrupted"])
+    assert [text(result).split()[0] for result in results] in ([], ["Interrupted"])
     assert process.returncode == -signal.SIGTERM
     assert b"Traceback" not in errors, errors.decode()
     assert await hung_up(ollama.requests[0])
@@ -1398,8 +1413,8 @@ async def test_http_ends_its_runs_and_answers_before_it_ends(
 # The answer while it is written
 
 
-def report_of(result: CallToolResult) -> dict[str, Any]:
-    report: dict[str, Any] | None = result.structured_content
+def report_of(result: Called) -> dict[str, Any]:
+    report: dict[str, Any] | None = result.whole
     assert report
     return report
 
@@ -1412,19 +1427,19 @@ async def test_an_answer_is_told_while_it_is_written(place: Place, ollama: Scrip
         started = await client.call("plan_and_answer", prompt=f"What is {CONSTANT}?", wait_s=0)
         run_id = report_of(started)["run_id"]
         draft = ""
-        while not draft:
-            report = report_of(await client.call("get_run", run_id=run_id, wait_s=0))
-            draft = report["draft"]
-            assert (report["status"], report["answer"]) == ("running", "")
+        while not draft.endswith("is "):
+            short = (await client.call("get_run", run_id=run_id, wait_s=0)).structured_content or {}
+            assert (short["status"], "answer" in short) == ("running", False)
+            draft += short.get("draft", "")
             await anyio.sleep(0.02)
+        client.progress.meta.clear()
         ollama.release()
-        client.progress.meta.clear()  # each view tells the run from its beginning
         report = report_of(await client.call("get_run", run_id=run_id))
     assert (report["draft"], report["answer"]) == ("", f"The constant {CONSTANT} is {VALUE}.")
     deltas = [each for each in client.progress.events if each["type"] == "answer_delta"]
-    assert "".join(each["text"] for each in deltas) == report["answer"]
-    assert [each["begins"] for each in deltas] == [True] + [False] * (len(deltas) - 1)
-    assert len(deltas) > 1
+    assert draft + "".join(each["text"] for each in deltas) == report["answer"]
+    assert not any(each["begins"] for each in deltas)
+    assert deltas
 
 
 # Warm before the first run

@@ -253,8 +253,8 @@ BOTH = f"{CLASS} is in jobs/secret.py, and {CONSTANT} is {VALUE}."
 async def first_step(caller: Any, ollama: ScriptedOllama) -> str:
     ollama.expect(conclusion(FOUND))
     done = await caller.call("run_step", prompt="Find the class.", **SEEK)
-    assert (done.structured_content or {})["answer"] == FOUND
-    return str((done.structured_content or {})["run_id"])
+    assert (done.whole or {})["answer"] == FOUND
+    return str((done.whole or {})["run_id"])
 
 
 @pytest.mark.parametrize("face", ["memory", "memory-legacy"])
@@ -268,10 +268,10 @@ async def test_a_client_drives_a_plan_on_one_run(
         told = caller.progress.messages
         ollama.expect(conclusion(BOTH), contains=[FOUND, VALUE_FOUND, "Where, and what value?"])
         done = await caller.call("plan_and_answer", run_id=run_id, prompt="Where, and what value?")
-        again = await caller.call("plan_and_answer", run_id=run_id)
+        again = await caller.call("plan_and_answer", run_id=run_id, prompt="")
         shown = await caller.call("get_run", run_id=run_id)
         (transcript,) = await caller.client.read_resource(f"run://{run_id}/transcript")
-    report = done.structured_content or {}
+    report = done.whole or {}
     assert (report["run_id"], report["status"], report["answer"]) == (run_id, "answered", BOTH)
     assert [(each["number"], each["notes"]) for each in report["steps"]] == [
         (1, FOUND),
@@ -279,7 +279,7 @@ async def test_a_client_drives_a_plan_on_one_run(
     ]
     assert {each["step"] for each in report["evidence"]} == {1, 2}
     assert len(report["actions"]) == report["usage"]["tool_calls"] == 2
-    assert (next_.structured_content or {})["answer"] == VALUE_FOUND
+    assert (next_.whole or {})["answer"] == VALUE_FOUND
     assert told[0].startswith("Started with")
     assert "Goes on: Read it." in told
     assert sum(line.startswith("Started with") for line in told) == 1
@@ -306,7 +306,7 @@ VeryUniqueClassName_Phoenix_2025_QW3RTY is in jobs/secret.py, and UNIQUE_CONSTAN
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
 
-_Run RUN: 2 tool calls (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
+_Run RUN: 2 tool calls (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 136 tokens of tool results read for an answer of about 31_\
 """)
     assert isinstance(transcript, TextResourceContents)
     assert transcript.text.count("## Next request") == 2
@@ -324,18 +324,18 @@ async def test_what_cannot_go_on_says_so(place: Place, ollama: ScriptedOllama) -
         under_way = await caller.call(
             "run_step", run_id=run_id, prompt="Read it.", wait_s=0, **LOOK
         )
-        assert (under_way.structured_content or {})["status"] == "running"
+        assert (under_way.whole or {})["status"] == "running"
         await ollama.arrived(2)
         errors += [
             await caller.error("run_step", run_id=run_id, prompt="Another"),
-            await caller.error("plan_and_answer", run_id=run_id),
+            await caller.error("plan_and_answer", run_id=run_id, prompt=""),
         ]
         await caller.call("cancel_run", run_id=run_id)
         errors += [await caller.error("run_step", run_id=run_id, prompt="Another")]
     assert normalised("\n".join(errors)) == snapshot("""\
 prompt: say what this step shall find out; no step is planned.
 There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.
-The tool "raed_file" does not exist. The nearest tools are: read_file, write_file, fail. list_tools shows all.
+The tool "raed_file" does not exist. The nearest tools are: read_file, fail, sleep. list_tools shows all.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
 Run RUN was cancelled, and cannot do more. Start another.\
@@ -348,22 +348,20 @@ async def test_the_next_step_of_a_plan_needs_no_prompt(
     async with place.client() as caller:
         ollama.expect(plan("read_file", "Read the notes"))
         planned_ = await caller.call("make_plan", prompt=f"What is {CLASS}?")
-        run_id = (planned_.structured_content or {})["run_id"]
-        too_soon = await caller.error("plan_and_answer", run_id=run_id)
+        run_id = (planned_.whole or {})["run_id"]
+        too_soon = await caller.error("plan_and_answer", run_id=run_id, prompt="")
         ollama.expect(conclusion(VALUE_FOUND))
         await caller.call("run_step", run_id=run_id, **LOOK)
         ollama.expect(conclusion("Nothing else.", success=False))
         done = await caller.call("run_step", run_id=run_id, **SEEK)
         no_more = await caller.error("run_step", run_id=run_id)
         ollama.expect(conclusion(VALUE_FOUND))
-        concluded = await caller.call("plan_and_answer", run_id=run_id)
-    steps = [
-        (each["objective"], each["status"]) for each in (done.structured_content or {})["steps"]
-    ]
+        concluded = await caller.call("plan_and_answer", run_id=run_id, prompt="")
+    steps = [(each["objective"], each["status"]) for each in (done.whole or {})["steps"]]
     assert steps == [("Read the file", "completed"), ("Read the notes", "failed")]
     assert normalised(too_soon) == "Run RUN has made no step yet. run_step with its run_id does."
     assert no_more == "prompt: say what this step shall find out; no step is planned."
-    assert (concluded.structured_content or {})["status"] == "answered"
+    assert (concluded.whole or {})["status"] == "answered"
 
 
 async def test_a_run_of_steps_goes_on_after_a_restart(place: Place, ollama: ScriptedOllama) -> None:
@@ -378,12 +376,12 @@ async def test_a_run_of_steps_goes_on_after_a_restart(place: Place, ollama: Scri
         ollama.expect(conclusion(VALUE_FOUND), contains=[FOUND])
         await caller.call("run_step", run_id=run_id)
         ollama.expect(conclusion(BOTH), contains=[FOUND, VALUE_FOUND])
-        done = await caller.call("plan_and_answer", run_id=run_id)
-    report = done.structured_content or {}
+        done = await caller.call("plan_and_answer", run_id=run_id, prompt="")
+    report = done.whole or {}
     assert (report["status"], report["answer"]) == ("answered", BOTH)
     assert report["usage"]["tool_calls"] == 2
     assert normalised(other) == snapshot(
-        "prompt: run RUN was begun with another. Leave it out to resume the run, or leave run_id out to start one."
+        'prompt: run RUN was begun with another: "Read it.". Give that to go on with the run, or leave run_id out to start one.'
     )
 
 
@@ -396,9 +394,9 @@ async def test_servers_take_turns_with_the_steps_of_a_run(
         await two.call("run_step", run_id=run_id, prompt="Read it.", **LOOK)
         seen = await one.call("get_run", run_id=run_id)
         ollama.expect(conclusion(BOTH), contains=[FOUND, VALUE_FOUND, "Find the class.; Read it."])
-        done = await one.call("plan_and_answer", run_id=run_id)
-    assert (seen.structured_content or {})["answer"] == VALUE_FOUND
-    assert (done.structured_content or {})["answer"] == BOTH
+        done = await one.call("plan_and_answer", run_id=run_id, prompt="")
+    assert (seen.whole or {})["answer"] == VALUE_FOUND
+    assert (done.whole or {})["answer"] == BOTH
 
 
 async def test_a_step_that_is_given_up_leaves_what_was_found(
@@ -417,8 +415,8 @@ async def test_a_step_that_is_given_up_leaves_what_was_found(
         ended = await caller.call("get_run", run_id=run_id)
         ollama.expect(conclusion(VALUE_FOUND))
         done = await caller.call("run_step", run_id=run_id)
-    assert (ended.structured_content or {})["status"] == "interrupted"
-    assert (done.structured_content or {})["answer"] == VALUE_FOUND
+    assert (ended.whole or {})["status"] == "interrupted"
+    assert (done.whole or {})["answer"] == VALUE_FOUND
 
 
 async def test_a_call_of_a_later_step_is_approved_too(
@@ -446,7 +444,7 @@ async def test_a_call_of_a_later_step_is_approved_too(
             arguments=written,
             policy="read_only",
         )
-    assert (done.structured_content or {})["answer"] == "It is written."
+    assert (done.whole or {})["answer"] == "It is written."
     assert len(asked) == 1
     assert "write_file of files" in asked[0]
     assert (place.project / "note.txt").read_text() == "Hello"

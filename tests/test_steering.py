@@ -345,9 +345,9 @@ async def test_a_client_steers_a_run(face: str, place: Place, ollama: ScriptedOl
     ollama.expect(found(ANSWER))
     async with place.client(face) as caller:
         begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.structured_content or {})["run_id"]
+        run_id = (begun.whole or {})["run_id"]
         await ollama.arrived(4)
-        steps = (await caller.call("get_run", run_id=run_id, wait_s=0)).structured_content
+        steps = (await caller.call("get_run", run_id=run_id, wait_s=0)).whole
         assert [step["number"] for step in (steps or {})["steps"]] == [1, 2, 3, 4]
         steered = await caller.call(
             "steer_run", run_id=run_id, hint=" Look in server/. ", skip=[2, 3], order=[4]
@@ -362,9 +362,9 @@ async def test_a_client_steers_a_run(face: str, place: Place, ollama: ScriptedOl
         (transcript,) = await caller.client.read_resource(f"run://{run_id}/transcript")
     said = {"hint": "Look in server/.", "skip": ["Read a", "Read b"], "order": ["Read c"]}
     said |= {"by": "caller"}
-    assert (steered.structured_content or {})["steering"] == [said | {"taken": False}]
-    assert (done.structured_content or {})["steering"] == [said | {"taken": True}]
-    assert (done.structured_content or {})["answer"] == ANSWER
+    assert (steered.whole or {})["steering"] == [said | {"taken": False}]
+    assert (done.whole or {})["steering"] == [said | {"taken": True}]
+    assert (done.whole or {})["answer"] == ANSWER
     assert normalised("\n".join([wrong, empty, long, other, late])) == snapshot("""\
 There is no later step 1: only what has not begun can be skipped or reordered. The later steps are: 2: Read a; 3: Read b; 4: Read c
 Nothing is said to the run: give a hint, skip, or order.
@@ -388,7 +388,7 @@ async def test_what_comes_too_late_is_told_so(place: Place, ollama: ScriptedOlla
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller:
         begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.structured_content or {})["run_id"]
+        run_id = (begun.whole or {})["run_id"]
         await ollama.arrived()
         await caller.call("steer_run", run_id=run_id, hint="And its callers.")
         for number in range(9):
@@ -409,12 +409,12 @@ async def test_a_run_is_steered_through_another_server(
     ollama.expect(found(ANSWER))
     async with place.client() as one, place.client() as two:
         begun = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.structured_content or {})["run_id"]
+        run_id = (begun.whole or {})["run_id"]
         await ollama.arrived(4)
         await two.call("steer_run", run_id=run_id, hint="It is there.")
         ollama.release()
         done = await two.call("get_run", run_id=run_id)
-    report = done.structured_content or {}
+    report = done.whole or {}
     assert [(each["hint"], each["taken"]) for each in report["steering"]] == [
         ("It is there.", True)
     ]
@@ -427,7 +427,7 @@ async def test_what_was_said_to_an_interrupted_run_is_heeded_when_it_goes_on(
     step_then(ollama, "Later")
     async with place.client() as caller:
         begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.structured_content or {})["run_id"]
+        run_id = (begun.whole or {})["run_id"]
         await ollama.arrived(4)
         await caller.call("steer_run", run_id=run_id, hint="First.")  # waits when the server ends
     ollama.expect(stay("read_file", "Once more"))
@@ -437,6 +437,6 @@ async def test_what_was_said_to_an_interrupted_run_is_heeded_when_it_goes_on(
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         await caller.call("steer_run", run_id=run_id, hint="Second.")
-        done = await caller.call("plan_and_answer", run_id=run_id)
-    taken = [(each["hint"], each["taken"]) for each in (done.structured_content or {})["steering"]]
+        done = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
+    taken = [(each["hint"], each["taken"]) for each in (done.whole or {})["steering"]]
     assert taken == [("First.", True), ("Second.", True)]

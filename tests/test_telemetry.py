@@ -88,6 +88,6 @@ async def test_a_cancelled_run_leaves_no_span_open(
     async with place.client() as client:
         report = await client.call("plan_and_answer", prompt=f"What is {CLASS}?", wait_s=0)
         await until(lambda: bool(ollama.requests))
-        await client.call("cancel_run", run_id=(report.structured_content or {})["run_id"])
+        await client.call("cancel_run", run_id=(report.whole or {})["run_id"])
     run = ours(exported)[-1]
     assert (run.attributes or {})["planloom.status"] == "cancelled"

@@ -710,6 +710,20 @@ async def test_what_is_given_again_has_its_time(make: MakePool, folder: Path) ->
         assert "new.txt" in (await call(pool, "list_dir")).text
 
 
+async def test_an_upstream_that_does_not_read_the_project_is_not_waited_for(
+    make: MakePool,
+) -> None:
+    reads = {"tools": {"search": {"text_argument": "pattern"}}}
+    slow = {"mode": "never_starts", "start_timeout_s": 600}
+    async with make(up=reads, slow=slow) as pool:
+        with anyio.fail_after(LONG):
+            await pool.usable(600, 600, "Where is it?")
+        assert states(pool) == {"up": "ready", "slow": "starting"}
+        with anyio.move_on_after(2) as waiting:
+            await pool.usable(600, 600, "Ask slow where it is.")
+        assert waiting.cancelled_caught
+
+
 async def test_a_slow_upstream_is_not_waited_for_when_another_is_up(make: MakePool) -> None:
     async with make(up={}, slow={"mode": "never_starts", "start_timeout_s": 600}) as pool:
         with anyio.fail_after(LONG):

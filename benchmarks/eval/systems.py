@@ -121,10 +121,11 @@ async def planloom(bench: Bench, setting: Setting) -> AsyncIterator[Ask]:
             if setting.policy == "allow":
                 arguments["policy"] = "allow"
             result = await client.call_tool_mcp("plan_and_answer", arguments)
-            report = result.structured_content
-            if report is None:
+            if result.structured_content is None:
                 text = "\n".join(getattr(block, "text", "") for block in result.content)
                 return Answer("failed", text)
+            asked = {"run_id": result.structured_content["run_id"], "whole": True}
+            report = (await client.call_tool_mcp("get_run", asked)).structured_content or {}
             usage = report["usage"]
             for name in Ledger.model_fields:
                 setattr(ledger, name, usage[name])

@@ -270,7 +270,7 @@ async def client_of(
                 yield found
 
         mcp: FastMCP = FastMCP("planloom", lifespan=opened)
-        tools.register(mcp, changes=True)
+        tools.register(mcp, changes=True, project=Path.cwd())
         async with Client(mcp) as client:
             yield client
 

@@ -123,7 +123,7 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
             yield {"pool": pool, "engine": engine}
 
         mcp: FastMCP = FastMCP("planloom", lifespan=parts)
-        tools.register(mcp, changes=False)
+        tools.register(mcp, changes=False, project=Path.cwd())
         seconds: list[float] = []
         async with Client(mcp) as client:
             for repeat in range(repeats):
@@ -133,7 +133,7 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
                     "plan_and_answer", {"prompt": run.request, **limits}, progress_handler=_ignored
                 )
                 report = result.structured_content
-                assert report["status"] == "answered", report["reason"]
+                assert report["status"] == "answered", report
                 events = (await engine.get(report["run_id"])).events
                 returned = [event.at for event in events if isinstance(event, ToolReturned)]
                 assert len(returned) == len(run.calls)

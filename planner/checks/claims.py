@@ -76,14 +76,18 @@ def evidence(state: RunState) -> list[Evidence]:
     """The passages and results that hold the answer's quotations and claims, the best first. What
     the user said counts only beside something that the user did not say."""
     wanted = claims(f"{state.answer}\n{said(state, state.data)}")
+    wanted = [claim for claim in wanted if claim not in state.unsupported]
     found: list[Evidence] = []
+    cited = set()
     missing = [claim for claim in wanted if not holds(state.user_words, claim)]
     for iteration, source, text in _sources(state):
         held = [claim for claim in wanted if holds(f"{source}\n{text}", claim)]
         quoted = any(quoted_in(quote, text) for quote in state.quotes)
         new = [claim for claim in held if claim in missing]
-        if not (quoted or new):
+        lines = _telling(text, held, state.quotes)
+        if not (quoted or new) or (source, *lines) in cited:
             continue
+        cited.add((source, *lines))
         missing = [claim for claim in missing if claim not in held]
         found.append(
             Evidence(
@@ -92,7 +96,7 @@ def evidence(state: RunState) -> list[Evidence]:
                 tool=iteration.tool,
                 source=source,
                 claims=held,
-                lines=_telling(text, held, state.quotes),
+                lines=lines,
             )
         )
     return found

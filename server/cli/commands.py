@@ -174,10 +174,16 @@ def serve(
 ) -> None:
     """Run the MCP server: on standard input and output, or over HTTP at /mcp with a token, where
     OpenAI clients find the planner as a model at /v1."""
-    settings = _settings(project, upstreams)
     if http is None:
-        _run_with_upstreams("server.cli.serve_stdio", "serve_stdio", settings)
+        from server.cli.front import Front
+        from server.project import project_folder
+
+        front = Front.open(project_folder(project, os.environ))
+        _run_with_upstreams(
+            "server.cli.serve_stdio", "serve_stdio", _settings(project, upstreams), front
+        )
     else:
+        settings = _settings(project, upstreams)
         with _uncollected():
             from server.cli.serve_http import serve_http
 

@@ -26,6 +26,7 @@ ANSWER_SECONDS = 4.0
 """For the reports of cancelled runs to go out."""
 GRACE_SECONDS = 3
 """For the requests under way when an HTTP server has to end."""
+MCP = "/mcp"
 ALLOWED_HOSTS = "PLANLOOM_ALLOWED_HOSTS"
 """The variable with the names a proxy knows this server by, commas between them."""
 
@@ -47,9 +48,9 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, auth=provider)
     hosts = [name.strip() for name in environ.get(ALLOWED_HOSTS, "").split(",") if name.strip()]
-    app = mcp.http_app(path="/mcp", host_origin_protection=True, allowed_hosts=hosts)
+    app = mcp.http_app(path=MCP, host_origin_protection=True, allowed_hosts=hosts)
     config = uvicorn.Config(
-        ClearRefusals(app),
+        ClearRefusals(app, by_token=isinstance(provider, auth.Tokens)),
         http=BoundedConnection,
         backlog=most_at_once(),
         log_level="warning",
@@ -94,9 +95,16 @@ class ClearRefusals:
         421: "This server does not go by the name in the Host header. If it should, name it in "
         f"{ALLOWED_HOSTS}.\n",
     }
+    WHO: ClassVar[str] = (
+        "This server knows nobody without its token, or with another. Send it in the header "
+        "`Authorization: Bearer TOKEN`: what `planloom token` prints, or what the server has in "
+        f"{auth.TOKEN}.\n"
+    )
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
+        """`by_token`: callers are known by tokens of ours, not by an auth provider's."""
         self.app = app
+        self._by_token = by_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal: PlainTextResponse | None = None
@@ -105,8 +113,11 @@ class ClearRefusals:
             nonlocal refusal
             if refusal:
                 return
-            if text := self.TEXTS.get(message.get("status", 0)):
-                refusal = PlainTextResponse(text, message["status"])
+            status = message.get("status", 0)
+            unknown = status == 401 and self._by_token and scope["path"] == MCP
+            if text := self.WHO if unknown else self.TEXTS.get(status):
+                named = {"WWW-Authenticate": "Bearer"} if unknown else None
+                refusal = PlainTextResponse(text, status, named)
                 await refusal(scope, receive, send)
             else:
                 await send(message)

@@ -6,6 +6,7 @@ import signal
 import anyio
 
 from server.app import Parts, build
+from server.cli.front import Front
 from server.config import Settings
 from server.upstreams.launch import Launcher
 
@@ -13,12 +14,17 @@ CLOSE_SECONDS = 8.0
 """A host kills us a few seconds after its signal; the upstreams have to be gone by then."""
 
 
-async def serve_stdio(settings: Settings, launcher: Launcher | None = None) -> None:
-    """Serve on standard input and output until the input ends or a signal comes."""
+async def serve_stdio(
+    settings: Settings, front: Front | None = None, launcher: Launcher | None = None
+) -> None:
+    """Serve on standard input and output, which the `front` has had so far, until the input ends or
+    a signal comes."""
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, launcher=launcher)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_exit_on_signal, opened)
+        if front:
+            front.take()
         await mcp.run_async("stdio", show_banner=False)
         tasks.cancel_scope.cancel()
 

@@ -33,10 +33,11 @@ from planner.events import (
 )
 from planner.protocol import Limits, RunRequest
 from server import auth
+from server.mcp import short_report
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import clean, shortened
-from server.views.inert import inert_piece
+from server.text import clean, flat, shortened
+from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 
@@ -45,6 +46,8 @@ RUN_SECONDS = 540.0
 """The most a run takes; OpenAI's own clients give up a reply after 600 s."""
 SAID_CHARACTERS, LONGEST_SAID = 2000, 600
 """Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
+EVIDENCE = "\n\n---\n\nEvidence:"
+"""What comes after an answer begins so."""
 TOLD = (PlanMade, PlanRevised, RunFinished, StepConcluded, StepContinued, StepStarted)
 """What the document tells."""
 
@@ -150,7 +153,8 @@ def said_before(messages: list[ChatMessage]) -> str:
     for each in reversed(messages):
         if each.role not in ("user", "assistant"):
             continue
-        text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1].strip()
+        text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
+        text = text.partition(EVIDENCE)[0].strip()
         text = shortened(text, LONGEST_SAID)
         line = f"{each.role.capitalize()}: {clean(text)}"
         room -= len(line)
@@ -194,7 +198,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
             return auth.refusal(400, str(error), "invalid_value")
         except PlanloomError as error:
             return auth.refusal(503, str(error), "model_unavailable", kind="server_error")
-        completion = Completion(run, asked)
+        completion = Completion(run, asked, f"{request.base_url}view?run={run.id}")
         if asked.stream:
             return RunStream(completion, engine())
         async with attached(run, engine(), request.receive):
@@ -241,8 +245,9 @@ class RunStream(StreamingResponse):
 class Completion:
     """A run as the reply to a request."""
 
-    def __init__(self, run: Run, asked: ChatRequest) -> None:
-        self.run = run
+    def __init__(self, run: Run, asked: ChatRequest, link: str) -> None:
+        """`link`: where a person sees the run."""
+        self.run, self.link = run, link
         self.as_data = asked.data_schema is not None
         self.tells_usage = bool(asked.stream_options and asked.stream_options.include_usage)
         self.headers = {"X-Request-Id": run.id}
@@ -261,7 +266,7 @@ class Completion:
             return auth.refusal(
                 status, problem["message"], problem["code"], kind=problem["type"], headers=headers
             )
-        reply = {"role": "assistant", "content": content, "refusal": None}
+        reply = {"role": "assistant", "content": content + self._sources(), "refusal": None}
         if self.as_data:
             reply |= self._data()
         choice = {"index": 0, "message": reply, "finish_reason": "stop", "logprobs": None}
@@ -293,6 +298,8 @@ class Completion:
         else:
             if self.as_data:
                 yield self._chunk({key: text for key, text in self._data().items() if text})
+            elif sources := self._sources():
+                yield self._chunk({"content": sources})
             yield self._chunk({}, finish_reason="stop")
             if self.tells_usage:
                 yield _event(self._body("chat.completion.chunk", []) | {"usage": self._usage()})
@@ -331,12 +338,25 @@ class Completion:
         return {"message": clean(text), "type": "server_error", "param": None, "code": code}
 
     def _data(self) -> dict[str, str | None]:
-        """The answer as the client's schema asks; without one, the answer is the refusal that
-        OpenAI's clients know."""
+        """The answer as the client's schema asks; without one, or where a check failed, the answer
+        is the refusal that OpenAI's clients know."""
         state = self.run.state
-        if state.data is None:
-            return {"content": None, "refusal": clean(state.answer)}
+        if state.data is None or state.unsupported:
+            why = f" ({state.reason})" if state.reason and state.reason not in state.answer else ""
+            return {"content": None, "refusal": clean(state.answer + why)}
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None}
+
+    def _sources(self) -> str:
+        """What bears the answer out, and where a person sees the whole run; nothing for an answer
+        that needed no look."""
+        cited = short_report.ended(report_of(self.run)).evidence
+        if not cited:
+            return ""
+        lines = []
+        for each in cited:
+            told = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
+            lines.append(f"- `{_code(each.source)}`{told}")
+        return inert("\n".join([EVIDENCE, "", *lines, "", f"[The whole run]({self.link})"]))
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
@@ -360,6 +380,11 @@ class Completion:
             "total_tokens": usage.prompt_tokens + usage.generated_tokens,
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
         }
+
+
+def _code(text: str) -> str:
+    """The text as it may stand between two backticks."""
+    return flat(text.replace("`", ""))
 
 
 def _event(data: dict[str, Any]) -> str:

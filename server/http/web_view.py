@@ -90,7 +90,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     async def runs(_request: Request) -> Response:
         try:
             engine().watch(owners())
-            return JSONResponse(await listing(engine()), headers=PRIVATE)
+            return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
         except PlanloomError as error:
             return refusal(503, error)
 
@@ -226,7 +226,7 @@ def register_app(mcp: FastMCP) -> None:
     async def newest(ctx: Context) -> str:
         """Id, status, prompt and times of the newest runs."""
         try:
-            return json.dumps(await listing(engine_of(ctx)))
+            return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
         except PlanloomError as error:
             raise ResourceError(str(error)) from None
 
@@ -252,10 +252,10 @@ async def find(engine: Engine, run_id: str) -> Run:
     return await engine.get(run_id, last)
 
 
-async def listing(engine: Engine) -> dict[str, Any]:
-    """The newest runs that the caller may see: id, status, prompt, project, times in seconds since
+async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
+    """The newest runs of these callers: id, status, prompt, project, times in seconds since
     the epoch, and the call that waits for approval."""
-    found = await engine.listed(MOST_LISTED, owners())
+    found = await engine.listed(MOST_LISTED, callers)
     return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
 
 

@@ -52,7 +52,7 @@ async def followed(
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
-    told, begins = 0, _begins(run)
+    told, begins = 0, max(run.told, _begins(run))
     deaf = False
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
@@ -99,7 +99,8 @@ async def followed(
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:
-                await in_time(tell, heartbeat(seen, quiet, run.queued, run.approvals.waiting), None)
+                line = heartbeat(seen, run.quiet, run.queued, run.approvals.waiting)
+                await in_time(tell, line, None)
     return required
 
 

@@ -56,7 +56,7 @@ the prompt, and tell me its answer with the places that the evidence names.
 RUN_TEXT = """\
 This is the report of a run of Planloom. Tell me in a few lines what was asked and what was found, \
 and what is still open. If its status is "interrupted", offer to go on with it: plan_and_answer \
-with run_id {run_id}. If it is "running", get_run follows it.
+with the same prompt and run_id {run_id}. If it is "running", get_run follows it.
 """
 
 Request = Annotated[str, Field(description="The question or task, in your own words.")]

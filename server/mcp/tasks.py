@@ -190,7 +190,7 @@ def _fields(run: Run, context: Context) -> dict[str, Any]:
     """What a task says in every state, from its run."""
     updated = run.events[-1].at if run.events else run.created
     if run.queued or not run.events:
-        doing = heartbeat(run.state, run.now - run.created, run.queued)
+        doing = heartbeat(run.state, run.quiet, run.queued)
     else:
         doing = message(run.events[-1], run.state)
     engine: Engine = engine_of(context)

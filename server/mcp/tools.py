@@ -1,7 +1,7 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
 import json
-from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -10,7 +10,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
-from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import LONGEST_RESULT
@@ -19,6 +19,7 @@ from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
+from server.mcp import short_report
 from server.mcp.context import as_task, can_ask, engine_of
 from server.mcp.links import links
 from server.mcp.progress_stream import followed
@@ -26,10 +27,11 @@ from server.mcp.roots import client_roots
 from server.runs.run import Run, report_of
 from server.runs.steering import LONGEST_HINT, SINGLE_STEPS
 from server.text import clean, counted
+from server.upstreams import roots
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
 from server.upstreams.pool import UpstreamPool
 from server.views import consent
-from server.views.report import UP, Report, SteeringReport, markdown
+from server.views.report import UP, SteeringReport, markdown
 
 WAIT_SECONDS = 45.0
 """Some hosts cut a call at 60 s whatever is sent."""
@@ -43,11 +45,18 @@ Prompt = Annotated[
         "your conversation. Example: 'In which file and line is parse_url defined?'"
     ),
 ]
+StepPrompt = Annotated[
+    str,
+    Field(
+        description="What this step shall find out, complete in itself. With run_id it may be left "
+        "out: the step that is planned next, or the one that was interrupted."
+    ),
+]
 WaitSeconds = Annotated[
     float,
     Field(
-        description="Seconds to wait for the answer. After that the report so far comes back with "
-        "status 'running' and a run_id for get_run. Keep it under your own time limit.",
+        description="Seconds to wait for the end. After that the call returns with status "
+        "'running' and a run_id, and get_run waits on.",
         ge=0,
         le=86_400,
     ),
@@ -64,9 +73,9 @@ ModelTokens = Annotated[
 DataSchema = Annotated[
     dict[str, Any] | None,
     Field(
-        description="A JSON Schema for the answer: the report then has `data` that fits it, "
-        'besides the text. Example: {"type": "object", "properties": {"file": {"type": "string"}, '
-        '"line": {"type": "integer"}}, "required": ["file", "line"]}'
+        description="A JSON Schema: the answer then comes as `data` that fits it too. Example: "
+        '{"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": '
+        '"integer"}}, "required": ["file", "line"]}'
     ),
 ]
 RunPolicy = Annotated[
@@ -78,19 +87,11 @@ RunPolicy = Annotated[
     ),
 ]
 RunId = Annotated[str, Field(description="The run_id of a report.", max_length=100)]
-ResumedId = Annotated[
+GoesOn = Annotated[
     str | None,
     Field(
-        description="The run_id of an interrupted run, to go on with it (the prompt may be left "
-        "out, and the run keeps its limits), or of run_step's, to conclude from all its steps.",
-        max_length=100,
-    ),
-]
-StepsId = Annotated[
-    str | None,
-    Field(
-        description="The run_id of a step before, or of make_plan: this step goes on with its run "
-        "and knows what was found. Of a step that was interrupted: given alone, it is finished.",
+        description="The run_id of a report: go on with its run, which knows what was found so "
+        "far, instead of starting one.",
         max_length=100,
     ),
 ]
@@ -98,7 +99,7 @@ RequestKey = Annotated[
     str | None,
     Field(
         description="A name of your own for this request, such as a UUID. The same call with the "
-        "same key gives the same run, also after a restart. Cancelling the call leaves it alone.",
+        "same key gives the same run, and cancelling the call does not stop it.",
         min_length=1,
         max_length=200,
     ),
@@ -107,13 +108,21 @@ RequestKey = Annotated[
 VIEW = "ui://planloom/view.html"
 """What a host of MCP Apps shows beside an answer (`server.http.web_view`)."""
 LIMITS = Limits()
-REPORT_SCHEMA = Report.model_json_schema(mode="serialization")
 LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
 )
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
+
+
+PLAN_AND_ANSWER = """\
+Answer a question about the project in {project}: its code, files and libraries. An agent with \
+small local models plans, searches and reads with its own tools, and returns the answer with the \
+lines that bear it out. It changes something only if the prompt asks for it and the user approves.
+If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
+goes on where it stopped.\
+"""
 
 
 class SteeringResult(BaseModel):
@@ -126,34 +135,29 @@ class SteeringResult(BaseModel):
     )
 
 
-def register(mcp: FastMCP, changes: bool) -> None:
+def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
-    may do more than read."""
+    may do more than read; `project`: what they are about."""
 
     @mcp.tool(
         title="Plan and answer",
+        description=PLAN_AND_ANSWER.format(project=project),
         annotations=CHANGES if changes else LOOKS,
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
         app=AppConfig(resource_uri=VIEW),
     )
     async def plan_and_answer(
+        prompt: Prompt,
         ctx: Context,
-        prompt: Prompt = "",
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_iterations: Iterations = LIMITS.iterations,
         max_seconds: Seconds = LIMITS.seconds,
         max_model_tokens: ModelTokens = LIMITS.model_tokens,
         data_schema: DataSchema = None,
         policy: RunPolicy = Policy.ASK,
-        run_id: ResumedId = None,
+        run_id: GoesOn = None,
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
-        """Answer a question about the project (its code, files, libraries) by planning and running
-        tools with small local models; what may change something is done only when the user
-        approves it. Returns the answer with the plan, the evidence and the cost. Use it instead of
-        many searches and file reads of your own: one call, one answer. To plan yourself, use
-        run_step, and then this with its run_id for the conclusion.
-        """
         limits = Limits(
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
@@ -165,11 +169,11 @@ def register(mcp: FastMCP, changes: bool) -> None:
     @mcp.tool(
         title="Run one step",
         annotations=CHANGES if changes else LOOKS,
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def run_step(
         ctx: Context,
-        prompt: Prompt = "",
+        prompt: StepPrompt = "",
         tool: Annotated[
             str | None,
             Field(description="The tool to call (see list_tools); null: let it choose."),
@@ -181,14 +185,13 @@ def register(mcp: FastMCP, changes: bool) -> None:
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
         policy: RunPolicy = Policy.ASK,
-        run_id: StepsId = None,
+        run_id: GoesOn = None,
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
-        """Make one tool call and say what its result means for the prompt: for when you plan
-        yourself. Give the prompt alone, or the tool and its arguments too. Call it again with the
-        run_id of its report for the next step, which knows what the steps before found; after
-        make_plan with its run_id, where the prompt may be left out for the step that is planned
-        next. At last call plan_and_answer with the run_id for the conclusion from all steps.
+        """Make one tool call and say what its result means for the prompt, where you plan
+        yourself. Give the prompt alone, or the tool and its arguments too. With the run_id of a
+        step, or of make_plan, the next step is made in the same run; plan_and_answer with that
+        run_id concludes from all steps.
         """
         request = RunRequest(
             prompt=prompt,
@@ -209,7 +212,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
     @mcp.tool(
         title="Make a plan",
         annotations=LOOKS,
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def make_plan(
         prompt: Prompt,
@@ -219,7 +222,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
         """Look around once and return a plan for the prompt (objective and steps) without running
-        it.
+        it. run_step with its run_id makes the steps.
         """
         limits = Limits(seconds=max_seconds)
         request = RunRequest(prompt=prompt, goal="plan", limits=limits)
@@ -230,7 +233,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         annotations=ToolAnnotations(
             read_only_hint=True, idempotent_hint=True, open_world_hint=False
         ),
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def get_run(
         run_id: RunId,
@@ -239,19 +242,23 @@ def register(mcp: FastMCP, changes: bool) -> None:
         iteration: Annotated[
             int | None,
             Field(
-                description="Of the report: show this one's whole tool result instead, or its "
+                description="Return the whole tool result of this iteration instead, or its "
                 "whole call while that waits for approval.",
                 ge=0,
             ),
         ] = None,
+        whole: Annotated[
+            bool,
+            Field(description="Return the whole report: each action, model call and upstream."),
+        ] = False,
     ) -> ToolResult | InputRequiredResult:
-        """The report of a run: waits for its end for up to wait_s seconds, returns what there is.
-        Cancelling this call leaves the run alone. When the run waits for approval, the user is
-        asked. Runs are found after a restart too.
+        """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
+        on, what is new since the last call. Cancelling this call leaves the run alone. When the run
+        waits for approval, the user is asked. Runs are found after a restart too.
         """
         run = await _answered(ctx) or await _run(ctx, run_id)
         if iteration is None:
-            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
+            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
         if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
             raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
@@ -265,7 +272,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
             idempotent_hint=False,
             open_world_hint=False,
         ),
-        output_schema=SteeringResult.model_json_schema(mode="serialization"),
+        output_schema=short_report.schema_of(SteeringResult),
     )
     async def steer_run(
         run_id: RunId,
@@ -287,9 +294,9 @@ def register(mcp: FastMCP, changes: bool) -> None:
             Field(description="Later steps to do first, in this order: numbers.", max_length=20),
         ] = [],  # noqa: B006
     ) -> ToolResult:
-        """Say something to a run that is under way (see get_run): a hint, steps to skip, another
-        order. It holds from the run's next decision on; the report of get_run says under
-        `steering` whether it was taken. To stop the run use cancel_run.
+        """Say something to a run that is under way: a hint, steps to skip, another order. It holds
+        from the run's next decision on; get_run tells when it was taken. To stop the run use
+        cancel_run.
         """
         run = await _run(ctx, run_id)
         try:
@@ -312,7 +319,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
             idempotent_hint=True,
             open_world_hint=False,
         ),
-        output_schema=REPORT_SCHEMA,
+        output_schema=short_report.SHORT_SCHEMA,
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
@@ -328,7 +335,7 @@ def register(mcp: FastMCP, changes: bool) -> None:
         annotations=ToolAnnotations(
             read_only_hint=True, idempotent_hint=True, open_world_hint=False
         ),
-        output_schema=PoolListing.model_json_schema(mode="serialization"),
+        output_schema=short_report.schema_of(PoolListing),
     )
     async def list_tools(ctx: Context) -> ToolResult:
         """The upstream servers with their state, and their tools with safety class and priority."""
@@ -341,8 +348,10 @@ def register(mcp: FastMCP, changes: bool) -> None:
         )
 
 
-async def announce(mcp: FastMCP, changes: bool) -> None:
-    """Say from now on whether runs may do more than read."""
+async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
+    """Say from now on whether runs may do more than read, and on which project they work."""
+    if tool := await mcp.get_tool("plan_and_answer"):
+        tool.description = PLAN_AND_ANSWER.format(project=project)
     for name in ("plan_and_answer", "run_step"):
         if tool := await mcp.get_tool(name):
             tool.annotations = CHANGES if changes else LOOKS
@@ -351,18 +360,23 @@ async def announce(mcp: FastMCP, changes: bool) -> None:
 async def _begin(
     ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
 ) -> ToolResult | InputRequiredResult:
-    """Start a run and view it, or go on with the one whose question the call answers. The client's
-    cancel of this call ends the run, unless it gave a key to come back with."""
+    """Start a run and view it, or go on with the one whose question the call answers, or that the
+    caller asked the same of before and was cut off from."""
     try:
         run = await _answered(ctx)
         if run is None:
             pool: UpstreamPool = ctx.lifespan_context["pool"]
-            given = await client_roots(ctx) if pool.takes_roots else None
+            project: roots.CallersProject | None = ctx.lifespan_context.get("project")
+            unknown = project is not None and not project.known
+            given = await client_roots(ctx) if unknown or pool.takes_roots else None
             if isinstance(given, InputRequiredResult):
                 return given
-            request = request.model_copy(update={"roots": given})
+            if project:
+                await project.settle(given)
+            if pool.takes_roots:
+                request = request.model_copy(update={"roots": given})
             asks = can_ask(ctx)
-            run = await engine_of(ctx).start(request, caller(), request_key, asks)
+            run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
     except PlanloomError as error:
         raise ToolError(str(error)) from None
     return await _attached(run, ctx, wait_s, held=request_key is not None)
@@ -388,8 +402,9 @@ async def _resume(
                 run = await engine.ask_more(run_id, request, caller(), can_ask(ctx))
             elif other:
                 raise ToolError(
-                    f"{other[0]}: run {run_id} was begun with another. Leave it out to resume the "
-                    "run, or leave run_id out to start one."
+                    f"{other[0]}: run {run_id} was begun with another: "
+                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:LONGEST_RESULT]}. "
+                    "Give that to go on with the run, or leave run_id out to start one."
                 )
             else:
                 run = await engine.resume(run_id, caller())
@@ -401,19 +416,16 @@ async def _resume(
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that ends with this call, if the client cancels it, unless it is `held`. A client
-    that takes tasks views it by those, and not here."""
+    """View a run that stops with this call, if the client cancels it, unless it is `held`: it can
+    be gone on with. A client that takes tasks views it by those, and not here."""
     if as_task(ctx):
         return result_of(run)
     try:
         return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
         if not held:
-            engine = engine_of(ctx)
-            with anyio.CancelScope(shield=True), suppress(PlanloomError):
-                # What the steps before found is not thrown away with the one that is given up.
-                single = run.driven and len(run.state.parts) > 1
-                await (engine.pause(run) if single else engine.cancel(run))
+            with anyio.CancelScope(shield=True):
+                await engine_of(ctx).pause(run)
         raise
 
 
@@ -460,9 +472,10 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if tool is None:
         down = [each.name for each in pool.upstreams() if each.state not in UP]
         without = f" Not available are the tools of: {', '.join(down)}." if down else ""
-        raise ToolError(
-            f"{guards.unknown_tool(name, list(pool.tools()))}{without} list_tools shows all."
-        )
+        asks = request.policy is not Policy.ASK or can_ask(ctx)
+        policy = request.policy if asks else Policy.READ_ONLY
+        permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
+        raise ToolError(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
     if refusal := guards.not_allowed(tool, request.policy):
         raise ToolError(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
@@ -482,16 +495,26 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         )
 
 
-def result_of(run: Run, iteration: int | None = None) -> ToolResult:
+def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) -> ToolResult:
+    """What a caller is told of a run: of its `iteration`, or all of it, or in short."""
     found = report_of(run, iteration)
-    text = markdown(found)
-    linked = links(run.id, run.state, found.evidence) if iteration is None else []
+    linked: list[ResourceLink] = []
     if iteration is not None:
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
         text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
+        data = short_report.as_data(short_report.of_result(found, text))
+    elif found.status == "running" and not whole:
+        short = short_report.under_way(run, found)
+        text, data = short_report.markdown_under_way(short), short_report.as_data(short)
+        run.told = len(run.events)
+    elif whole:
+        text, data = markdown(found), found.model_dump(mode="json")
+    else:
+        text, data = markdown(found), short_report.as_data(short_report.ended(found))
+        linked = links(run.id, run.state, found.evidence)
     return ToolResult(
         content=[TextContent(type="text", text=text), *linked],
-        structured_content=found.model_dump(mode="json"),
+        structured_content=data,
         is_error=found.status == "failed",
     )

@@ -7,6 +7,7 @@ progress here, or not any more, comes from there.
 import hashlib
 import logging
 import math
+import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -57,6 +58,11 @@ CANCEL_SECONDS = 5.0
 server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
+TAKEN_UP_SECONDS = 900.0
+"""How old a run may be that is gone on with because the same was asked again; what it found may
+have changed since."""
+LOOKED_THROUGH = 20
+"""Runs that are looked through for one that was cut off."""
 USUAL_SECONDS = 30.0
 """What a run takes, as long as none has ended."""
 
@@ -141,10 +147,13 @@ class Engine:
         caller: str = LOCAL,
         request_key: str | None = None,
         can_ask: bool = False,
+        *,
+        taking_up: bool = False,
     ) -> Run:
         """Start a run, or put it at the end of the queue; or, where the caller has used the
         `request_key` before, go on with the run it belongs to. `can_ask`: the caller can ask a
-        person for approval.
+        person for approval. `taking_up`: without a key too, go on with a run that was just cut off
+        and asked the same.
 
         Raises `RequestError` for a request that cannot be, or that is not the key's,
         `ModelUnavailable` when there is no model to run it with, and `Busy`.
@@ -155,12 +164,30 @@ class Engine:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
         if not request_key:
-            return await self._start(request, caller, None, can_ask)
+            cut_off = await self._cut_off(request, caller) if taking_up else None
+            return cut_off or await self._start(request, caller, None, can_ask)
         beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
         async with beginning:  # until it is known which run the key belongs to
             if known := await self._of_key(caller, request_key):
                 return await self._same(known, caller, request, request_key)
             return await self._start(request, caller, request_key, can_ask)
+
+    async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
+        """The caller's newest run that asks the same and was cut off, going on."""
+        for run in self._runs.values():
+            if run.caller == caller and run.stopping and _same(run.request, request):
+                await self._stopped(run, CANCEL_SECONDS)
+        if self.journal.problem:
+            return None
+        since = time.time() - TAKEN_UP_SECONDS
+        with suppress(RequestError):  # then it is asked anew
+            for each in await self.journal.list(LOOKED_THROUGH, [caller]):
+                known = (each.status, each.prompt) == ("interrupted", request.prompt)
+                if known and each.updated > since:
+                    run = await self.get(each.id, caller)
+                    if _same(run.request, request):
+                        return await self.resume(run.id, caller)
+        return None
 
     async def _start(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
@@ -407,7 +434,8 @@ class Engine:
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
-        """Stop a run that this server drives, so that it can be resumed."""
+        """Stop a run that this server drives, so that it can be resumed; one that is not recorded
+        ends."""
         run.stopping = True
         run.scope.cancel()
         await self._stopped(run, CANCEL_SECONDS)
@@ -456,7 +484,8 @@ class Engine:
                     began = anyio.current_time()
                     spent = recorded.seconds if recorded else 0.0
                     left = max(0.0, run.request.limits.seconds - spent)
-                    await self.pool.usable(min(PATIENCE_SECONDS, left), min(START_SECONDS, left))
+                    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
+                    await self.pool.usable(*bounds, run.request.prompt)
                     spent += anyio.current_time() - began
                     tools = recorded.tools if recorded else None
                     if tools is None:
@@ -584,7 +613,7 @@ class Engine:
 
     async def _same(self, run_id: str, caller: str, request: RunRequest, request_key: str) -> Run:
         run = await self.get(run_id, caller)
-        if run.request.model_copy(update={"roots": request.roots}) != request:
+        if not _same(run.request, request):
             raise RequestError(
                 f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
                 "Give each request a key of its own."
@@ -650,6 +679,11 @@ class Engine:
 def _may_go_on_elsewhere(run: Run) -> bool:
     """Whether another server may have taken up what has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
+
+
+def _same(one: RunRequest, other: RunRequest) -> bool:
+    """Whether they ask the same, from wherever."""
+    return one.model_copy(update={"roots": other.roots}) == other
 
 
 def _spans(run: Run, models: Models) -> Spans:

@@ -56,6 +56,8 @@ class Run:
         """Whether it still waits for its turn."""
         self.stopping = False
         """Whether it is being interrupted, not cancelled."""
+        self.told = 0
+        """How many events its caller was told of when a call last came back before its end."""
         self.clock = Clock()
         self.scope = anyio.CancelScope()
         """Of what it does here."""
@@ -89,6 +91,11 @@ class Run:
     def paused(self) -> float:
         """The seconds since anything happened in it."""
         return max(0.0, time.time() - self.events[-1].at) if self.events else 0.0
+
+    @property
+    def quiet(self) -> float:
+        """The seconds that something is waited for."""
+        return self.paused if self.events else max(0.0, time.time() - self.created)
 
     @property
     def now(self) -> float:

@@ -25,6 +25,8 @@ from server.upstreams.upstream import DISABLED, READY, STARTING, Upstream
 
 REAPER_S = 0.2
 """How often it is looked at whether the reaper lives."""
+COURTESY_SECONDS = 1.0
+"""How long a run waits for an upstream that it can do without."""
 SCOPED_SESSIONS = 4
 """Sessions with callers' own roots that are kept; those unused the longest go first."""
 
@@ -159,10 +161,22 @@ class UpstreamPool:
                 self._closing.set()
             await anyio.to_thread.run_sync(self._reaper.close)
 
-    async def usable(self, patience: float, timeout: float) -> None:  # noqa: ASYNC109  bounds
-        """Wait until each upstream is ready or failed; after `patience` seconds only until one is
-        ready, and at most `timeout` seconds in all."""
-        if await self.ready(patience):
+    async def usable(
+        self,
+        patience: float,
+        timeout: float,  # noqa: ASYNC109  a bound
+        prompt: str = "",
+    ) -> None:
+        """Wait until each upstream that the project is read with, or that the prompt names, is
+        ready or failed; after `patience` seconds only until any is ready, and at most `timeout`
+        seconds in all. Any other holds up no run."""
+        every = list(self._upstreams.values())
+        named = [each for each in every if each.name.lower() in prompt.lower()]
+        reading = [*named, *(each for each in every if each.settings.reads_project)] or every
+        if await _settled(reading, patience) and any(each.state == READY for each in reading):
+            await _settled(every, min(patience, COURTESY_SECONDS))
+            return
+        if await _settled(every, 0):
             return
         with anyio.move_on_after(timeout - patience):
             while not any(upstream.state == READY for upstream in self._upstreams.values()):
@@ -172,12 +186,7 @@ class UpstreamPool:
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
-        with anyio.move_on_after(timeout):
-            for upstream in self._upstreams.values():
-                while upstream.state == STARTING:
-                    await upstream.changed.wait()
-            return True
-        return False
+        return await _settled(self._upstreams.values(), timeout)
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
         return [upstream.status() for upstream in self._upstreams.values()]
@@ -346,6 +355,18 @@ class RunPool:
         ]
         same = [each for each in under_way if each.arguments == arguments]
         return (same or under_way)[-1].number if under_way else None
+
+
+async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # noqa: ASYNC109  a bound
+    """Wait until each is ready or failed; False if `timeout` seconds did not do."""
+    if not any(each.state == STARTING for each in upstreams):
+        return True
+    with anyio.move_on_after(timeout):
+        for upstream in upstreams:
+            while upstream.state == STARTING:
+                await upstream.changed.wait()
+        return True
+    return False
 
 
 async def _changed(upstream: Upstream, heard: anyio.CancelScope) -> None:

@@ -32,13 +32,14 @@ async def follow(
         stamps = await anyio.to_thread.run_sync(_stamps, files)
         if stamps != known and stamps == before:  # else it may be half written
             known = stamps
-            await _take_up(settings, pool, on_change)
+            await take_up(settings, pool, on_change)
         before = stamps
 
 
-async def _take_up(
+async def take_up(
     started: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
+    """Have the pool's upstreams as the file has them now."""
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
     except ConfigError as error:

@@ -5,7 +5,7 @@ Roots say what to work on; they hold nobody back who does not heed them. They we
 asks for them with `roots/list`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +15,26 @@ from mcp_types import ListRootsResult
 
 MOST = 50
 """Roots of a caller; more are not looked at."""
+
+
+class CallersProject:
+    """The project of a server that was told of none and has one client: the folder that the client
+    works in, from the first call on that tells it."""
+
+    def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
+        """`project`: where it was started. `move` has the server work on another one."""
+        self._project, self._move = project, move
+        self.known = False
+        """Whether the client has been asked."""
+
+    async def settle(self, given: Iterable[str] | None) -> None:
+        """Go by the client's folders, None where it does not say."""
+        if self.known:
+            return
+        self.known = True
+        folders = [path for each in given or () if (path := Path(each)).is_dir()]
+        if folders and not any(self._project.is_relative_to(each) for each in folders):
+            await self._move(folders[0])
 
 
 def paths(given: ListRootsResult) -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """The report of a run: a pure fold of its events, as structured content and as Markdown."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
 from planner.checks.claims import Evidence, evidence
-from planner.protocol import Steering
+from planner.evidence.context import CHARACTERS_PER_TOKEN
+from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
 from server.text import (
@@ -92,17 +94,27 @@ class QuestionReport(BaseModel):
     reason: str = ""
 
 
+class Spared(BaseModel):
+    """What the caller did not have to read, against what it got instead; tokens are estimated."""
+
+    characters: int = Field(description="Of tool results.")
+    tokens: int
+    answer_characters: int
+    answer_tokens: int
+
+
 class Report(BaseModel):
     """Everything about a run, so far or in the end."""
 
     model_config = ConfigDict(title="Report")
 
     run_id: str
+    goal: Goal = Field(default="answer", description="What was asked of it last.")
     status: Status | Literal["interrupted"] = Field(
         description="running: follow it with get_run. answered. partial: a limit or fault cut it "
         "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
-        "honestly not found. failed. cancelled. interrupted: its server ended; plan_and_answer "
-        "with this run_id goes on with it."
+        "honestly not found. failed. cancelled. interrupted: the call was cut off or its server "
+        "ended; plan_and_answer with this run_id goes on with it."
     )
     answer: str = Field(description="Empty while the run is running.")
     draft: str = Field(
@@ -124,6 +136,7 @@ class Report(BaseModel):
     )
     guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
     usage: Usage
+    spared: Spared
     upstreams: list[UpstreamStatus] = []
 
 
@@ -144,6 +157,7 @@ def report(
         chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
     found = Report(
         run_id=run_id,
+        goal=state.request.goal if state.request else "answer",
         status="interrupted" if interrupted else state.status,
         answer=state.answer,
         draft=state.draft,
@@ -171,6 +185,7 @@ def report(
             for each in state.questions
         ],
         usage=usage(state, now),
+        spared=_spared(state),
         upstreams=state.started.upstreams if state.started else [],
     )
     while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
@@ -249,6 +264,18 @@ def usage(state: RunState, now: float) -> Usage:
     )
 
 
+def _spared(state: RunState) -> Spared:
+    read = sum(len(each.result) for each in state.iterations if each.upstream is not None)
+    data = "" if state.data is None else json.dumps(state.data, ensure_ascii=False)
+    told = len(state.answer) + len(data)
+    return Spared(
+        characters=read,
+        tokens=round(read / CHARACTERS_PER_TOKEN),
+        answer_characters=told,
+        answer_tokens=round(told / CHARACTERS_PER_TOKEN),
+    )
+
+
 UP = ("ready", "disabled")
 """The states of an upstream that need no mending."""
 MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "later": " "}
@@ -291,21 +318,12 @@ def markdown(found: Report, *, cost: bool = True) -> str:
             for number, each in enumerate(found.evidence, 1)
         ]
         parts.append("### Evidence\n\n" + "\n".join(cited))
-    decided = [_decided(call) for call in _calls(found) if call.approval]
-    if decided:
-        parts.append("### Approvals\n\n" + "\n".join(decided))
+    if decided := decisions(found):
+        parts.append("### Approvals\n\n" + _bullets(decided))
     if found.questions:
-        parts.append("### Questions\n\n" + "\n".join(map(_asked, found.questions)))
-    down = [each for each in found.upstreams if each.state not in UP]
-    lines = [f"- {each.name}: {indented(each.error or each.state, 2)}" for each in down]
-    lines += [
-        f"- {each.name}: {counted(len(each.held), 'tool')} held back until you consent; "
-        "`planloom tools` shows why"
-        for each in found.upstreams
-        if each.held
-    ]
-    if lines:
-        parts.append("### Not available\n\n" + "\n".join(lines))
+        parts.append("### Questions\n\n" + _bullets(map(asked_in_words, found.questions)))
+    if missing := unavailable(found):
+        parts.append("### Not available\n\n" + _bullets(missing))
     if found.warnings:
         parts.append("\n".join(f"**Warning:** {flat(warning)}" for warning in found.warnings))
     parts.append(
@@ -315,35 +333,70 @@ def markdown(found: Report, *, cost: bool = True) -> str:
 
 
 def _head(found: Report) -> str:
+    after = what_next(found)
     if found.status == "interrupted":
-        return (
-            "Interrupted: the server that ran it ended. Call plan_and_answer with run_id "
-            f"`{found.run_id}` to go on with it; what was done is not done again."
-        )
-    if found.status == "running" and found.questions and not found.questions[-1].action:
-        return (
-            f"{found.questions[-1].upstream} asks the user something. Call get_run with run_id "
-            f"`{found.run_id}` to have the user asked and follow the run, cancel_run to end it."
-        )
-    if waiting := _waiting(found):
-        return (
-            f"Waiting for approval of `{waiting.name}`. Call get_run with run_id "
-            f"`{found.run_id}` to ask the user and follow the run, cancel_run to end it."
-        )
+        return f"Interrupted before it ended. {after}"
     if found.status == "running":
         here = next((step for step in found.steps if step.status == "current"), None)
         doing = f" (step {here.number}: {flat(here.objective)})" if here else ""
-        return (
-            f"Still running{doing}. Call get_run with run_id `{found.run_id}` to follow it, "
-            "cancel_run to end it."
-        )
+        return f"Still running{doing}. {after}"
     parts = [found.answer]
     if found.data is not None:
         parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
     if found.status != "answered" or found.reason:
         reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
         parts.append(f"_Status: {status_in_words(found.status)}{reason}_")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, after] if after else parts)
+
+
+def what_next(found: Report) -> str:
+    """What the caller may do now, by which tool; empty where nothing is left to do."""
+    run = f"run_id `{found.run_id}`"
+    if found.status == "interrupted":
+        if found.goal == "step":
+            return f"Call run_step with {run} alone to finish the step; nothing is done again."
+        return (
+            f"Call plan_and_answer with the same prompt and {run} to go on with it; what was done "
+            "is not done again."
+        )
+    if found.status == "running":
+        if found.questions and not found.questions[-1].action:
+            asks = f"{found.questions[-1].upstream} asks the user something. "
+        elif waiting := _waiting(found):
+            asks = f"`{waiting.name}` needs the user's approval. "
+        else:
+            return f"Call get_run with {run} to follow it, cancel_run to end it."
+        return f"{asks}Call get_run with {run} to ask the user and go on, cancel_run to end it."
+    if found.status in ("failed", "cancelled"):
+        return ""
+    if found.goal == "plan":
+        return f"Call run_step with {run} to make the first step."
+    if found.goal == "step":
+        return f"Call run_step with {run} for another step, plan_and_answer with it to conclude."
+    return ""
+
+
+def unavailable(found: Report) -> list[str]:
+    """What the run had to do without, a line each; nothing where it found its answer all the
+    same."""
+    if found.status == "answered":
+        return []
+    down = [each for each in found.upstreams if each.state not in UP]
+    return [f"{each.name}: {each.error or each.state}" for each in down] + [
+        f"{each.name}: {counted(len(each.held), 'tool')} held back until you consent; "
+        "`planloom tools` shows why"
+        for each in found.upstreams
+        if each.held
+    ]
+
+
+def decisions(found: Report) -> list[str]:
+    """What was decided on calls that needed approval, a line each."""
+    return [_decided(call) for call in _calls(found) if call.approval]
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {indented(line, 2)}" for line in lines)
 
 
 def steering_in_words(steering: Steering) -> str:
@@ -369,10 +422,10 @@ def _decided(call: ActionToolCall) -> str:
     assert call.approval
     answer = {True: "approved", False: "refused", None: "not decided"}[call.approval.approved]
     reason = f": {flat(call.approval.reason)}" if call.approval.reason else ""
-    return f"- `{call.name}` ({call.approval.safety}), {answer}{reason}"
+    return f"`{call.name}` ({call.approval.safety}), {answer}{reason}"
 
 
-def _asked(each: QuestionReport) -> str:
+def asked_in_words(each: QuestionReport) -> str:
     """files asked in `read_file`: "Which branch?", answered."""
     match each.action:
         case "accept":
@@ -384,7 +437,7 @@ def _asked(each: QuestionReport) -> str:
         case None:
             outcome = "not answered yet"
     asked = shortened(flat(each.question), LONGEST_CLAIM)
-    return f'- {each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
+    return f'{each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:
@@ -409,5 +462,15 @@ def _foot(found: Report) -> str:
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
         f"({duration(usage.tool_seconds)}), {counted(usage.model_calls, 'model call')} "
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
-        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all_"
+        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all"
+        f"{_spared_in_words(found)}_"
+    )
+
+
+def _spared_in_words(found: Report) -> str:
+    if not (found.answer and found.spared.tokens):
+        return ""
+    return (
+        f"; some {found.spared.tokens} tokens of tool results read for an answer of "
+        f"{found.spared.answer_tokens}"
     )

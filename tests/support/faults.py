@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fastmcp.client.client import CallToolResult
 from scripted_ollama import (
     FAST,
     Answer,
@@ -24,7 +23,7 @@ from scripted_ollama import (
     Request,
     ScriptedOllama,
 )
-from serving import CLASS, Place, conclusion, found, text
+from serving import CLASS, Called, Place, conclusion, found, text
 
 FAULTY = Path(__file__).with_name("faulty_upstream.py")
 QUESTION = f"What is {CLASS}, and in which file?"
@@ -88,9 +87,9 @@ def obliging(request: Request) -> Reply:
     return conclusion("That is what there is.", success=False)
 
 
-def seen(result: CallToolResult) -> str:
+def seen(result: Called) -> str:
     """What a caller saw, in one line."""
-    report = result.structured_content
+    report = result.whole
     if report is None:
         return "error: " + " ".join(text(result).split())
     calls = [call for action in report["actions"] for call in action["tool_calls"]]

@@ -34,7 +34,7 @@ from scripted_ollama import (
     Request,
     ScriptedOllama,
 )
-from serving import CLASS, FILES, LONG, Caller, Place, conclusion, text
+from serving import CLASS, FILES, LONG, Caller, Place, called, conclusion, text
 
 TRACE = re.compile(r"Traceback \(most recent|\.py\W{1,3}, line \d")
 SLIP = re.compile(r"Error calling tool|Internal (server )?error", re.IGNORECASE)
@@ -338,7 +338,9 @@ async def _called(
             return "errors", str(error)
         except ValueError:
             return "unsent", None  # by the client: halves of surrogate pairs, metas of no shape
-    return ("errors", text(result)) if result.is_error else ("results", result)
+        if result.is_error:
+            return "errors", text(result)
+        return "results", await called(caller.client, result)
 
 
 def over_stdio(place: Place, count: int) -> Counter[str]:
@@ -477,5 +479,5 @@ def outcome(done: tuple[str, Any]) -> str:
     kind, result = done
     if kind == "errors":
         return kind
-    (action,) = result.structured_content["actions"]
+    (action,) = result.whole["actions"]
     return str(action["tool_calls"][0]["outcome"])

@@ -176,14 +176,14 @@ class Kills:
             await self.resume(client, started["run_id"], name)
 
     async def resume(self, client: Client[Any], run_id: str, name: str) -> None:
-        arguments: dict[str, Any] = {"run_id": run_id}
+        arguments: dict[str, Any] = {"run_id": run_id, "prompt": question(name)}
         if run_id.startswith("key "):
             arguments = {"prompt": question(name), "request_key": name, "policy": "allow"}
         report = await self.call(client, "plan_and_answer", arguments)
         if report is not None:
             del self.runs[run_id]
-            self.answers[name] = report["status"], report["answer"], report["warnings"]
-            if report["reason"]:
+            self.answers[name] = report["status"], report["answer"], report.get("warnings", [])
+            if report.get("reason"):
                 self.problems.append(f"{name}: {report['reason']}")
 
     async def call(

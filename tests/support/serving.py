@@ -26,7 +26,7 @@ from fastmcp.client.client import CallToolResult
 from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
-from mcp_types import ProgressNotification, TextContent
+from mcp_types import ProgressNotification, TextContent, TextResourceContents
 from scripted_ollama import FULL, ScriptedOllama
 from upstream_server import build_server
 
@@ -279,23 +279,40 @@ class Progress(MessageHandler):
 
 
 @dataclass
+class Called(CallToolResult):
+    """A result, with the whole report of the run that it tells of in short."""
+
+    whole: dict[str, Any] | None = None
+
+
+@dataclass
 class Caller:
     """A connected client that notes progress."""
 
     client: Client[Any]
     progress: Progress
 
-    async def call(self, name: str, /, **arguments: Any) -> CallToolResult:
+    async def call(self, name: str, /, **arguments: Any) -> Called:
         with anyio.fail_after(LONG):
-            return await self.client.call_tool(
+            result = await self.client.call_tool(
                 name, arguments, progress_handler=_ignored, raise_on_error=False
             )
+            return await called(self.client, result)
 
     async def error(self, name: str, /, **arguments: Any) -> str:
         """The text of the error that this call has to end in."""
         result = await self.call(name, **arguments)
         assert result.is_error
         return text(result)
+
+
+async def called(client: Client[Any], result: CallToolResult) -> Called:
+    whole = result.structured_content
+    if whole and "report" in whole:
+        _, read = await client.read_resource(whole["report"])
+        assert isinstance(read, TextResourceContents)
+        whole = json.loads(read.text) | {"status": whole["status"]}
+    return Called(**vars(result), whole=whole)
 
 
 async def _ignored(progress: float, total: float | None, message: str | None) -> None:
@@ -393,6 +410,7 @@ def normalised(text: str) -> str:
     text = re.sub(r"\b[0-9a-f]{32}\b", "RUN", text)
     text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
     text = re.sub(r"(?<![\d.])\d+ s(?=\); | in all)", "0.0 s", text)
+    text = re.sub(r", \d+ s\b", ", 0 s", text)
     text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
     text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)
     return re.sub(r"^(\w+ +qwen\S+) +[\d. s]+$", r"\1 N", text, flags=re.MULTILINE)

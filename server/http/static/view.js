@@ -818,14 +818,15 @@ async function startApp() {
   function take(changes) {
     Object.assign(report, changes);
     if (report.usage) report.doing = currentStep(report);
-    redraw = () => show(report.usage ? drawRun(report) : el("article", { class: "run" }, drawHead(report)));
+    const short = () => [drawHead(report), report.answer && el("div", { class: "body" }, drawAnswer(report))];
+    redraw = () => show(report.usage ? drawRun(report) : el("article", { class: "run" }, short()));
     redraw();
   }
 
   const { tell, ask } = connect({
     "ui/notifications/tool-input": ({ arguments: given = {} }) => take({ prompt: given.prompt, run_id: given.run_id }),
     "ui/notifications/tool-result": ({ structuredContent, content = [] }) => {
-      if (structuredContent?.usage) return take(structuredContent);
+      if (structuredContent?.run_id) return ended(structuredContent);
       take({ status: "failed" });
       byId("content").append(prose(content.map(({ text = "" }) => text).join("\n\n")));
     },
@@ -847,7 +848,8 @@ async function startApp() {
 
   const callTool = async (name, given) => {
     const { structuredContent, isError, content } = await ask("tools/call", { name, arguments: given });
-    if (structuredContent?.usage) take(structuredContent); // a report, also that of a failed run
+    if (structuredContent?.usage) take(structuredContent); // a whole report, also of a failed run
+    else if (structuredContent?.run_id) await ended(structuredContent);
     else if (isError) throw new Error(content[0].text);
   };
   if (hostCapabilities.serverTools) {
@@ -857,10 +859,17 @@ async function startApp() {
     };
   }
 
+  /** A result has a run in short; the view draws the whole of it. */
+  async function ended({ run_id, status, answer }) {
+    if (!hostCapabilities.serverResources && !hostCapabilities.serverTools) return take({ run_id, status, answer });
+    report.run_id = run_id;
+    await look();
+  }
+
   /** The run so far. A host tells its app of a tool call only when it begins and when it ends. */
   async function look() {
     if (!hostCapabilities.serverResources) {
-      if (report.run_id) await callTool("get_run", { run_id: report.run_id, wait_s: 0 });
+      if (report.run_id) await callTool("get_run", { run_id: report.run_id, wait_s: 0, whole: true });
       return;
     }
     const run_id = report.run_id ?? (await newestOf(report.prompt));

@@ -1,0 +1,143 @@
+"""The standard input and output of a server that is still being imported.
+
+A thread reads the input from the start and answers what opens a connection
+(`server.mcp.handshake`). Everything is passed on to the server, whose own answers to that are left
+out, since the client has them. What anybody else prints goes to standard error, and a host that is
+gone is only the end of the input.
+"""
+
+import io
+import json
+import os
+import queue
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+from server.mcp.handshake import first_answer
+
+CHUNK = 2**16
+LONGEST_OPENING = 2**20
+"""Bytes of a line that is looked at; no client opens a connection with more."""
+
+
+class Front:
+    """Stands in for the standard streams; `take` gives them to the server."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._input, self._output = os.dup(0), os.dup(1)
+        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._line = b""
+        """The beginning of a line, as long as the server is not there."""
+        self._answered: list[Any] = []
+        """The ids of the requests that the server need not answer any more."""
+        self._taken = False
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, project: Path) -> Self:
+        """Take the standard streams from whoever else might use them, and begin to read."""
+        front = cls(project)
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        threading.Thread(target=front._read, daemon=True).start()
+        return front
+
+    def take(self) -> None:
+        """The server is there: it reads and writes what `sys.stdin` and `sys.stdout` are now."""
+        with self._lock:
+            self._taken = True
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(self._said)), encoding="utf-8")
+        output = io.BufferedWriter(_Output(self))
+        sys.stdout = io.TextIOWrapper(output, encoding="utf-8")
+
+    def _read(self) -> None:
+        try:
+            while chunk := os.read(self._input, CHUNK):
+                with self._lock:
+                    if not self._taken:
+                        self._look_at(chunk)
+                self._said.put(chunk)
+        except OSError:
+            pass  # the host is gone
+        self._said.put(b"")
+
+    def _look_at(self, chunk: bytes) -> None:
+        *lines, self._line = (self._line + chunk).split(b"\n")
+        self._line = self._line[: LONGEST_OPENING + 1]
+        for line in lines:
+            try:
+                message = json.loads(line) if len(line) <= LONGEST_OPENING else None
+            except (ValueError, RecursionError):
+                continue  # the server says so
+            if answer := first_answer(message, self._project):
+                self._answered.append(answer["id"])
+                self.send(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
+
+    def pass_on(self, line: bytes) -> None:
+        """A line that was printed, where it belongs."""
+        if not line.startswith(b'{"jsonrpc"'):
+            sys.stderr.buffer.write(line)
+            sys.stderr.flush()
+        elif not self._has_answered(line):
+            self.send(line)
+
+    def _has_answered(self, line: bytes) -> bool:
+        if self._answered:
+            message = json.loads(line)
+            if "method" not in message and message.get("id") in self._answered:
+                self._answered.remove(message["id"])
+                return True
+        return False
+
+    def send(self, line: bytes) -> None:
+        """Write to the host."""
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[os.write(self._output, rest) :]
+        except OSError:
+            self._said.put(b"")
+
+
+class _Input(io.RawIOBase):
+    """What the host has said."""
+
+    def __init__(self, said: "queue.SimpleQueue[bytes]") -> None:
+        super().__init__()
+        self._said, self._rest, self._ended = said, memoryview(b""), False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        if not self._rest and not self._ended:
+            self._rest = memoryview(self._said.get())
+            self._ended = not self._rest
+        count = min(len(into), len(self._rest))
+        into[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+class _Output(io.RawIOBase):
+    """What is printed, line by line."""
+
+    def __init__(self, front: Front) -> None:
+        super().__init__()
+        self._front, self._line = front, bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        text = bytes(data)
+        begun, end, rest = text.rpartition(b"\n")
+        if end:
+            for line in (bytes(self._line) + begun + end).splitlines(keepends=True):
+                self._front.pass_on(line)
+            self._line.clear()
+        self._line += rest
+        return len(text)

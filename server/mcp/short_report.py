@@ -1,0 +1,190 @@
+"""A run as a client's model is told of it: small, complete, and in a poll only what is new.
+
+Some hosts show their model this data instead of the text, so that both have to say the same. The
+whole report (`server.views.report`) is at `run://` and in `get_run` with `whole`.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import GenerateJsonSchema
+
+from planner.events import (
+    ApprovalAsked,
+    ApprovalDecided,
+    GuardTripped,
+    PassagesGathered,
+    PlanMade,
+    QuestionAsked,
+    RunContinued,
+    RunResumed,
+    SteeringTaken,
+    StepConcluded,
+    StepStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from planner.state import RunState, Status
+from server.mcp.links import RUN
+from server.runs.run import Run
+from server.text import cleaned, fence, flat, shortened
+from server.views.inert import inert
+from server.views.progress import heartbeat, message
+from server.views.report import (
+    MARKS,
+    Report,
+    Spared,
+    asked_in_words,
+    decisions,
+    steps,
+    unavailable,
+    what_next,
+)
+
+MAX_CITATIONS = 5
+MAX_LINES = 3
+"""Of a citation."""
+MAX_LINE = 200
+"""Characters of a line, of a step and of what happened."""
+MAX_NEWS = 6
+"""Events that a poll tells, the newest."""
+TOLD = (
+    *(ApprovalAsked, ApprovalDecided, GuardTripped, PassagesGathered, PlanMade, QuestionAsked),
+    *(RunContinued, RunResumed, StepConcluded, StepStarted, SteeringTaken, ToolCalled),
+    ToolReturned,
+)
+"""The events that a poll tells."""
+
+
+class Citation(BaseModel):
+    """Lines that bear the answer out."""
+
+    source: str = Field(description="path:first-last, or the tool whose result it is.")
+    lines: list[str]
+
+
+class ShortReport(BaseModel):
+    """A run so far or in the end; what is empty is left out."""
+
+    model_config = ConfigDict(title="Run")
+
+    status: Status | Literal["interrupted"] = Field(
+        description="answered; partial: see reason and unsupported; not_found; failed; cancelled; "
+        "running and interrupted: see next."
+    )
+    answer: str = ""
+    data: Any = Field(
+        default=None,
+        description="The answer as data_schema asks.",
+        json_schema_extra={"type": ["object", "array", "string", "number", "boolean", "null"]},
+    )
+    reason: str | None = Field(default=None, description="Why it is no full answer.")
+    unsupported: list[str] = Field(default=[], description="What the answer says and no source.")
+    evidence: list[Citation] = []
+    plan: list[str] = Field(default=[], description="[x] done, [~] under way, [ ] to come.")
+    asked: list[str] = Field(default=[], description="What the user was asked, and the outcome.")
+    warnings: list[str] = []
+    doing: str = ""
+    news: list[str] = Field(default=[], description="What happened since the report before.")
+    draft: str = Field(default="", description="What was written since of an unchecked answer.")
+    result: str = Field(default="", description="The tool result that `iteration` asked for.")
+    next: str = Field(default="", description="What to do now.")
+    run_id: str
+    report: str = Field(default="", description="The resource with the whole report.")
+    spared: Spared | None = None
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without a title for each field, which only repeats its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(mode="serialization", schema_generator=_Untitled)
+
+
+SHORT_SCHEMA = schema_of(ShortReport)
+
+
+def as_data(short: ShortReport) -> dict[str, Any]:
+    """For the wire: without what is empty."""
+    said = short.model_dump(mode="json", exclude_defaults=True)
+    shown: dict[str, Any] = cleaned(said, keys=True)  # models may write anything
+    return shown
+
+
+def of_result(found: Report, result: str) -> ShortReport:
+    """One tool result of a run."""
+    return ShortReport(run_id=found.run_id, status=found.status, result=result)
+
+
+def ended(found: Report) -> ShortReport:
+    """What came of a run that nothing more happens in."""
+    return ShortReport(
+        run_id=found.run_id,
+        status=found.status,
+        answer=found.answer,
+        data=found.data,
+        reason=found.reason,
+        unsupported=found.unsupported,
+        evidence=[
+            Citation(
+                source=each.source or f"{each.tool}, iteration {each.iteration}",
+                lines=[shortened(line, MAX_LINE) for line in each.lines[:MAX_LINES]],
+            )
+            for each in found.evidence[:MAX_CITATIONS]
+        ],
+        plan=_plan(found),
+        asked=[*decisions(found), *map(asked_in_words, found.questions)],
+        warnings=[*found.warnings, *(f"Not available: {each}" for each in unavailable(found))],
+        next=what_next(found),
+        report=RUN.format(run_id=found.run_id),
+        spared=found.spared,
+    )
+
+
+def under_way(run: Run, found: Report) -> ShortReport:
+    """What is new in a run since its caller was told of it last."""
+    state, news = RunState(), []
+    told = RunState.of(run.events[: run.told])
+    for number, event in enumerate(run.events):
+        state.apply(event)
+        if number >= run.told and isinstance(event, TOLD):
+            news.append(shortened(message(event, state), MAX_LINE))
+    return ShortReport(
+        run_id=run.id,
+        status=found.status,
+        plan=_plan(found) if _objectives(state) != _objectives(told) else [],
+        doing=heartbeat(state, run.quiet, run.queued),
+        news=news[-MAX_NEWS:],
+        draft=state.draft.removeprefix(told.draft),
+        warnings=found.warnings,
+        next=what_next(found),
+        report=RUN.format(run_id=run.id),
+    )
+
+
+def markdown_under_way(short: ShortReport) -> str:
+    """The same as text."""
+    parts = [f"Still running: {flat(short.doing)}. {short.next}"]
+    if short.plan:
+        parts.append("\n".join(f"- {flat(step)}" for step in short.plan))
+    if short.news:
+        parts.append("New:\n\n" + "\n".join(f"- {flat(each)}" for each in short.news))
+    if short.draft:
+        parts.append(f"Draft, unchecked:\n\n{fence(short.draft)}")
+    parts += [f"**Warning:** {flat(warning)}" for warning in short.warnings]
+    return inert("\n\n".join(parts))
+
+
+def _objectives(state: RunState) -> list[tuple[str, str]]:
+    return [(step.status, step.objective) for step in steps(state)]
+
+
+def _plan(found: Report) -> list[str]:
+    return [
+        shortened(f"[{MARKS[step.status]}] {flat(step.objective)}", MAX_LINE)
+        for step in found.steps
+    ]

@@ -1,0 +1,17 @@
+"""Which folder is the project."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from planner.errors import ConfigError
+
+
+def project_folder(given: Path | None, environ: Mapping[str, str]) -> Path:
+    """The folder that was given, else that of PLANLOOM_PROJECT, else the current one. Raises
+    `ConfigError`."""
+    named = environ.get("PLANLOOM_PROJECT")
+    place = "--project" if given else "PLANLOOM_PROJECT"
+    path = (given or (Path(named) if named else Path.cwd())).expanduser().absolute()
+    if not path.is_dir():
+        raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
+    return path
