@@ -42,9 +42,8 @@ SAME = (
     (r"/\S*/upstreams\.yaml", "/home/you/.config/planloom/upstreams.yaml"),
     (r"(?<=Python )[\d.]+", "3.13.1"),
     (r"\b[0-9a-f]{32}\b", "4f1c0de5a6b740d2b1c9e8f7a6d5c4b3"),
-    (r"\d+\.\d s\b", "0.4 s"),
-    (r"\d+ s, (\d+ model calls?), [\d,]+ tokens read, \d+ written", r"2 s, \1, 803 tokens read"),
-    (r"for the model, \d+ s", "for the model, 2 s"),
+    (r"\b\d[\d.]* s\b", "0.4 s"),
+    (r"[\d,]+ tokens read, \d+ written", "803 tokens read, 9 written"),
 )
 """What differs from one recording to the next, and what stands in its place."""
 
@@ -110,8 +109,9 @@ def _settled(line: Text) -> Text:
 
 
 def _words(svg: str) -> list[str]:
-    """What stands in the picture."""
-    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    """What stands in the picture; how far apart, the seconds of the machine say."""
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    return " ".join(texts).replace("&#160;", " ").split()
 
 
 @pytest.fixture

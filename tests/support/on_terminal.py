@@ -22,6 +22,7 @@ def on_terminal(
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     plain = {"TERM": "xterm-256color", "NO_COLOR": "", "COLORTERM": "truecolor", "TERM_PROGRAM": ""}
+    plain |= {"COLUMNS": str(WIDTH), "LINES": str(HEIGHT)}  # for pytest-xdist sets them too
     process = subprocess.Popen(
         command,
         env={**os.environ, **plain, **environ},
