@@ -17,7 +17,6 @@ from serving import LONG, Place, SharedUpstream, end, until
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
 from server.cli.trial.results import Measured, best
-from server.cli.trial.written import with_models
 from server.config import shipped_file
 
 ANSWERS = (
@@ -89,7 +88,7 @@ def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place
     assert right < 4
     assert right + wrong + honest == 12
     assert file.read_text() == (
-        f"# Mine.\nmodels:\n  fast: {FULL}\n  full: {FULL} # small\nupstreams: {{}}\n"
+        f"# Mine.\nmodels:\n  full: {FULL} # small\n  fast: {FULL}\nupstreams: {{}}\n"
     )
 
 
@@ -167,12 +166,16 @@ def test_the_quickest_of_about_the_best_is_taken() -> None:
     assert best([]) is None
 
 
-def test_a_file_keeps_what_a_person_wrote() -> None:
-    before = shipped_file().read_text("utf-8")
-    after = with_models(before, "a:1b", "b:7b")
-    assert after.replace("models:\n  fast: a:1b\n  full: b:7b\n", "") == before
-    assert yaml.safe_load(after)["models"] == {"fast": "a:1b", "full": "b:7b"}
-    assert with_models("# Mine.\n", "a", "b") == "# Mine.\n\nmodels:\n  fast: a\n  full: b\n"
+def test_without_an_own_file_the_shipped_one_is_continued(place: Place) -> None:
+    state = place.root / "state" / "planloom"
+    state.mkdir(parents=True)
+    record = {"measured": [measure(FULL, 11).model_dump()]}
+    (state / "trial.json").write_text(json.dumps(record))
+    assert tried(place, "--last", "--write").returncode == 0
+    own = (place.root / "config" / "planloom" / "upstreams.yaml").read_text()
+    shipped = shipped_file().read_text("utf-8")
+    assert own.startswith(shipped.rstrip("\n"))
+    assert yaml.safe_load(own) == yaml.safe_load(shipped) | {"models": {"fast": FULL, "full": FULL}}
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.text[:30])

@@ -22,7 +22,9 @@ from server.app import Parts, open_parts
 from server.cli.runs import console, output
 from server.cli.trial.project import QUESTIONS, Question, write_project
 from server.cli.trial.results import Measured, best, load_results, save_results
-from server.cli.trial.written import write_models
+from server.client_configs.documents import changed
+from server.client_configs.files import replace
+from server.client_configs.jsonc import Place
 from server.config import (
     MODEL_VARIABLES,
     ModelSettings,
@@ -196,12 +198,24 @@ def _conclude(
         return 0
     source = settings.source or shipped_file()
     file = own_file() if source == shipped_file() else source
-    write_models(source, file, found.fast, found.full)
+    _write(source, file, found)
     output.print(Text(f"\n{found.name} stands in {file} now."), soft_wrap=True)
     for name in (MODEL_VARIABLES["fast"], MODEL_VARIABLES["full"]):
         if os.environ.get(name):
             console.print(Text(f"{name} is set, and wins over the file: unset it."))
     return 0
+
+
+def _write(source: Path, file: Path, chosen: Measured) -> None:
+    """Write the file: what `source` holds, with these models. Raises `ConfigError`."""
+    models: dict[Place, str] = {("models", "fast"): chosen.fast, ("models", "full"): chosen.full}
+    try:
+        replace(file, changed(source.read_text("utf-8"), ".yaml", models))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{file} was not changed: {error}; write `fast: {chosen.fast}` and "
+            f"`full: {chosen.full}` under `models` in it"
+        ) from None
 
 
 def _show(measured: Collection[Measured]) -> None:
