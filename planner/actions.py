@@ -72,6 +72,7 @@ class ActionToolCall(Record):
         "so has the resource run://RUN_ID/result/ITERATION."
     )
     outcome: Outcome | None = Field(description="Null while the call is under way.")
+    came: str = Field(description="What came of it, in a few words that every view uses.")
     execution_time: float = Field(description="Seconds.")
     insights: str = Field(description="What the model noted of the result.")
     learning: str = Field(description="What the call brought: new lines, nothing, a fault.")
@@ -182,6 +183,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 approval=_approval(iteration),
                 result=_cut(iteration.result, longest),
                 outcome=iteration.outcome,
+                came=came(iteration),
                 execution_time=round(iteration.seconds, 3),
                 insights=insights,
                 learning=_learning(iteration, fresh),
@@ -206,6 +208,33 @@ def _approval(iteration: Iteration) -> ActionApproval | None:
         by=decided.by if decided else None,
         reason=decided.reason if decided else "",
     )
+
+
+def came(iteration: Iteration) -> str:
+    """What came of a call, in a few words."""
+    match iteration.outcome:
+        case None:
+            return (
+                "waits for approval" if iteration.asked and not iteration.approval else "under way"
+            )
+        case Outcome.SUCCESS:
+            return size(iteration.result)
+        case _ if iteration.approval and not iteration.approval.approved:
+            return "not approved"
+        case _ if iteration.upstream is None:
+            return "not made"
+        case Outcome.TIMEOUT:
+            return "timed out"
+        case _:
+            return "failed"
+
+
+def size(result: str) -> str:
+    """How much a result says: the lines that a reader sees."""
+    if guards.empty(result):
+        return "nothing"
+    lines = len(readable(result).splitlines())
+    return f"{lines:,} {'line' if lines == 1 else 'lines'}"
 
 
 def _learning(iteration: Iteration, fresh: int) -> str:

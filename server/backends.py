@@ -1,6 +1,7 @@
 """Which models a server runs on: those of a named server, else of Ollama where it answers, else
 the embedded ones."""
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from planner.models.ollama import OllamaServer
     from planner.models.openai_chat import OpenAIClient, OpenAIServer
 
+log = logging.getLogger(__name__)
 OnDownload = Callable[[str, int, int | None], None]
 """Told of a download: the model's name, bytes done, bytes in all if known."""
 EMBEDDED_EXTRA = "pip install 'planloom[embedded]'"
@@ -120,6 +122,11 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
             "or set OLLAMA_HOST to the address where it listens."
         )
     if embedded_installed():
+        if settings.host:  # somebody named it: he shall know that something else answers
+            log.warning(
+                "Ollama does not answer at %s (OLLAMA_HOST): the embedded models answer instead",
+                host_url(settings.host),
+            )
         return await _embedded(settings, on_download)
     raise ModelUnavailable(
         f"No model server: Ollama does not answer at {host_url(settings.host)}, and the embedded "

@@ -61,6 +61,19 @@ def fence(text: str) -> str:
     return f"{mark}text\n{text}\n{mark}"
 
 
+def status_in_words(status: str) -> str:
+    """A status as every view says it."""
+    return status.replace("_", " ")
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `38 s`, `3 min 5 s`: as the browser says it, too."""
+    whole = round(seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 tool`, `2 tools`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,5 +1,6 @@
 """The planner over a scripted model: its protocol, its limits, and what holds for every run."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -366,6 +367,45 @@ async def test_a_deed_without_its_call_is_not_done_whatever_a_model_says(
     assert {name for name, _ in pool.calls} == {"search", "read_file"}
     assert ran.state.status == "failed"
     assert ran.state.answer == "Nothing was changed: no call that changes anything was made."
+
+
+async def test_an_answer_claims_no_more_than_the_calls_that_were_made(
+    pool: DictionaryPool,
+) -> None:
+    pool.results["write_file"] = [ToolResult(outcome=Outcome.SUCCESS, text="Written.")]
+    ran = await planned(
+        brief("action", "guide"),
+        no_look_up(),
+        plan("write_file", objective="Set the limit to 25 in notes/guide.md"),
+        {"path": "notes/guide.md", "text": "New."},
+        found("The limit in notes/guide.md was set to 25."),
+        pool=pool,
+        prompt="Set the limit in notes/guide.md to 25",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", "no call that was made says 25")
+    made = json.dumps({"path": "notes/guide.md", "text": "New."})
+    assert ran.state.answer == f"What was done:\n- write_file {made}"
+
+
+async def test_what_only_a_plan_says_is_a_guess(pool: DictionaryPool) -> None:
+    ran = await planned(
+        brief("action", "guide"),
+        no_look_up(),
+        plan("write_file", objective="Write settings.json"),
+        {"path": "settings.json", "text": "New."},
+        deep(stay("write_file", "Write settings.json")),
+        {"path": "settings.json", "text": "New."},
+        deep(conclusion("It was written.")),
+        pool=pool,
+        prompt="Set the limit to 25",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert "unseen" in ran.guards
+    assert "write_file" not in {name for name, _ in pool.calls}
+    assert ran.state.status == "failed"
 
 
 async def test_of_a_change_without_an_answer_it_is_said_that_nothing_is_known(

@@ -52,8 +52,9 @@ from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec, strictest
 from server.app import build
-from server.approval.approval import Approvals, GuardedPool, Question, shown_arguments, visible
+from server.approval.approval import Approvals, GuardedPool, Question
 from server.cli import ask
+from server.views.consent import shown_arguments, visible
 
 pytestmark = pytest.mark.anyio
 
@@ -234,7 +235,7 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
     assert asked["arguments"] == {"text": "hello", "author": "Planloom"}
     assert [each for each in caller.progress.messages if "approv" in each][-2:] == snapshot(
         [
-            "approval is needed (write): add_note hello Planloom",
+            'approval is needed: add_note of notes (write: it adds or changes something), with text: "hello"; author: "Planloom"',
             "add_note was approved: the user approved it",
         ]
     )
@@ -1076,7 +1077,7 @@ async def test_a_question_is_put_to_the_terminal(
    0.0 s  Step 1 of 1: next is add_note: Note hello
    0.0 s  Step 1 of 1: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)
    0.0 s  Step 1 of 1: arguments {"text": "hello"}
-   0.0 s  Step 1 of 1: approval is needed (write): add_note hello
+   0.0 s  Step 1 of 1: approval is needed: add_note of notes (write: it adds or changes something), with text: "hello"
 
 Planloom asks: may it make this call?
 

@@ -24,7 +24,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from scripted_ollama import ScriptedOllama
+from scripted_ollama import FAST, FULL, ScriptedOllama
 from serving import (
     CLASS,
     LONG,
@@ -36,6 +36,7 @@ from serving import (
     served,
     wait_until_it_listens,
 )
+from test_trial import replies
 from typer.main import get_command
 
 from benchmarks.speed import runs
@@ -52,7 +53,7 @@ TROUBLESHOOTING = HOUSE / "docs" / "troubleshooting.md"
 CHECKED = {"sh", "yaml", "json", "python"}
 SHOWN = {"", "text", "markdown"}
 """Languages of blocks that show output."""
-ELSEWHERE = {"docker", "export", "npx", "ollama", "openssl", "pip", "pipx", "uv", "uvx"}
+ELSEWHERE = {"docker", "export", "git", "npx", "ollama", "openssl", "pip", "pipx", "uv", "uvx"}
 """Programs that are not ours; what they are told of us is checked all the same."""
 BETWEEN = re.compile(r"[()|&;]+")
 
@@ -397,7 +398,12 @@ SERVE = {words for words in OURS if "serve" in words}
 CONSENT = {words for words in OURS if "--accept" in words}
 LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 """They need a run that was there before."""
-RUN = OURS - SERVE - CONSENT - LOOK
+ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
+"""They need a run that waits for them, as in `test_consent.py`."""
+TRY = {words for words in OURS if "try" in words}
+RUN = OURS - SERVE - CONSENT - LOOK - ANSWER - TRY
+MODELS = (FAST, FULL, "qwen2.5-coder:7b", "qwen3:4b")
+"""Those that the pages name."""
 
 
 @pytest.mark.parametrize("words", sorted(RUN), ids=" ".join)
@@ -407,10 +413,22 @@ def test_commands_run(
     ollama: ScriptedOllama,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    ollama.models = MODELS
     if "ask" in words:
         ollama.expect(found("It is nowhere."))
     monkeypatch.chdir(place.root)
     run_here(on(place, words), monkeypatch, environ(place))
+
+
+@pytest.mark.parametrize("words", sorted(TRY), ids=" ".join)
+def test_commands_try(
+    words: tuple[str, ...], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedOllama(models=MODELS, handler=replies) as ollama:
+        place.ollama = ollama
+        if "--last" in words:
+            run_here(["planloom", "try", FULL], monkeypatch, environ(place))
+        run_here(list(words), monkeypatch, environ(place))
 
 
 @pytest.mark.parametrize("words", sorted(LOOK), ids=" ".join)

@@ -62,11 +62,11 @@ async def ran() -> Ran:
 def drawn(ran: Ran, count: int) -> str:
     """The picture after so many events."""
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
-    drawing = Drawing(console, QUESTION, ran.events[0].at)
+    drawing = Drawing(console, QUESTION, ran.events[0].at, Path.cwd())
     drawing.tell(ran.events[:count])
     with console.capture() as captured:
         console.print(drawing.drawn("Waiting"))
-    text = re.sub(r"\d+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())
+    text = re.sub(r"[\d.]+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
@@ -90,11 +90,17 @@ N s, 1 model call, N tokens\
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 Find out the value
 
-× Read the file
+× Read the file (without success)
   The file was read.
 ● Read the source
-    read_file jobs/secret.py                                                   …
+    read_file jobs/secret.py                                           under way
 ○ Look for its uses
+
+Found by the search, before the model's answer:
+  jobs/secret.py:6  defines VeryUniqueClassName_Phoenix_2025_QW3RTY: class Very…
+  jobs/secret.py:12  uses VeryUniqueClassName_Phoenix_2025_QW3RTY: return VeryU…
+  jobs/secret.py:8  return UNIQUE_CONSTANT_VERIFICATION_ZX9
+  jobs/secret.py:3  UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
 
 Waiting
 N s, 7 model calls, N tokens\
@@ -103,11 +109,17 @@ N s, 7 model calls, N tokens\
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 Find out the value
 
-× Read the file
+× Read the file (without success)
   The file was read.
 ✓ Read the source
   The file was read.
 ✓ Look for its uses
+
+Found by the search, before the model's answer:
+  jobs/secret.py:6  defines VeryUniqueClassName_Phoenix_2025_QW3RTY: class Very…
+  jobs/secret.py:12  uses VeryUniqueClassName_Phoenix_2025_QW3RTY: return VeryU…
+  jobs/secret.py:8  return UNIQUE_CONSTANT_VERIFICATION_ZX9
+  jobs/secret.py:3  UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
 
 Waiting
 N s, 11 model calls, N tokens\

@@ -17,8 +17,15 @@ ORDER = (
     *("planner.tools", "planner.protocol", "planner.events", "planner.state", "planner.inbox"),
     *("planner.models", "planner.evidence", "planner.checks", "planner.actions"),
     *("planner.prompts", "planner.agent"),
-    *("server.text", "server.project", "server.config", "server.config_schema"),
-    *("server.auth", "server.backends"),
+    *(
+        "server.text",
+        "server.abilities",
+        "server.project",
+        "server.config",
+        "server.config_schema",
+        "server.auth",
+        "server.backends",
+    ),
     *("server.client_configs", "server.views", "server.approval", "server.journal"),
     *("server.upstreams", "server.runs", "server.mcp", "server.http", "server.app", "server.cli"),
 )
@@ -29,7 +36,7 @@ ADAPTERS = {
     for name in ("ollama", "openai_chat", "http", "embedded", "embedded_worker", "weights")
 }
 """What knows one kind of model server; the rest knows `ChatModel`."""
-KNOW_ADAPTERS = {"server.backends", "server.cli.doctor"}
+KNOW_ADAPTERS = {"server.backends", "server.cli.doctor", "server.cli.trial.run"}
 
 
 @cache

@@ -12,7 +12,10 @@ from fastmcp import Client
 from jsonschema import Draft202012Validator
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 from scripted_ollama import Answer, Hang, ScriptedOllama
-from serving import Caller, Place, found, nowhere, until
+from serving import FILES, Caller, Place, deed, found, no_look_up, nowhere, until
+from serving import plan as timed_plan
+
+from server.text import duration
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -23,7 +26,7 @@ APPS = MODULES / "@modelcontextprotocol/ext-apps/dist/src/generated/schema.json"
 PATIENCE = 20_000
 """Milliseconds; nothing waits for them to pass."""
 PICTURE = os.environ.get("VIEW_PICTURE")
-"""Where a picture for the README is to go (`make docs/view.png`)."""
+"""Where a picture for the README is to go (`make docs/view.png`); others go beside it."""
 
 QUESTION = "How long does an upload wait, and what is the caller told when it is given up?"
 FIRST = "An upload waits 45 s (`UPLOAD_SECONDS` in transfer/limits.py, line 3)."
@@ -58,6 +61,7 @@ class UploadExpired(Exception):
 ''',
     "notes/changes.md": "# Changes\n\n- Uploads are given up after a while.\n",
 }
+NOTE = "Uploads wait 45 s:\n- see transfer/limits.py\n- and what is raised then"
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><b id=bold>**</b>"
 LATER = ["Read what is raised then", "See where it is told to the caller", "Look into the notes"]
 
@@ -162,17 +166,30 @@ async def accessible(page: Page) -> None:
     assert broken == []
 
 
+CLIPPED = """[...document.querySelectorAll("main *")]
+    .filter((each) => !each.closest("pre, .with, .project, h1.long, .runs a, input, select, svg"))
+    .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+    .map((each) => each.outerHTML.slice(0, 200))"""
+"""What is wider than its room. Blocks of text are scrolled, and a summary is cut on purpose."""
+
+
 async def looked_at(page: Page, name: str) -> None:
-    """Held against axe-core, wide and light as well as narrow and dark; nothing is wider than the
-    window. With a picture of each for a person (`VIEW_PICTURES`, a folder)."""
-    looks: list[tuple[Literal["light", "dark"], int]] = [("dark", 390), ("light", 1200)]
+    """Held against axe-core, wide and light as well as narrow and dark; nothing is clipped. With a
+    picture of each for a person (`VIEW_PICTURES`, a folder)."""
+    looks: list[tuple[Literal["light", "dark"], int]] = [
+        ("dark", 390),
+        ("light", 1024),
+        ("light", 1600),
+    ]
     for scheme, width in looks:
         await page.set_viewport_size({"width": width, "height": 900})
         await page.emulate_media(color_scheme=scheme)
-        await accessible(page)
+        if width != 1024:
+            await accessible(page)
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        assert await page.evaluate(CLIPPED) == []
         if folder := os.environ.get("VIEW_PICTURES"):
-            await page.screenshot(path=f"{folder}/{name}-{scheme}.png", full_page=True)
+            await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
 
 
 async def test_a_run_is_seen_as_it_goes_on(
@@ -222,14 +239,27 @@ async def test_a_run_is_seen_as_it_goes_on(
             "UPLOAD_SECONDS = 45"
         )
         await expect(page.get_by_role("region", name="Cost")).to_contain_text("Prompt tokens")
-        await page.get_by_text("Each kind of model call").click()
+        timeline = page.get_by_role("region", name="Where the time went")
+        await timeline.get_by_text("made a plan").click()
+        await expect(timeline).to_contain_text('"main_objective"')
         await looked_at(page, "answered")
 
         await page.get_by_role("link", name="All runs").click()
-        await expect(page.get_by_role("link", name=QUESTION)).to_be_visible()
+        link = page.get_by_role("link", name=QUESTION)
+        await expect(link).to_be_visible()
         await looked_at(page, "list")
-        await page.get_by_role("link", name=QUESTION).click()
+        await page.get_by_label("Search the runs").fill("nothing of the kind")
+        await expect(page.get_by_text("No run is like that.")).to_be_visible()
+        await page.get_by_label("Search the runs").fill("upload wait")
+        await page.get_by_label("State", exact=True).select_option("Answered")
+        await page.get_by_label("Project", exact=True).select_option(str(place.project))
+        await link.click()
         await expect(answer).to_be_visible()
+
+        # A link to a place of the page opens it.
+        await page.goto("about:blank")
+        await page.goto(f"{view}?run={run_id[:8]}#call-1")
+        await expect(page.locator("#call-1 details[open]")).to_contain_text("Result, from files")
 
 
 async def test_without_a_token_there_is_nothing_to_see(
@@ -244,7 +274,7 @@ async def test_without_a_token_there_is_nothing_to_see(
         await looked_at(page, "token")
         await token.fill(place.token)
         await page.keyboard.press("Enter")
-        await expect(page.get_by_text("There is none yet.")).to_be_visible()
+        await expect(page.get_by_text("No runs yet.")).to_be_visible()
         await page.goto(f"{view}?run={'0' * 32}")
         await expect(page.get_by_text("There is no run")).to_be_visible()
 
@@ -303,12 +333,69 @@ async def test_a_person_says_something_to_a_run_and_stops_it(
         assert report["status"] == "cancelled"
 
 
+async def test_a_person_approves_a_call_and_asks_in_the_browser(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    """The run was asked for on the page; its client cannot ask."""
+    place.upstreams = {"files": FILES | {"policy": "ask"}}
+    place.approval = {"timeout_s": 600}  # it does not lapse on a busy machine
+    ollama.expect(deed("note"))
+    ollama.expect(no_look_up())
+    ollama.expect(timed_plan("append_note"))
+    ollama.expect({"text": NOTE})
+    ollama.expect(found("It is noted."))
+    async with served(place) as (client, view):
+        await page.goto(f"{view.removesuffix('/view')}/#token={place.token}")
+        assert page.url.startswith(view)
+        await page.get_by_label("Ask about the project").fill("Note that uploads wait 45 s")
+        await page.get_by_role("button", name="Ask").click()
+        region = page.get_by_role("region", name="Approval needed")
+        await expect(region).to_contain_text("append_note of files")
+        await expect(region).to_contain_text(" s left")
+        for line in NOTE.splitlines():
+            await expect(region).to_contain_text(line)
+        await expect(page.locator(".state")).to_contain_text("Waits for approval")
+        await looked_at(page, "approval")
+        if PICTURE:
+            await page.set_viewport_size({"width": 1080, "height": 900})
+            await page.screenshot(path=Path(PICTURE).with_stem("view-approval"))
+        run = page.url
+
+        await page.get_by_role("link", name="All runs").click()
+        await expect(page.locator(".runs li.waits")).to_contain_text("append_note of files")
+        await expect(page).to_have_title("(1) Runs – Planloom")
+        await looked_at(page, "list-approval")
+        if PICTURE:
+            await page.set_viewport_size({"width": 1080, "height": 900})
+            await page.screenshot(path=Path(PICTURE).with_stem("view-list"))
+
+        await page.goto(run)
+        await region.get_by_role("button", name="Approve").click()
+        await expect(page.locator(".state")).to_contain_text("Answered")
+        await expect(region).to_be_hidden()
+        run_id = run.partition("run=")[2]
+        report = (await client.call_tool("get_run", {"run_id": run_id})).structured_content or {}
+        decided = [
+            call["approval"]["reason"]
+            for action in report["actions"]
+            for call in action["tool_calls"]
+            if call["approval"]
+        ]
+        assert decided == ["the user approved it in the browser"]
+        shown = page.locator(".calls .came")
+        assert await shown.all_text_contents() == [
+            f"{call['came']}, {duration(call['execution_time'])}"
+            for action in report["actions"]
+            for call in action["tool_calls"]
+        ]
+
+
 async def test_a_lost_connection_is_told_and_taken_up_again(
     place: Place, ollama: ScriptedOllama, page: Page
 ) -> None:
     async with served(place) as (_, view):
         await page.goto(f"{view}#token={place.token}")
-        await expect(page.get_by_text("There is none yet.")).to_be_visible()
+        await expect(page.get_by_text("No runs yet.")).to_be_visible()
 
         async def cut(route: Route) -> None:
             await route.abort()

@@ -783,7 +783,7 @@ Reply:
 
 - search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
 
-## search: SUCCESS
+## search: 5 lines
 
 ```text
 {"pattern": "(?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which"}
@@ -844,8 +844,11 @@ async def test_runs_on_the_command_line(place: Place, ollama: ScriptedOllama) ->
     resumed = place.run("runs", "resume", run_id[:8])
     shown = place.run("runs", "show", run_id, "--transcript")
     assert (listed.returncode, unknown.returncode, resumed.returncode) == (0, 2, 0)
-    assert listed.stdout.startswith(run_id)
-    assert f"interrupted  {QUESTION}"[:60] in listed.stdout
+    head, line = listed.stdout.splitlines()
+    assert head.split() == ["RUN", "STATE", "BEGAN", "PROJECT", "REQUEST"]
+    began = r"\d+ (?:s|min|h) ago"
+    where = re.escape(f"{place.project}  {QUESTION}"[:100])
+    assert re.match(rf"{run_id[:8]}  interrupted  {began} +{where}", line)
     assert unknown.stderr == snapshot(
         'planloom: There is no run that begins with "nope". `planloom runs` lists them.\n'
     )

@@ -358,7 +358,7 @@ async def test_the_next_step_of_a_plan_needs_no_prompt(
         ollama.expect(conclusion(VALUE_FOUND))
         concluded = await caller.call("plan_and_answer", run_id=run_id, prompt="")
     steps = [(each["objective"], each["status"]) for each in (done.whole or {})["steps"]]
-    assert steps == [("Read the file", "completed"), ("Read the notes", "completed")]
+    assert steps == [("Read the file", "completed"), ("Read the notes", "failed")]
     assert normalised(too_soon) == "Run RUN has made no step yet. run_step with its run_id does."
     assert no_more == "prompt: say what this step shall find out; no step is planned."
     assert (concluded.whole or {})["status"] == "answered"

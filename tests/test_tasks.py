@@ -163,7 +163,10 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
 """
         ]
     )
-    assert asked.status_message == snapshot("approval is needed (write): add_note hello")
+    assert asked.status_message == snapshot(
+        "approval is needed: add_note of notes (write: it adds or changes something), "
+        'with text: "hello"'
+    )
     assert report(result)["answer"] == report(after)["answer"] == "It is noted."
 
 

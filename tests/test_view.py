@@ -153,7 +153,7 @@ async def test_a_page_is_told_every_change_until_it_has_the_report(
             report = got.structured_content or {}
             assert {key: page[key] for key in report} == report
             assert sorted(page.keys() - report.keys()) == snapshot(
-                ["began", "created", "doing", "prompt"]
+                ["approval", "began", "created", "doing", "project", "prompt", "timeline"]
             )
             again = [changes async for changes in told(url, run_id, MINE)]
             assert again == [page]

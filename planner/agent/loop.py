@@ -28,6 +28,8 @@ from planner.checks import guards, schemas
 from planner.checks.claims import (
     agree,
     borne_out,
+    done,
+    not_done,
     repeats,
     supporting,
     telling,
@@ -635,6 +637,10 @@ class _Run:
             if self.quotes:
                 answer += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
             return self.end(status, answer, why)
+        claimed = not_done(self.state, answer) if self.deeds else []
+        if claimed:
+            answer = f"What was done:\n{done(self.state)}"
+            reason = reason or f"no call that was made says {', '.join(claimed)}"
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
         if self.request.goal == "step":
@@ -654,7 +660,7 @@ class _Run:
         elif self.request.goal != "plan" and self.wants != "talk":
             missing = unsupported(self.state, answer)
             missing += unsupported_data(self.state, answer, formatted.data)
-        if missing or (found and self.unsure):
+        if claimed or missing or (found and self.unsure):
             status = "partial"
             reason = reason or self.unsure or f"no result says {', '.join(missing)}"
         if formatted.problem:

@@ -7,7 +7,7 @@ import anyio
 
 from planner.agent.model_calls import Asker
 from planner.checks import guards, schemas
-from planner.checks.claims import seen
+from planner.checks.claims import results
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
@@ -201,7 +201,9 @@ class Caller:
         if message := guards.not_again(self.state, tool, arguments):
             self.tripped("not_again", [message])
             return message
-        guessed = guards.unseen(arguments, seen(self.state)) if iteration.by_model else []
+        # What a model has planned or noted is no source.
+        sources = f"{results(self.state)}\n{self.state.user_words}"
+        guessed = guards.unseen(arguments, sources) if iteration.by_model else []
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
             self.tripped("unseen", [f"{tool.name}: {message}"])

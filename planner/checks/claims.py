@@ -4,6 +4,7 @@ What code can check of a claim in any language: quotations, names, paths, number
 follow from others: a sum, a difference, a product or a count.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -159,7 +160,25 @@ def _flat(text: str) -> str:
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
     request. Numbers may follow from others in the answer; `1,500` is two of them or 1500."""
-    text = seen(state)
+    return _unsaid(answer, seen(state))
+
+
+def not_done(state: RunState, answer: str) -> list[str]:
+    """What the answer to a request for a change claims, and no call and no result says. That the
+    request or the plan says so proves nothing: only what was done does."""
+    return _unsaid(answer, results(state))
+
+
+def done(state: RunState) -> str:
+    """The calls for the newest request that changed something, a line each."""
+    return "\n".join(
+        f"- {each.tool} {json.dumps(each.arguments, ensure_ascii=False)}"
+        for each in state.part_iterations
+        if each.changes and each.outcome is Outcome.SUCCESS
+    )
+
+
+def _unsaid(answer: str, text: str) -> list[str]:
     text += f"\n{_plain(text)}"
     return min((_unheld(each, text) for each in (answer, _plain(answer))), key=len)
 
@@ -174,10 +193,16 @@ def _unheld(answer: str, text: str) -> list[str]:
     ]
 
 
-def seen(state: RunState) -> str:
-    """All that the models were shown and the user said."""
+def results(state: RunState) -> str:
+    """What came of tool calls: passages, and the calls that succeeded with their results."""
     texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
     texts += [f"{each.arguments}\n{readable(each.result)}" for each in _chosen(state)]
+    return "\n".join(texts)
+
+
+def seen(state: RunState) -> str:
+    """All that the models were shown and the user said."""
+    texts = [results(state)]
     # A single step's notes are an answer, which bears nothing out.
     noted = [] if state.single_steps else state.completed_steps
     texts += [f"{step.objective}\n{step.notes}" for step in noted]

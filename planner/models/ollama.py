@@ -9,7 +9,7 @@ research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
 import contextlib
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,7 +168,7 @@ class OllamaModel:
         schema: dict[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask once, at temperature 0; see `planner.models.ChatModel.chat`.
+        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
 
         `max_tokens` bounds the reply (`num_predict`). Lone surrogates in `messages` reach the model
         as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
@@ -201,6 +201,13 @@ class OllamaModel:
     async def load(self) -> None:
         """Have the server load the model, with the options of every call."""
         body = self._body([], self._options)
+        async with contextlib.aclosing(self._client.chat_records(body)) as records:
+            async for _ in records:
+                pass
+
+    async def unload(self) -> None:
+        """Have the server forget the model, which leaves its memory to others."""
+        body = {**self._body([], self._options), "keep_alive": 0}
         async with contextlib.aclosing(self._client.chat_records(body)) as records:
             async for _ in records:
                 pass
@@ -247,6 +254,62 @@ class OllamaServer:
     def has(self, name: str) -> bool:
         """Whether the server has this model; a name without a tag means `:latest`."""
         return (name if ":" in name else f"{name}:latest") in self.models
+
+
+@dataclass(frozen=True)
+class InstalledModel:
+    """A model that an Ollama server has and that can chat."""
+
+    name: str
+    size: int
+    """Bytes of its weights."""
+
+
+async def installed(host: str | None) -> list[InstalledModel]:
+    """The models that can chat, the smallest first. Raises `ModelUnavailable`."""
+    async with OllamaClient(host) as client:
+        with _answering(client):
+            models = [
+                InstalledModel(each.model, each.size or 0)
+                for each in (await client.list()).models
+                if each.model and await _chats(client, each.model)
+            ]
+    return sorted(models, key=lambda each: each.size)
+
+
+async def _chats(client: OllamaClient, name: str) -> bool:
+    told = await client.show(name)
+    if told.capabilities is not None:
+        return "completion" in told.capabilities
+    return "bert" not in ((told.details and told.details.family) or "")  # before Ollama 0.6.4
+
+
+async def memory(host: str | None, names: Collection[str]) -> int | None:
+    """The bytes that these models take; None where one is not loaded. Raises
+    `ModelUnavailable`."""
+    async with OllamaClient(host) as client:
+        with _answering(client):
+            loaded = {each.model: each.size for each in (await client.ps()).models}
+    sizes = [loaded.get(name) for name in set(names)]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+async def unload(host: str | None, names: Collection[str], context_tokens: int) -> None:
+    """Have the server forget these models. Raises `ModelError`."""
+    async with OllamaClient(host) as client:
+        for name in set(names):
+            await OllamaModel(name, client, context_tokens=context_tokens).unload()
+
+
+@contextlib.contextmanager
+def _answering(client: OllamaClient) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, httpx.HTTPError, ollama.ResponseError, ValueError) as error:
+        raise ModelUnavailable(
+            f"Ollama does not answer as it should at {client.url} ({error}); start it with "
+            "`ollama serve`, or set OLLAMA_HOST to the address where it listens."
+        ) from error
 
 
 class _Version(ollama.StatusResponse):

@@ -14,9 +14,7 @@ server and the caller, where he is known; it expires), and its ticket is good fo
 
 import hashlib
 import json
-import re
 import secrets
-import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,21 +39,17 @@ from planner.tools import (
     Approval,
     Outcome,
     Policy,
-    Safety,
     ToolPool,
     ToolResult,
     ToolSpec,
     UpstreamStatus,
     strictest,
 )
-from server.text import fence
+from server.views import consent
+from server.views.consent import Waiting, visible
 
 LATE_SECONDS = 600.0
 """A client may bring an answer so long after the question was closed, and finds its run."""
-LONGEST_VALUE = 2000
-"""Characters of an argument in a question."""
-LONGEST_ARGUMENTS = 8000
-"""Characters of all of them."""
 LONGEST_PROMPT = 200
 ANSWER = "approval"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
@@ -70,18 +64,6 @@ FORM: dict[str, Any] = {
         }
     },
     "required": ["approve"],
-}
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_BLANK = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
-    r"\U000e0100-\U000e01ef]"
-)
-"""What Unicode counts among letters and marks and fonts show as nothing."""
-MEANING = {
-    Safety.READ_ONLY: "it only reads",
-    Safety.WRITE: "it adds or changes something",
-    Safety.DESTRUCTIVE: "it may delete or overwrite something",
-    Safety.OPEN_WORLD: "it does something outside of this machine",
 }
 
 
@@ -117,10 +99,9 @@ class Question:
             self.result = result
         if result.action == "cancel":
             self.close(Approval(approved=False, by="person", reason="the user gave no answer"))
-        elif result.action == "accept" and (result.content or {}).get("approve") is True:
-            self.close(Approval(approved=True, by="person", reason="the user approved it"))
         else:
-            self.close(Approval(approved=False, by="person", reason="the user said no"))
+            ticked = (result.content or {}).get("approve") is True
+            self.close(consent.said(result.action == "accept" and ticked))
 
     async def elicit(self, ctx: Context) -> None:
         """Ask a client of 2025-11-25 or before, until it answers or the question is closed."""
@@ -294,31 +275,22 @@ class Approvals:
         if waiting.cancelled_caught:
             self.can_ask = False
 
-    def _about(self, asked: ApprovalAsked) -> Question:
-        call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
-        question_id = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
-        return Question(self._message(asked), question_id)
+    @property
+    def waiting(self) -> Waiting | None:
+        """The call that the run waits with."""
+        asking = self.question is not None
+        return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
 
-    def _message(self, asked: ApprovalAsked) -> str:
-        """The question, in words."""
-        shown, cut = shown_arguments(asked.arguments)
-        lines = [
-            "Planloom asks: may it make this call?",
-            "",
-            f"{asked.tool} of {asked.upstream} ({asked.safety.replace('_', ' ')}: "
-            f"{MEANING[asked.safety]})",
-            fence(shown),
-        ]
-        if cut:
-            lines.append(
-                f"This is not all of it. get_run with run_id {self._run_id} and iteration "
-                f"{asked.iteration} shows the whole."
-            )
-        lines.append(
-            f"For {self.about}. It is made once, exactly as shown. No answer within "
-            f"{self.timeout_s:g} s means no."
-        )
-        return "\n".join(lines)
+    def decide_by_hand(self, digest: str, approve: bool, where: str) -> None:
+        """A person's answer to the call that he was shown. Raises `RequestError` when the run does
+        not wait with it (any more)."""
+        approval = consent.consent(self.waiting, digest, approve, where)
+        if question := self.question:
+            question.close(approval)
+
+    def _about(self, asked: ApprovalAsked) -> Question:
+        text = consent.question(self._run_id, asked, self.about, self.timeout_s)
+        return Question(text, consent.digest_of(self._run_id, asked))
 
 
 class GuardedPool:
@@ -368,61 +340,3 @@ def digest(tool: ToolSpec, arguments: dict[str, Any]) -> str:
     """What an approval is bound to: the upstream, the tool, and all arguments."""
     call = [tool.upstream, tool.name, arguments | tool.fixed_arguments]
     return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
-
-
-# How clients are asked.
-
-
-# How a call is shown.
-
-
-def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
-    """The arguments as a person reads them, one below the other, and whether something was cut.
-
-    A text of several lines stands as such, behind bars, so that nothing in it passes for another
-    argument. What a reader would not see is written as its escape, a backslash as two.
-    """
-    longest_value, longest = (None, None) if whole else (LONGEST_VALUE, LONGEST_ARGUMENTS)
-    lines: list[str] = []
-    cut = False
-    for number, (name, value) in enumerate(arguments.items()):
-        if longest and sum(map(len, lines)) > longest:
-            lines.append(f"… and {len(arguments) - number} more arguments")
-            return "\n".join(lines), True
-        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)[:LONGEST_VALUE]
-        block = isinstance(value, str) and "\n" in value
-        text = value if block else json.dumps(value, ensure_ascii=False)
-        rest = len(text) - longest_value if longest_value else 0
-        if rest > 0:
-            cut, text = True, text[:longest_value]
-        if block:
-            lines.append(f"{key}:")
-            lines += [
-                f"  | {visible(each.replace(chr(92), chr(92) * 2))}" for each in text.split("\n")
-            ]
-        else:
-            lines.append(f"{key}: {visible(text)}")
-        if rest > 0:
-            lines[-1] += f" … and {rest} more characters"
-    return "\n".join(lines) or "(no arguments)", cut
-
-
-def visible(text: str) -> str:
-    """The text with everything that a reader does not see, or sees as a plain space, as escapes."""
-    return "".join(_escape(each) if _unseen(each) else each for each in text)
-
-
-def _unseen(character: str) -> bool:
-    if character == " ":
-        return False
-    return unicodedata.category(character)[0] in "CZ" or bool(_BLANK.match(character))
-
-
-def _escape(character: str) -> str:
-    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
-
-
-def whole_call(asked: ApprovalAsked) -> str:
-    """A call that waits for approval, with all of its arguments."""
-    shown, _ = shown_arguments(asked.arguments, whole=True)
-    return f"{asked.tool} of {asked.upstream}, which waits for approval\n{fence(shown)}"

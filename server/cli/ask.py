@@ -1,15 +1,18 @@
 """What the commands show on a terminal: progress on standard error, results on output."""
 
 import os
+import shlex
 import sqlite3
 import sys
 import termios
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
 from mcp_types import ElicitResult
+from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 from rich.text import Text
@@ -18,12 +21,12 @@ from planner.errors import ConfigError
 from planner.models.base import Models
 from planner.protocol import Limits, RunRequest
 from planner.tools import Policy
-from server.app import open_parts
+from server.app import Parts, open_parts
 from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
 from server.cli.live_view import Drawing
-from server.cli.runs import console, output, print_report, show_markdown
+from server.cli.runs import YES, console, output, print_report, show_markdown
 from server.config import Settings
 from server.runs.engine import START_SECONDS
 from server.runs.run import Run, report_of
@@ -33,7 +36,19 @@ from server.upstreams.pins import Pins, digest_of, identity
 from server.views.progress import HEARTBEAT_SECONDS
 from server.views.report import UP, Usage
 
-YES = ("y", "yes")
+Detail = Literal["quiet", "usual", "verbose"]
+"""How much is shown beside the answer: nothing; progress; progress and the cost."""
+EXIT_CODES = {
+    "answered": 0,
+    "not_found": 0,
+    "partial": 1,
+    "refused": 1,
+    "failed": 1,
+    "cancelled": 1,
+    "interrupted": 130,
+}
+"""What a command that runs a question ends with, by the run's status. An honest "not found" is an
+answer; 2 is for what cannot be run at all."""
 
 
 async def ask_on_terminal(
@@ -43,48 +58,72 @@ async def ask_on_terminal(
     data_schema: dict[str, Any] | None,
     policy: Policy,
     as_json: bool,
+    detail: Detail = "usual",
+    given: Sequence[str] = (),
     launcher: Launcher | None = None,
 ) -> int:
     """Run a question, showing each event; returns the process's exit status. On a terminal it asks
-    for approval there."""
+    for approval there. `given`: the options that going on with it takes again."""
     request = RunRequest(
         prompt=question, limits=Limits(**limits), data_schema=data_schema, policy=policy
     )
-    with Downloads() as downloads:
-        async with open_parts(settings, downloads.progress, launcher) as parts:
-            run = await parts.engine.start(request, can_ask=sys.stdin.isatty())
-            downloads.done()
-            await show(run)
-            await run.saved()
-    return show_report(run, as_json)
+
+    async def begin(parts: Parts) -> Run:
+        return await parts.engine.start(request, can_ask=sys.stdin.isatty())
+
+    return await run_on_terminal(settings, begin, as_json, detail, given, launcher)
 
 
 async def resume_on_terminal(
-    settings: Settings, run_id: str, as_json: bool, launcher: Launcher | None = None
+    settings: Settings,
+    run_id: str,
+    as_json: bool,
+    detail: Detail,
+    given: Sequence[str],
+    launcher: Launcher | None = None,
 ) -> int:
     """Go on with an interrupted run, as `ask_on_terminal` does with a new one."""
-    with Downloads() as downloads:
+
+    async def begin(parts: Parts) -> Run:
+        recorded = await parts.journal.load(await parts.journal.whole_id(run_id))
+        assert recorded  # `whole_id` found it
+        return await parts.engine.resume(recorded.id, recorded.caller)
+
+    return await run_on_terminal(settings, begin, as_json, detail, given, launcher)
+
+
+async def run_on_terminal(
+    settings: Settings,
+    begin: Callable[[Parts], Awaitable[Run]],
+    as_json: bool,
+    detail: Detail,
+    given: Sequence[str],
+    launcher: Launcher | None,
+) -> int:
+    """Begin a run and show it to its end."""
+    beside = Console(quiet=True) if detail == "quiet" else console
+    with Downloads(beside) as downloads:
         async with open_parts(settings, downloads.progress, launcher) as parts:
-            recorded = await parts.journal.load(await parts.journal.whole_id(run_id))
-            assert recorded  # `whole_id` found it
-            run = await parts.engine.resume(recorded.id, recorded.caller)
+            run = await begin(parts)
             downloads.done()
-            await show(run)
+            try:
+                await show(run, settings.project, beside)
+            except anyio.get_cancelled_exc_class():
+                command = shlex.join(["planloom", "runs", "resume", run.id, *given])
+                console.print(Text(f"Interrupted. Go on with it: {command}"), soft_wrap=True)
+                raise
             await run.saved()
-    return show_report(run, as_json)
-
-
-def show_report(run: Run, as_json: bool) -> int:
-    """Print it; returns the process's exit status."""
     found = report_of(run)
-    show_ledger(found.usage)
-    print_report(found, as_json)
-    return 0 if found.status in ("answered", "not_found") else 1
+    print_report(found, as_json, settings.project, cost=detail == "verbose")
+    if detail == "verbose":
+        sys.stdout.flush()  # the answer comes first, wherever both go
+        show_ledger(found.usage)
+    return EXIT_CODES[found.status]
 
 
-async def show(run: Run) -> None:
+async def show(run: Run, project: Path, beside: Console) -> None:
     """Show a run as it goes on, and ask the person what it has to ask."""
-    with Drawing(console, run.request.prompt, time.time()) as drawing:
+    with Drawing(beside, run.request.prompt, time.time(), project) as drawing:
         told = 0
         asked: Question | None = None
         while True:
@@ -100,7 +139,7 @@ async def show(run: Run) -> None:
                 drawing.resume()
                 continue
             drawing.wait(run.queued)
-            with anyio.move_on_after(1.0 if console.is_interactive else HEARTBEAT_SECONDS):
+            with anyio.move_on_after(1.0 if beside.is_interactive else HEARTBEAT_SECONDS):
                 await run.wait_beyond(told)
 
 
@@ -196,7 +235,7 @@ async def list_tools(settings: Settings, launcher: Launcher | None = None) -> in
         with console.status("starting the upstreams"):
             await parts.pool.ready(START_SECONDS)
         found = pool_listing(parts.pool)
-    show_markdown(listing_markdown(found))
+    show_markdown(listing_markdown(found), settings.project)
     return 0 if all(each.state in UP for each in found.upstreams) else 1
 
 
@@ -246,7 +285,7 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
 
 async def prepare_models(settings: Settings) -> None:
     """Open the models once, fetching what is missing."""
-    with Downloads() as downloads:
+    with Downloads(console) as downloads:
         models: Models = await open_models(settings.models, downloads.progress)
     await models.aclose()
     console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
@@ -255,7 +294,7 @@ async def prepare_models(settings: Settings) -> None:
 class Downloads:
     """A progress bar for each file being fetched; shows nothing when nothing is."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console) -> None:
         self._bars = Progress(
             TextColumn("fetching {task.description}"),
             BarColumn(),

@@ -1,8 +1,10 @@
-"""The command line: init, ask, serve, token, runs, tools, doctor, models, schema."""
+"""The command line: init, ask, serve, token, runs, tools, doctor, try, models, schema."""
 
 import gc
 import json
 import os
+import select
+import stat
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -11,14 +13,24 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from server.abilities import ABILITIES
+
 # Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
 # come before them, so that a mistake in them is told at once.
+
+PATIENCE_SECONDS = 2.0
+"""After so long without any standard input, the person is told that it is waited for."""
+EXITS = (
+    "Exit codes: 0 answered, or looked for and not found; 1 partly answered, refused, failed or "
+    "cancelled; 2 wrong use, or no model; 130 interrupted."
+)
 
 app = typer.Typer(
     name="planloom",
     help="A planning agent for small local models, as an MCP server.",
+    rich_markup_mode=None,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
@@ -30,6 +42,13 @@ Upstreams = Annotated[
     Path | None,
     typer.Option("--upstreams", help="The upstreams.yaml. Default: PLANLOOM_UPSTREAMS, or yours."),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model for everything, or FAST,FULL."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the cost, after the answer.")]
 
 
 def main() -> None:
@@ -105,18 +124,24 @@ def init(
     return client_entry(client, project, http, write=write)
 
 
-@app.command()
+@app.command(epilog=f"{ABILITIES}\n\n{EXITS}")
 def ask(
-    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    question: Annotated[
+        str,
+        typer.Argument(help="The question, in quotes; - reads it from standard input."),
+    ],
     project: Project = None,
     upstreams: Upstreams = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    model: Model = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     schema: Annotated[
         Path | None,
         typer.Option("--schema", metavar="FILE", help="A JSON Schema: the answer as data too."),
     ] = None,
-    max_iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
-    max_seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
+    seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
+    iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
     policy: Annotated[
         Literal["read_only", "ask", "allow"],
         typer.Option(
@@ -124,15 +149,18 @@ def ask(
         ),
     ] = "ask",
 ) -> None:
-    """Answer a question about the project; progress goes to standard error. On a terminal, what may
-    change something is asked about there; elsewhere it is refused."""
-    settings = _settings(project, upstreams)
+    """Answer a question about the project; progress goes to standard error. What is piped in is
+    what the question is about. On a terminal, what may change something is asked about there;
+    elsewhere it is refused."""
+    settings = _settings(project, upstreams, model)
+    question = _with_input(question)
     data_schema = _read_schema(schema) if schema else None
     from planner.tools import Policy
 
-    limits = {"iterations": max_iterations, "seconds": max_seconds}
-    given = (question, limits, data_schema, Policy(policy), as_json)
-    sys.exit(_run_with_upstreams("server.cli.ask", "ask_on_terminal", settings, *given))
+    limits = {"iterations": iterations, "seconds": seconds}
+    shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
+    asked = (question, limits, data_schema, Policy(policy))
+    sys.exit(_run_with_upstreams("server.cli.ask", "ask_on_terminal", settings, *asked, *shown))
 
 
 @app.command()
@@ -165,6 +193,10 @@ def serve(
 runs = typer.Typer(help="Show recorded runs, and go on with interrupted ones.")
 app.add_typer(runs, name="runs")
 RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
+WaitingRun = Annotated[
+    str,
+    typer.Argument(metavar="ID[@DIGEST]", help="Its id, or the beginning; see `planloom runs`."),
+]
 
 
 @runs.callback(invoke_without_command=True)
@@ -202,17 +234,39 @@ def runs_show(
     _run(follow_run if follow else show_run, settings, run_id, whole, as_json)
 
 
+@runs.command("approve")
+def runs_approve(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
+    """Approve the call that a run waits with. It is shown first; with the digest that `planloom
+    runs` prints (ID@DIGEST), that very call is approved at once."""
+    settings = _settings(project, upstreams)
+    from server.cli.runs import decide_run
+
+    sys.exit(_run(decide_run, settings, run_id, True))
+
+
+@runs.command("decline")
+def runs_decline(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
+    """Decline the call that a run waits with; the run goes on without it."""
+    settings = _settings(project, upstreams)
+    from server.cli.runs import decide_run
+
+    sys.exit(_run(decide_run, settings, run_id, False))
+
+
 @runs.command("resume")
 def runs_resume(
     run_id: RunId,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     project: Project = None,
     upstreams: Upstreams = None,
+    model: Model = None,
 ) -> None:
     """Go on with an interrupted run; what it did is not done again."""
-    settings = _settings(project, upstreams)
-    given = (run_id, as_json)
-    sys.exit(_run_with_upstreams("server.cli.ask", "resume_on_terminal", settings, *given))
+    settings = _settings(project, upstreams, model)
+    shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
+    sys.exit(_run_with_upstreams("server.cli.ask", "resume_on_terminal", settings, run_id, *shown))
 
 
 @app.command()
@@ -255,6 +309,32 @@ def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     sys.exit(_run(examine, settings))
 
 
+@app.command("try")
+def try_models(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models, or pairs FAST,FULL. Default: all that Ollama has."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the best ones into your upstreams.yaml.")
+    ] = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="Show the last results; ask nothing anew.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=1, help="Most seconds for a question.")] = 90,
+    upstreams: Upstreams = None,
+) -> None:
+    """Ask twelve questions of each model that your Ollama has, and say which one to take."""
+    settings = _settings(None, upstreams)
+    from server.cli.trial.run import show_last, try_on_terminal
+
+    if last:
+        sys.exit(show_last(settings, models or [], write))
+    with _uncollected():
+        import server.app  # noqa: F401
+    sys.exit(_run(try_on_terminal, settings, models or [], seconds, write))
+
+
 @app.command()
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
     """Make the models ready: fetches the embedded ones if they are what will be used."""
@@ -272,13 +352,42 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
-def _settings(project: Path | None, upstreams: Path | None) -> Any:
+def _settings(project: Path | None, upstreams: Path | None, model: str | None = None) -> Any:
     from server.config import load_settings
 
-    settings = load_settings(upstreams, project, os.environ)
+    fast, _, full = (model or "").partition(",")
+    named = {"fast": fast, "full": full or fast} if model else {}
+    settings = load_settings(upstreams, project, os.environ, named)
     # The settings hold it now, and the ollama package cannot be imported while it is wrong.
     os.environ.pop("OLLAMA_HOST", None)
     return settings
+
+
+def _detail(quiet: bool, verbose: bool) -> str:
+    if quiet and verbose:
+        raise typer.BadParameter("-q and -v do not go together")
+    return "quiet" if quiet else "verbose" if verbose else "usual"
+
+
+def _given(project: Path | None, upstreams: Path | None, model: str | None) -> list[str]:
+    """The options that say on what a command works, as they were given."""
+    options = {"--project": project, "--upstreams": upstreams, "--model": model}
+    return [word for name, value in options.items() if value for word in (name, str(value))]
+
+
+def _with_input(question: str) -> str:
+    """The question with what stands on standard input, if anything does: in place of `-`, or as
+    what it is about."""
+    kind = os.fstat(0).st_mode
+    if question != "-" and not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
+        return question
+    if stat.S_ISFIFO(kind) and not select.select([0], [], [], PATIENCE_SECONDS)[0]:
+        typer.echo("planloom: waiting for standard input; without it: < /dev/null", err=True)
+    with os.fdopen(0, "rb", closefd=False) as stdin:
+        piped = stdin.read().decode("utf-8", "replace").strip("\n")
+    if question == "-":
+        return piped
+    return f"{question}\n\nIt is about this text:\n\n{piped}" if piped else question
 
 
 def _read_schema(file: Path) -> dict[str, Any]:

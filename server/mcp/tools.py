@@ -18,7 +18,6 @@ from planner.checks import guards, schemas
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
-from server.approval import approval
 from server.auth import caller
 from server.mcp import short_report
 from server.mcp.context import as_task, can_ask, engine_of
@@ -31,6 +30,7 @@ from server.text import clean, counted
 from server.upstreams import roots
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
 from server.upstreams.pool import UpstreamPool
+from server.views import consent
 from server.views.report import UP, SteeringReport, markdown
 
 WAIT_SECONDS = 45.0
@@ -479,7 +479,8 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if refusal := guards.not_allowed(tool, request.policy):
         raise ToolError(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
-    if asked and not tool.read_only and not can_ask(ctx):
+    asks = can_ask(ctx) or engine_of(ctx).watched(caller())
+    if asked and not tool.read_only and not asks:
         raise ToolError(
             f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, so the user '
             "has to approve the call, and this client cannot ask (it does not declare "
@@ -501,7 +502,7 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
     if iteration is not None:
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
-        text = approval.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
+        text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
         data = short_report.as_data(short_report.of_result(found, text))
     elif found.status == "running" and not whole:
         short = short_report.under_way(run, found)

@@ -37,6 +37,8 @@ from server.upstreams.pool import RunPool, UpstreamPool
 
 log = logging.getLogger(__name__)
 
+SHORTEST_ID, WHOLE_ID = 4, 32
+"""Characters of an id: the fewest that name a run, and all."""
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
 SHARE = 0.75
@@ -47,6 +49,10 @@ START_SECONDS = 90.0
 """How long it waits when none is."""
 STEER_SECONDS = 5.0
 """How long `steer` waits for the server that drives a run to take what is said to it."""
+WATCHED_SECONDS = 15.0
+"""So long after it was last looked at a view counts as open; the page looks every two seconds."""
+DECIDE_SECONDS = 5.0
+"""How long `decide` waits for the server that drives a run to take a person's answer."""
 CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call, and for the
 server that drives it to see that it should."""
@@ -87,6 +93,8 @@ class Engine:
         self._runs: dict[str, Run] = {}
         self._followed: dict[str, Run] = {}
         """Those that other servers drive, and somebody has asked for here."""
+        self._watched: dict[str, float] = {}
+        """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
         """Callers' request keys of which a run is just being begun."""
@@ -151,6 +159,7 @@ class Engine:
         `ModelUnavailable` when there is no model to run it with, and `Busy`.
         """
         agent.check(request)
+        can_ask = can_ask or self.watched(caller)
         if request.policy is Policy.ASK and not can_ask:
             # The models are not shown what every call of would be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
@@ -184,11 +193,12 @@ class Engine:
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
         models = await self._models()
-        made = _made(models)
+        made = self._made(models)
         fleet = self._fleet_of(made)
         await self._hold_bounds(fleet, caller)
         elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
+        run.project = made.project
         run.approvals.can_ask = can_ask
         if not elsewhere:
             self._own(run, models)  # before anything is waited for: it takes a turn
@@ -208,7 +218,9 @@ class Engine:
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
         """The caller's run of this id, wherever it is or was driven. Raises `RequestError` when
-        there is none (any more), and in the same words when it is another's."""
+        there is none (any more), and in the same words when it is another's. The beginning of an
+        id will do, if no other run's begins so."""
+        run_id = await self._whole_id(run_id, caller)
         kept = self._runs.get(run_id)
         if kept is not None and kept.caller != caller:
             kept = None
@@ -239,6 +251,17 @@ class Engine:
             self._tasks.start_soon(self._follow, run, len(recorded.entries))
         return run
 
+    async def _whole_id(self, beginning: str, caller: str) -> str:
+        """The id that begins so, if one of the caller's does."""
+        if not (SHORTEST_ID <= len(beginning) < WHOLE_ID and beginning.isalnum()):
+            return beginning
+        own = [run.id for run in self._runs.values() if run.caller == caller]
+        recorded = [] if self.journal.problem else await self.journal.ids(beginning, caller)
+        found = {*recorded, *(each for each in own if each.startswith(beginning))}
+        if len(found) > 1:
+            raise RequestError(f'Several runs begin with "{beginning}". Give more of the id.')
+        return found.pop() if found else beginning
+
     async def resume(self, run_id: str, caller: str = LOCAL) -> Run:
         """The run, going on if it was interrupted. Raises `RequestError` when it cannot, and
         `ModelUnavailable`."""
@@ -247,12 +270,12 @@ class Engine:
             if not run.interrupted:
                 return run
             models = await self._models()
-            before = await self.journal.load(run_id, caller)
+            before = await self.journal.load(run.id, caller)
             assert before  # it was there a moment ago
-            _check_made(before, _made(models))
+            _check_made(before, self._made(models))
             with anyio.CancelScope(shield=True):  # what is taken over is driven
-                taken = await self.journal.resume(run_id)
-            return self._take_over(*taken, models) if taken else await self.get(run_id, caller)
+                taken = await self.journal.resume(run.id)
+            return self._take_over(*taken, models) if taken else await self.get(run.id, caller)
 
     def _take_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
@@ -271,7 +294,8 @@ class Engine:
                 try:
                     models = await self._models()
                     with anyio.CancelScope(shield=True):  # what is taken over is driven
-                        if taken := await self.journal.take(self._fleet_of(_made(models))):
+                        fleet = self._fleet_of(self._made(models))
+                        if taken := await self.journal.take(fleet):
                             run = self._take_over(*taken, models)
                             # Else its policy would be another: see `start`.
                             run.approvals.can_ask = run.request.policy is Policy.ASK
@@ -279,6 +303,14 @@ class Engine:
                     log.warning("fleet %s: %s", self._fleet, error)
             if taken is None:
                 await self.journal.heard("fleet")
+
+    def watch(self, callers: Sequence[str]) -> None:
+        """A person looks at the runs of these callers, in a view that can ask for approval."""
+        self._watched |= dict.fromkeys(callers, anyio.current_time())
+
+    def watched(self, caller: str) -> bool:
+        """Whether a person looks at the caller's runs just now."""
+        return anyio.current_time() - self._watched.get(caller, -math.inf) < WATCHED_SECONDS
 
     async def attend(self, run: Run) -> None:
         """A client follows the run that can ask a person for approval."""
@@ -299,21 +331,22 @@ class Engine:
         """
         async with self._resuming:
             run = await self.get(run_id, caller)
+            can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
-            await self._hold_bounds(self._fleet_of(_made(models)), caller)
+            await self._hold_bounds(self._fleet_of(self._made(models)), caller)
             await run.saved()
-            before = None if run.not_recorded else await self.journal.load(run_id, caller)
+            before = None if run.not_recorded else await self.journal.load(run.id, caller)
             if before is None:
                 why = f" {run.not_recorded}" if run.not_recorded else ""
-                raise RequestError(f"Run {run_id} cannot go on: it is not recorded.{why}")
-            _check_made(before, _made(models))
+                raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
+            _check_made(before, self._made(models))
             paused = run.paused
             event = RunContinued(request=request, spent=before.seconds, paused=paused)
             with anyio.CancelScope(shield=True):  # what is taken over is driven
-                taken = await self.journal.reopen(run_id, Entry.of(event, before.seconds))
+                taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
             if taken is None:
-                raise RequestError(UNDER_WAY.format(run_id))
+                raise RequestError(UNDER_WAY.format(run.id))
             run = self._taken_over(*taken, models)
             run.approvals.can_ask = can_ask
             if run.spans:
@@ -326,6 +359,18 @@ class Engine:
         run.interrupted, run.recording = False, record
         self._own(run, models)
         return run
+
+    async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
+        """A person's answer to the call that a run waits with, on whatever server; `digest` names
+        the call that he was shown. Raises `RequestError` when the run does not wait with it, or the
+        server that drives it does not take the answer."""
+        run.approvals.decide_by_hand(digest, approve, where)
+        await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
+        if run.state.undecided and not run.finished:
+            raise RequestError(
+                f"The server that drives run {run.id} has not taken the answer within "
+                f"{DECIDE_SECONDS:g} s. Look again with `planloom runs show {run.id}`."
+            )
 
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled, on whatever server. Fine when
@@ -357,7 +402,8 @@ class Engine:
         for run in self._runs.values():
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
-                found[run.id] = Listed(run.id, run.status, run.created, run.now, prompt)
+                times = run.created, run.now
+                found[run.id] = Listed(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
@@ -574,11 +620,20 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
+    def _made(self, models: Models) -> Made:
+        return Made(
+            planloom=version("planloom"),
+            fast=models.fast.name,
+            full=models.full.name,
+            context_tokens=(models.fast.context_tokens, models.full.context_tokens),
+            project=str(self.pool.project),
+        )
+
     def _fleet_of(self, made: Made) -> str:
         """The fleet, among those with the same models: no other could go on with a run."""
         if not self._fleet:
             return ""
-        same = made.model_dump_json(exclude={"planloom"})
+        same = made.model_dump_json(exclude={"planloom", "project"})
         return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
     def _has_turn(self) -> bool:
@@ -635,19 +690,10 @@ def _spans(run: Run, models: Models) -> Spans:
     return Spans(run.id, {each.name: each.provider for each in models.distinct})
 
 
-def _made(models: Models) -> Made:
-    return Made(
-        planloom=version("planloom"),
-        fast=models.fast.name,
-        full=models.full.name,
-        context_tokens=(models.fast.context_tokens, models.full.context_tokens),
-    )
-
-
 def _check_made(recorded: Recorded, now: Made) -> None:
     """Raises `RequestError` for a run that was begun with other models."""
     was = recorded.made
-    if was.model_copy(update={"planloom": now.planloom}) != now:
+    if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
         raise RequestError(
             f"Run {recorded.id} was begun with {_models(was)}; this server has {_models(now)}. "
             "Resume it with those, or ask anew."

@@ -42,6 +42,8 @@ class Run:
         self.caller = caller
         self.request_key = request_key
         self.created = time.time()
+        self.project = ""
+        """The folder that it was begun on."""
         self.events: list[Event] = list(events)
         self.state = RunState.of(events)
         asked = self.state.request or request
@@ -66,7 +68,7 @@ class Run:
     @classmethod
     def of(cls, recorded: Recorded, approval: ApprovalSettings) -> Self:
         run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
-        run.created = recorded.created
+        run.created, run.project = recorded.created, recorded.made.project
         run.interrupted = recorded.status == "interrupted"
         run.queued = not recorded.events
         return run

@@ -54,6 +54,7 @@ class UpstreamPool:
         who may read what upstreams last wrote to their standard error."""
         self.problem: str | None = None
         """Why the upstreams file is not in force as it stands now."""
+        self.project = settings.project
         self._launcher = launcher or Launcher(environ, cache_dir)
         self._reaper = self._launcher.reaper
         self._for_operator = for_operator

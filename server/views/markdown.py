@@ -15,7 +15,7 @@ from planner.events import (
     StepStarted,
 )
 from planner.state import RunState
-from server.text import flat
+from server.text import flat, status_in_words
 from server.views.inert import inert
 
 CONCLUSION = "Final conclusion reached"
@@ -73,7 +73,7 @@ def _conclusion(event: RunFinished) -> str:
     if event.status == "answered":
         return answer
     why = f": {line(event.reason)}" if event.reason and event.reason not in event.answer else ""
-    return f"_Status: {event.status.replace('_', ' ')}{why}_\n\n{answer}"
+    return f"_Status: {status_in_words(event.status)}{why}_\n\n{answer}"
 
 
 def _changed(steps: list[str]) -> str:

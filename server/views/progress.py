@@ -1,9 +1,9 @@
 """What a person reads while a run goes on: one line for each event."""
 
 import json
+import time
 
-from planner.actions import in_words
-from planner.checks.guards import empty
+from planner.actions import came, in_words, size
 from planner.events import (
     AnswerDelta,
     ApprovalAsked,
@@ -35,16 +35,19 @@ from planner.events import (
     ToolSelected,
     UpstreamLogged,
 )
-from planner.evidence.context import readable
 from planner.state import RunState
 from planner.tools import Outcome
-from server.text import clean, counted, flat, shortened
+from server.text import clean, counted, duration, flat, shortened, status_in_words
+from server.views import consent
+from server.views.consent import Waiting, shown_arguments
 from server.views.report import UP, steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
 """After so long without an event, a line says what is being waited for."""
 LONGEST = 200
 """Characters of a progress message; hosts cut longer ones."""
+LONGEST_ASKED = 8000
+"""Of one that says what is to be approved: that is not cut before a person has seen it."""
 LONGEST_DRAFT = 160
 """Characters of an answer that is being written: the newest."""
 
@@ -73,11 +76,14 @@ def message(event: Event, state: RunState) -> str:
     text = _message(event, state)
     line = flat(clean(text)) or event.type.replace("_", " ")
     line = line[:1].upper() + line[1:] if isinstance(event, ToolSelected) else line
-    return shortened(line, LONGEST)
+    return shortened(line, LONGEST_ASKED if isinstance(event, ApprovalAsked) else LONGEST)
 
 
-def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> str:
-    """The line for when nothing happened for a while; it says what is being waited for."""
+def heartbeat(
+    state: RunState, silent_seconds: float, queued: bool = False, call: Waiting | None = None
+) -> str:
+    """The line for when nothing happened for a while; it says what is being waited for. `call`: the
+    one that waits for approval."""
     waiting = "the model" if state.started else "the upstreams to start"
     if queued:
         waiting = "other runs to end"
@@ -86,7 +92,8 @@ def heartbeat(state: RunState, silent_seconds: float, queued: bool = False) -> s
     elif called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
         waiting = " and ".join(called)
     elif state.undecided:
-        waiting = f"approval of {state.undecided.tool}"
+        left = f" ({call.left(time.time())})" if call else ""
+        waiting = f"approval of {state.undecided.tool}{left}"
     text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
     return text[0].upper() + text[1:]
 
@@ -116,7 +123,7 @@ def _message(event: Event, state: RunState) -> str:
         case ModelCalled():
             return (
                 f"{at}{event.model} {DOING[event.role]} ({event.prompt_tokens} tokens in, "
-                f"{event.generated_tokens} out, {event.seconds:.1f} s)"
+                f"{event.generated_tokens} out, {duration(event.seconds)})"
             )
         case ToolSelected():
             return (
@@ -135,18 +142,18 @@ def _message(event: Event, state: RunState) -> str:
         case ArgumentsWritten():
             return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
         case ApprovalAsked():
-            what = f"{event.tool} {in_words(event.arguments)}"
-            return f"{at}approval is needed ({event.safety.replace('_', ' ')}): {what}"
+            given = shown_arguments(event.arguments, whole=True)[0].replace("\n", "; ")
+            return f"{at}approval is needed: {consent.in_words(event)}, with {given}"
         case ApprovalDecided():
             answer = "approved" if event.approved else "not approved"
             return f"{at}{event.tool} was {answer}: {event.reason}"
         case ToolCalled():
             return f"{at}{event.tool} {in_words(event.arguments)}"
         case ToolReturned(outcome=Outcome.SUCCESS):
-            return f"{at}{event.tool} returned {_size(event.text)} in {event.seconds:.1f} s"
+            return f"{at}{event.tool} returned {size(event.text)} in {duration(event.seconds)}"
         case ToolReturned():
-            how = "timed out" if event.outcome is Outcome.TIMEOUT else "failed"
-            return f"{at}{event.tool} {how}: {event.text}"
+            how = came(state.iterations[event.iteration])
+            return f"{at}{event.tool} {'was ' * how.startswith('not ')}{how}: {event.text}"
         case ToolProgressed():
             got = f"{event.progress:g}" + (f" of {event.total:g}" if event.total else "")
             return f"{at}{event.tool} is at {got}" + (f": {event.message}" if event.message else "")
@@ -188,11 +195,5 @@ def _message(event: Event, state: RunState) -> str:
             newest = state.draft[-LONGEST_DRAFT:]
             return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"
         case RunFinished():
-            ended = event.status.replace("_", " ")
+            ended = status_in_words(event.status)
             return f"Finished: {ended}" + (f" ({event.reason})" if event.reason else "")
-
-
-def _size(result: str) -> str:
-    if empty(result):
-        return "nothing"
-    return counted(len(readable(result).splitlines()), "line")

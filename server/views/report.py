@@ -12,7 +12,16 @@ from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
-from server.text import cleaned, counted, fence, flat, indented, shortened
+from server.text import (
+    cleaned,
+    counted,
+    duration,
+    fence,
+    flat,
+    indented,
+    shortened,
+    status_in_words,
+)
 from server.views.inert import inert
 
 LARGEST_REPORT = 400_000
@@ -29,8 +38,10 @@ class StepReport(BaseModel):
 
     number: int
     objective: str
-    status: Literal["completed", "current", "later"]
-    success: bool | None = Field(default=None, description="Null until the step is completed.")
+    status: Literal["completed", "failed", "current", "unfinished", "later"] = Field(
+        description="failed: it ended without success. unfinished: the run ended before it did."
+    )
+    success: bool | None = Field(default=None, description="Null until the step has ended.")
     notes: str = ""
 
 
@@ -154,7 +165,7 @@ def report(
         reason=state.reason,
         unsupported=state.unsupported,
         objective=state.main_objective,
-        steps=steps_of(state),
+        steps=steps(state, interrupted=interrupted),
         steering=[
             *(SteeringReport(**each.said.model_dump(), taken=True) for each in state.steered),
             *(SteeringReport(**each.model_dump(), taken=False) for each in state.waiting),
@@ -173,7 +184,7 @@ def report(
             )
             for each in state.questions
         ],
-        usage=_usage(state, now),
+        usage=usage(state, now),
         spared=_spared(state),
         upstreams=state.started.upstreams if state.started else [],
     )
@@ -199,9 +210,10 @@ def _size(found: Report) -> int:
     return len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
 
 
-def steps_of(state: RunState) -> list[StepReport]:
-    """The plan's steps: done, under way and to come."""
-    made = [_step(step) for step in state.steps]
+def steps(state: RunState, *, interrupted: bool = False) -> list[StepReport]:
+    """The plan: what was done of it, and how it stands."""
+    over = (interrupted or state.status != "running") and not state.single_steps
+    made = [_step(step, over) for step in state.steps]
     later = [
         StepReport(number=number, objective=objective, status="later")
         for number, objective in enumerate(state.later_steps, len(made) + 1)
@@ -209,17 +221,19 @@ def steps_of(state: RunState) -> list[StepReport]:
     return made + later
 
 
-def _step(step: Step) -> StepReport:
+def _step(step: Step, over: bool) -> StepReport:
+    ended: Literal["completed", "failed"] = "completed" if step.success else "failed"
     return StepReport(
         number=step.number,
         objective=step.objective,
-        status="completed" if step.completed else "current",
+        status=ended if step.completed else "unfinished" if over else "current",
         success=step.success if step.completed else None,
         notes=step.notes,
     )
 
 
-def _usage(state: RunState, now: float) -> Usage:
+def usage(state: RunState, now: float) -> Usage:
+    """What the run has cost; `now` is the time in seconds since the epoch."""
     calls = [
         ModelCallReport(
             role=call.role,
@@ -264,17 +278,21 @@ def _spared(state: RunState) -> Spared:
 
 UP = ("ready", "disabled")
 """The states of an upstream that need no mending."""
-MARKS = {"completed": "x", "current": "~", "later": " "}
+MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "later": " "}
+NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
 
-def markdown(found: Report) -> str:
+def markdown(found: Report, *, cost: bool = True) -> str:
     """The report for a reader: the answer first, then the plan, the evidence and the cost.
 
     The plan's wording is that of seeds/001.
     """
     parts = [_head(found)]
     if found.objective:
-        bullets = [f"- [{MARKS[step.status]}] {flat(step.objective)}" for step in found.steps]
+        bullets = [
+            f"- [{MARKS[step.status]}] {flat(step.objective)}{NOT_DONE.get(step.status, '')}"
+            for step in found.steps
+        ]
         head = f"A plan has been created where the objective is: {flat(found.objective)}"
         parts.append("\n".join([head, "", *bullets]))
     if found.steering:
@@ -286,10 +304,10 @@ def markdown(found: Report) -> str:
         ]
         parts.append("### Said while it ran\n\n" + "\n".join(said))
     notes = [
-        f"{step.number}. {flat(step.objective)}{'' if step.success else ' (without success)'}\n"
+        f"{step.number}. {flat(step.objective)}{NOT_DONE.get(step.status, '')}\n"
         f"   {indented(step.notes, 3)}"
         for step in found.steps
-        if step.status == "completed" and step.notes not in ("", found.answer)
+        if step.success is not None and step.notes not in ("", found.answer)
     ]
     if notes and found.status != "running":
         parts.append("### Steps\n\n" + "\n".join(notes))
@@ -308,7 +326,9 @@ def markdown(found: Report) -> str:
         parts.append("### Not available\n\n" + _bullets(missing))
     if found.warnings:
         parts.append("\n".join(f"**Warning:** {flat(warning)}" for warning in found.warnings))
-    parts.append(_foot(found))
+    parts.append(
+        _foot(found) if cost else f"_Run {found.run_id}: {found.usage.seconds:.1f} s in all_"
+    )
     return inert("\n\n".join(parts))
 
 
@@ -325,7 +345,7 @@ def _head(found: Report) -> str:
         parts.append(f"```json\n{json.dumps(found.data, ensure_ascii=False, indent=2)}\n```")
     if found.status != "answered" or found.reason:
         reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
-        parts.append(f"_Status: {found.status.replace('_', ' ')}{reason}_")
+        parts.append(f"_Status: {status_in_words(found.status)}{reason}_")
     return "\n\n".join([*parts, after] if after else parts)
 
 
@@ -440,9 +460,10 @@ def _foot(found: Report) -> str:
     cached = f", {about}{usage.cached_tokens} of them cached" if usage.model_calls else ""
     return (
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
-        f"({usage.tool_seconds:.1f} s), {counted(usage.model_calls, 'model call')} "
+        f"({duration(usage.tool_seconds)}), {counted(usage.model_calls, 'model call')} "
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
-        f"{usage.model_seconds:.1f} s); {usage.seconds:.1f} s in all{_spared_in_words(found)}_"
+        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all"
+        f"{_spared_in_words(found)}_"
     )
 
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterable
 
+from planner.actions import came
 from planner.events import (
     AnswerDelta,
     Event,
@@ -16,7 +17,7 @@ from planner.events import (
     ToolReturned,
 )
 from planner.state import RunState
-from server.text import clean
+from server.text import clean, duration, status_in_words
 from server.views.inert import inert
 from server.views.progress import message
 
@@ -47,10 +48,11 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
                 parts.append(_block("Reply:", event.reply))
             case ToolReturned():
                 asked = json.dumps(event.arguments, ensure_ascii=False)
-                parts.append(_block(f"## {event.tool}: {event.outcome}", asked))
-                parts.append(_block(f"Result, after {event.seconds:.1f} s:", event.text))
+                what = came(state.iterations[event.iteration])
+                parts.append(_block(f"## {event.tool}: {what}", asked))
+                parts.append(_block(f"Result, after {duration(event.seconds)}:", event.text))
             case RunFinished():
-                parts.append(_block(f"## Ended: {event.status}", event.answer))
+                parts.append(_block(f"## Ended: {status_in_words(event.status)}", event.answer))
             case AnswerDelta() | ToolProgressed():
                 pass  # what came of it has it as a whole
             case _:

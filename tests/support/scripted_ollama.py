@@ -518,7 +518,8 @@ class Connection(BaseHTTPRequestHandler):
         ollama = self.server.ollama
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/api/show" and body.get("model") in ollama.models:
-            self._send(200, {**_model(body["model"]), "capabilities": ["completion", "tools"]})
+            told = {"capabilities": ["completion", "tools"], "model_info": {}}
+            self._send(200, {**_model(body["model"]), **told})
         elif self.path == "/api/show":
             self._send(404, {"error": f"model '{body.get('model')}' not found"})
         elif self.path == "/api/chat":

@@ -183,7 +183,7 @@ class Place:
         return subprocess.Popen(
             self.command(*words),
             env={**os.environ, **self.environ, **environ},
-            stdin=subprocess.PIPE,
+            stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -409,6 +409,7 @@ def normalised(text: str) -> str:
     """Without what differs from run to run, or with the wording of the prompts."""
     text = re.sub(r"\b[0-9a-f]{32}\b", "RUN", text)
     text = re.sub(r"\d+\.\d+ s\b", "0.0 s", text)
+    text = re.sub(r"(?<![\d.])\d+ s(?=\); | in all)", "0.0 s", text)
     text = re.sub(r", \d+ s\b", ", 0 s", text)
     text = re.sub(r"\d+ (tokens in|prompt tokens|of them cached)", r"N \1", text)
     text = re.sub(r"\d+ (out|generated)\b", r"N \1", text)

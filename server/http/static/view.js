@@ -10,20 +10,16 @@ const AGAIN_SECONDS = 5; // before a run that was interrupted is looked at again
 const LONGEST_HINT = 500; // characters
 const LONG_QUESTION = 160; // characters, from which on it is set smaller
 
-const OUTCOMES = { FAILURE: "failed", ERROR: "error", TIMEOUT: "timed out" };
-const ENDED = {
-  answered: "Answered",
-  partial: "Partly answered",
-  not_found: "Not found",
-  failed: "Failed",
-  cancelled: "Cancelled",
-  interrupted: "Interrupted",
-};
+const SHORTEST_SPAN = 0.002; // of the time line's width
+const SHORT_ID = 8; // characters
+const SHORT_DIGEST = 12; // characters
+
+const SVG = "http://www.w3.org/2000/svg";
 
 // Elements. A child that is nothing (null, undefined, false, "") is left out; strings are text.
 
 function el(name, attributes, ...children) {
-  const element = document.createElement(name);
+  const element = ["svg", "rect"].includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
     if (value || value === 0) element.setAttribute(key, value === true ? "" : value);
   }
@@ -77,11 +73,23 @@ function notice(text) {
 
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
+/** As `duration` in server/text.py. */
 function duration(seconds) {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  const whole = Math.round(seconds);
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  return whole < 120 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
+
+function age(seconds) {
+  for (const [unit, name] of [[86_400, "d"], [3600, "h"], [60, "min"]]) {
+    if (seconds >= unit) return `${Math.floor(seconds / unit)} ${name} ago`;
+  }
+  return `${Math.max(0, Math.floor(seconds))} s ago`;
+}
+
+/** A project by the name of its folder. */
+const folder = (project) =>
+  el("span", { class: "project", title: project }, project.split(/[\\/]/).filter(Boolean).pop());
 
 function moment(seconds) {
   const date = new Date(seconds * 1000);
@@ -93,7 +101,15 @@ function moment(seconds) {
   });
 }
 
-const stateOf = (status) => ENDED[status] ?? "Running";
+/** A status as every view says it. */
+function stateOf({ status, approval }) {
+  if (approval) return "Waits for approval";
+  const word = status.replaceAll("_", " ");
+  return word[0].toUpperCase() + word.slice(1);
+}
+
+const badge = (run) =>
+  el("b", { class: `badge ${run.approval ? "waits" : run.status}` }, stateOf(run));
 
 /** A call's arguments on one line. */
 function inWords(args) {
@@ -130,6 +146,7 @@ function drawRun(report) {
     el(
       "div",
       { class: "body" },
+      drawApproval(report),
       drawAnswer(report),
       data !== null && section("data", "As data", el("pre", { tabindex: 0 }, JSON.stringify(data, null, 2))),
       list("unsupported", "No result bears this out", report.unsupported),
@@ -137,32 +154,35 @@ function drawRun(report) {
       drawPlan(report),
       drawSteering(report),
       drawEvidence(report),
+      drawTimeline(report),
     ),
     el("aside", { class: "body", "aria-label": "Cost and checks" }, drawCost(report), drawAside(report)),
   );
 }
 
-function drawHead({ status, prompt, created, began, usage, doing, run_id }) {
+function drawHead(report) {
+  const { status, prompt, created, began, usage, doing, run_id, project, approval } = report;
   const since = status === "running" && began;
   const seconds = since ? Date.now() / 1000 - began : usage?.seconds;
   const title = prompt || "A run";
-  document.title = `${stateOf(status)}: ${title.slice(0, 60)} – Planloom`;
+  document.title = `${stateOf(report)}: ${title.slice(0, 60)} – Planloom`;
   return el(
     "header",
     null,
     el(
       "p",
       { class: "state" },
-      el("b", null, stateOf(status)),
+      badge(report),
+      project && [" ", folder(project)],
       created && ` · ${moment(created)}`,
       seconds !== undefined && [" · ", el("time", { "data-began": since }, duration(seconds))],
       control && usage && status === "running" && el("button", { "data-do": "stop" }, "Stop"),
     ),
-    el("h1", { class: title.length > LONG_QUESTION && "long" }, title),
+    el("h1", title.length > LONG_QUESTION && { class: "long", tabindex: 0 }, title),
     el(
       "p",
       { id: "doing", role: "status" },
-      status === "running" && doing,
+      status === "running" && !approval && doing,
       status === "interrupted" && `Its server has ended. planloom runs resume ${run_id} goes on with it.`,
     ),
   );
@@ -181,6 +201,31 @@ function list(name, title, items) {
   if (!items.length) return null;
   return section(name, title, el("ul", { class: "plain" }, items.map((item) => el("li", null, item))));
 }
+
+/** A call that waits for a person, with all that it would be made with. */
+function drawApproval({ approval, run_id, prompt, project }) {
+  if (!approval) return null;
+  const command = `planloom runs approve ${run_id.slice(0, SHORT_ID)}@${approval.digest.slice(0, SHORT_DIGEST)}`;
+  const button = (name, word) =>
+    el("button", { class: name, "data-do": name, "data-digest": approval.digest }, word);
+  return section(
+    "approval",
+    "Approval needed",
+    el("p", { class: "asked" }, el("strong", null, approval.call)),
+    el("pre", { tabindex: 0 }, approval.arguments),
+    el(
+      "p",
+      { class: "faint" },
+      `It is made once, exactly as shown, for “${prompt.slice(0, LONG_QUESTION)}”${project ? ` in ${project}` : ""}. Without an answer it is not made: `,
+      el("time", { "data-lapses": approval.lapses }, left(approval.lapses)),
+      ".",
+    ),
+    control?.decide && el("p", { class: "choice" }, button("approve", "Approve"), button("decline", "Decline")),
+    el("p", { class: "faint" }, "On a terminal: ", el("code", null, command)),
+  );
+}
+
+const left = (lapses) => `${Math.max(0, Math.round(lapses - Date.now() / 1000))} s left`;
 
 function drawAnswer({ status, answer, draft, reason }) {
   if (status === "running") {
@@ -203,7 +248,7 @@ function drawPlan({ objective, steps, actions, status }) {
       "ol",
       null,
       gathering.length > 0 &&
-        drawStep({ number: 0, objective: "Look around", status: looking ? "current" : "completed", success: true }, gathering),
+        drawStep({ number: 0, objective: "Look around", status: looking ? "current" : "completed" }, gathering),
       steps.map((step) =>
         drawStep(
           step,
@@ -216,18 +261,28 @@ function drawPlan({ objective, steps, actions, status }) {
   );
 }
 
+const STEPS = {
+  completed: "done",
+  failed: "without success",
+  current: "in progress",
+  unfinished: "not finished",
+  later: "later",
+};
+
+/** A link to this place of the page. */
+const permalink = (id, name) =>
+  el("a", { class: "permalink", href: `${location.search}#${id}`, "aria-label": `Link to: ${name}` });
+
 /** `movable`: a step that is still to come is not the next one. */
 function drawStep(step, actions, status, movable = false) {
-  const failed = step.status === "completed" && !step.success;
-  const over = step.status === "current" && status && status !== "running";
-  const kind = failed || over ? "failed" : step.status;
-  const word = { completed: "done", current: "in progress", later: "later", failed: "without success" }[kind];
-  const mark = { completed: "✓", failed: "×" }[kind] ?? "";
+  const kind = step.status;
+  const word = STEPS[kind];
+  const mark = { completed: "✓", failed: "×", unfinished: "×" }[kind] ?? "";
   return el(
     "li",
     { id: `step-${step.number}`, class: `step ${kind}`, "aria-current": kind === "current" && "step" },
     el("span", { class: "knot", "aria-hidden": "true" }, mark),
-    el("h3", null, step.objective, " ", el("span", { class: "faint" }, over ? "not ended" : word)),
+    el("h3", null, step.objective, " ", el("span", { class: "faint" }, word), permalink(`step-${step.number}`, step.objective)),
     step.status === "later" && status === "running" && control && drawChoice(step, movable),
     step.notes && el("p", { class: "note faint" }, inline(step.notes)),
     actions.length > 0 &&
@@ -274,14 +329,15 @@ function drawSteering({ status, steering }) {
 }
 
 function drawCall(action, call) {
-  const { word, alarm } = came(call);
-  const time = call.outcome && call.upstream ? ` · ${duration(call.execution_time)}` : "";
+  const time = call.outcome && call.upstream ? `, ${duration(call.execution_time)}` : "";
+  const alarm = call.upstream && call.outcome && call.outcome !== "SUCCESS";
+  const whole = texts.get(`call-${action.iteration}`);
   return el(
     "li",
     { id: `call-${action.iteration}` },
     el(
       "details",
-      { class: "call" },
+      { class: "call", "data-fetch": `results/${action.iteration}`, "data-as": `call-${action.iteration}` },
       el(
         "summary",
         null,
@@ -289,7 +345,7 @@ function drawCall(action, call) {
         " ",
         el("span", { class: "with faint" }, inWords(call.args)),
         " ",
-        el("span", { class: alarm ? "came alarm" : "came" }, word + time),
+        el("span", { class: alarm ? "came alarm" : "came" }, call.came + time),
       ),
       el(
         "dl",
@@ -300,19 +356,12 @@ function drawCall(action, call) {
         call.approval && [el("dt", null, "Approval"), el("dd", null, approval(call.approval))],
         call.outcome && [
           el("dt", null, call.upstream ? `Result, from ${call.upstream}` : "Result"),
-          el("dd", null, el("pre", { tabindex: 0 }, call.result || "(nothing)")),
+          el("dd", null, el("pre", { tabindex: 0 }, (whole ?? call.result) || "(nothing)")),
         ],
         call.insights && [el("dt", null, "Noted"), el("dd", null, inline(call.insights))],
       ),
     ),
   );
-}
-
-/** What came of a call, in a few words. */
-function came({ outcome, approval, learning }) {
-  if (outcome === "SUCCESS") return { word: learning };
-  if (outcome) return { word: OUTCOMES[outcome], alarm: true };
-  return { word: approval && approval.approved === null ? "waits for approval" : "under way" };
 }
 
 function approval({ safety, approved, reason }) {
@@ -361,50 +410,82 @@ function drawCost({ usage }) {
       null,
       rows.map(([name, value]) => [el("dt", null, name), el("dd", null, value.toLocaleString("en"))]),
     ),
-    usage.calls.length > 0 &&
-      el("details", null, el("summary", null, "Each kind of model call"), drawLedger(usage.calls)),
   );
 }
 
-/** The calls of each model in sum, by what they were for. */
-function drawLedger(calls) {
-  const sums = new Map();
-  for (const call of calls) {
-    const kinds = sums.get(call.model) ?? new Map();
-    const [count, read, cached, written, seconds] = kinds.get(call.role) ?? [0, 0, 0, 0, 0];
-    kinds.set(call.role, [
-      count + 1,
-      read + call.prompt_tokens,
-      cached + call.cached_tokens,
-      written + call.generated_tokens,
-      seconds + call.load_seconds + call.prefill_seconds + call.decode_seconds,
-    ]);
-    sums.set(call.model, kinds);
-  }
-  const head = ["For", "Calls", "Read", "Cached", "Written", "Time"];
-  return el(
-    "div",
-    { class: "wide", tabindex: 0, role: "group", "aria-label": "Model calls; tokens read, cached, written" },
+/** Where the seconds went: in sum, and call by call with what models were asked and replied. */
+function drawTimeline({ timeline = [], usage, status }) {
+  const spent = usage?.seconds;
+  if (!spent || !timeline.length) return null;
+  const sums = KINDS.map(([kind, name]) => [kind, name, covered(timeline.filter((span) => span.kind === kind))]);
+  const known = covered(timeline);
+  const shown = [...sums, ["other", "Everything else", Math.max(0, spent - known)]].filter(([, , sum]) => sum >= 0.05);
+  const whole = Math.max(...timeline.map(({ at, seconds }) => at + seconds), 0.001);
+  return section(
+    "timeline",
+    status === "running" ? "Where the time goes" : "Where the time went",
     el(
-      "table",
-      null,
-      el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))),
-      [...sums].map(([model, kinds]) =>
-        el(
-          "tbody",
-          null,
-          el("tr", null, el("th", { scope: "rowgroup", colspan: head.length }, model)),
-          [...kinds].map(([role, [count, read, cached, written, seconds]]) =>
-            el(
-              "tr",
-              null,
-              el("th", { scope: "row" }, role),
-              [count, read, cached, written].map((number) => el("td", null, number.toLocaleString("en"))),
-              el("td", null, duration(seconds)),
-            ),
-          ),
-        ),
+      "ul",
+      { class: "kinds" },
+      shown.map(([kind, name, sum]) =>
+        el("li", null, el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }), `${name} ${duration(sum)}`),
       ),
+    ),
+    el("ol", { class: "spans" }, timeline.map((span) => drawSpan(span, whole, usage.calls))),
+  );
+}
+
+const KINDS = [
+  ["model", "Models"],
+  ["tool", "Tools"],
+  ["person", "You"],
+  ["pause", "Interrupted"],
+];
+
+/** Seconds in which any of the spans was under way. */
+function covered(spans) {
+  let [sum, until] = [0, -Infinity];
+  for (const { at, seconds } of [...spans].sort((one, other) => one.at - other.at)) {
+    sum += Math.max(0, at + seconds - Math.max(at, until));
+    until = Math.max(until, at + seconds);
+  }
+  return sum;
+}
+
+function drawSpan({ kind, what, at, seconds, number }, whole, calls) {
+  const width = Math.max(SHORTEST_SPAN, seconds / whole);
+  const x = Math.min(at / whole, 1 - width);
+  const line = [
+    el("span", { class: "what" }, what),
+    el(
+      "svg",
+      { class: "bar", viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" },
+      el("rect", { class: kind, x: String(x), y: "0", width: String(width), height: "1" }),
+    ),
+    el("span", { class: "came" }, duration(seconds)),
+  ];
+  const call = kind === "model" && calls[number];
+  if (!call) return el("li", { class: "span" }, el("p", null, line));
+  const said = texts.get(`said-${number}`);
+  return el(
+    "li",
+    { class: "span", id: `said-${number}` },
+    el(
+      "details",
+      control?.text && { "data-fetch": `calls/${number}`, "data-as": `said-${number}` },
+      el("summary", null, line),
+      el(
+        "p",
+        { class: "faint" },
+        `${call.model}, ${call.role}: ${counted(call.prompt_tokens, "token")} read, ${call.cached_tokens.toLocaleString("en")} of them cached; ${counted(call.generated_tokens, "token")} written. `,
+        permalink(`said-${number}`, what),
+      ),
+      said && [
+        el("h3", null, "Asked"),
+        el("pre", { tabindex: 0 }, said.question),
+        el("h3", null, "Replied"),
+        el("pre", { tabindex: 0 }, said.reply),
+      ],
     ),
   );
 }
@@ -413,7 +494,17 @@ function drawAside({ upstreams, guards }) {
   const down = upstreams.filter(({ state }) => state !== "ready" && state !== "disabled");
   return [
     list("upstreams", "Not available", down.map(({ name, error, state }) => `${name}: ${error ?? state}`)),
-    list("guards", "Checks that stepped in", guards),
+    guards.length > 0 &&
+      section(
+        "guards",
+        "Notes of the checks",
+        el(
+          "details",
+          null,
+          el("summary", null, `${counted(guards.length, "time")} a check in code stepped in`),
+          el("ul", { class: "plain" }, guards.map((guard) => el("li", null, guard))),
+        ),
+      ),
   ];
 }
 
@@ -421,7 +512,12 @@ function drawAside({ upstreams, guards }) {
 
 let control = null;
 
+/** Whole texts that were fetched, by the id of what they stand in. */
+const texts = new Map();
+
 const DO = {
+  approve: ({ digest }) => control.decide({ digest, approve: true }),
+  decline: ({ digest }) => control.decide({ digest, approve: false }),
   stop: () => control.stop(),
   skip: ({ step }) => control.steer({ skip: [Number(step)] }),
   order: ({ step }) => control.steer({ order: [Number(step)] }),
@@ -432,10 +528,47 @@ addEventListener("click", ({ target }) => {
   if (button) done(DO[button.dataset.do](button.dataset));
 });
 
+// A call that is opened shows its whole text.
+addEventListener(
+  "toggle",
+  async ({ target }) => {
+    const { fetch: path, as: id } = target.dataset ?? {};
+    if (!target.open || !path || texts.has(id) || !control?.text) return;
+    try {
+      texts.set(id, await control.text(path));
+      redraw();
+    } catch (error) {
+      notice(error.message);
+    }
+  },
+  true,
+);
+
+/** Draw what is shown once more. */
+let redraw = () => {};
+
+/** Show the place that the address names, opened. */
+function goToHash() {
+  const place = location.hash.length > 1 && byId(location.hash.slice(1));
+  if (!place) return false;
+  const details = place.querySelector(":scope > details");
+  if (details) details.open = true;
+  place.scrollIntoView();
+  return true;
+}
+
+addEventListener("hashchange", goToHash);
+
+addEventListener("input", ({ target }) => {
+  if (target.closest("#filter")) redraw();
+});
+
 addEventListener("submit", (event) => {
   event.preventDefault();
   const { id } = event.target;
   const input = event.target.querySelector("input");
+  if (id === "filter") return;
+  if (id === "ask") return void done(ask(input));
   if (id === "hint") done(control.steer({ hint: input.value }));
   if (id === "entrance") {
     sessionStorage.setItem(TOKEN, input.value.trim());
@@ -457,6 +590,9 @@ async function done(doing) {
 setInterval(() => {
   for (const time of document.querySelectorAll("[data-began]")) {
     time.textContent = duration(Date.now() / 1000 - time.dataset.began);
+  }
+  for (const time of document.querySelectorAll("[data-lapses]")) {
+    time.textContent = left(time.dataset.lapses);
   }
 }, 1000);
 
@@ -500,8 +636,11 @@ async function followRun(path) {
   const response = await call(path);
   notice("");
   for await (const changes of messages(response)) {
+    const first = !report.status;
     Object.assign(report, changes);
-    show(drawRun(report));
+    redraw = () => show(drawRun(report));
+    redraw();
+    if (first) goToHash();
   }
   return report.status !== "running" && report.status !== "interrupted";
 }
@@ -509,24 +648,82 @@ async function followRun(path) {
 async function listRuns() {
   const { runs } = await (await call("runs")).json();
   notice("");
-  document.title = "Runs – Planloom";
-  show(
-    el("h1", null, "Runs"),
-    runs.length > 0
-      ? el("ol", { class: "runs" }, runs.map(drawListed))
-      : el("p", { class: "faint" }, "There is none yet. A run that a client begins shows up here."),
-  );
+  const waiting = runs.filter(({ approval }) => approval).length;
+  document.title = `${waiting ? `(${waiting}) ` : ""}Runs – Planloom`;
+  redraw = () => show(drawList(runs));
+  redraw();
   return false;
 }
 
-function drawListed({ id, status, created, updated, prompt }) {
-  const taken = status === "running" ? Date.now() / 1000 - created : updated - created;
+function drawList(runs) {
+  const value = (id) => byId(id)?.value ?? "";
+  const words = value("search").toLowerCase().split(/\s+/).filter(Boolean);
+  const [state, project] = [value("state"), value("project")];
+  const found = runs.filter((run) => {
+    const text = `${run.id} ${run.prompt} ${run.project}`.toLowerCase();
+    return (
+      words.every((word) => text.includes(word)) &&
+      (!state || stateOf(run) === state) &&
+      (!project || run.project === project)
+    );
+  });
+  return [
+    el("h1", null, "Runs"),
+    el(
+      "form",
+      { id: "ask" },
+      el("label", { for: "question" }, "Ask about the project"),
+      el("input", { id: "question", autocomplete: "off", required: true }),
+      el("button", null, "Ask"),
+    ),
+    runs.length > 0 && drawFilter(runs),
+    found.length > 0 && el("ol", { class: "runs" }, found.map(drawListed)),
+    !runs.length && el("p", { class: "faint" }, "No runs yet. A run that you or a client begins shows up here."),
+    runs.length > 0 && !found.length && el("p", { class: "faint" }, "No run is like that."),
+  ];
+}
+
+function drawFilter(runs) {
+  const choice = (id, name, all, values) =>
+    el(
+      "select",
+      { id, "aria-label": name },
+      el("option", { value: "" }, all),
+      [...new Set(values)].filter(Boolean).sort().map((each) => el("option", null, each)),
+    );
+  return el(
+    "form",
+    { id: "filter", role: "search" },
+    el("input", { id: "search", type: "search", placeholder: "Search", "aria-label": "Search the runs", autocomplete: "off" }),
+    choice("state", "State", "Every state", runs.map(stateOf)),
+    choice("project", "Project", "Every project", runs.map((run) => run.project)),
+  );
+}
+
+function drawListed(run) {
+  const { id, created, prompt, project, approval, doing, status } = run;
   return el(
     "li",
-    null,
-    el("p", { class: "state" }, el("b", null, stateOf(status)), ` · ${moment(created)} · ${duration(taken)}`),
+    { id: `run-${id}`, class: approval && "waits" },
+    el(
+      "p",
+      { class: "state" },
+      badge(run),
+      " ",
+      project && folder(project),
+      ` · ${age(Date.now() / 1000 - created)} · `,
+      el("code", null, id.slice(0, SHORT_ID)),
+    ),
     el("a", { href: `?run=${encodeURIComponent(id)}` }, prompt || "(no question)"),
+    approval && el("p", null, el("strong", null, approval.call), " ", el("time", { "data-lapses": approval.lapses }, left(approval.lapses))),
+    !approval && status === "running" && el("p", { class: "faint" }, doing),
   );
+}
+
+async function ask(input) {
+  const { id } = await (await call("runs", { prompt: input.value })).json();
+  input.value = "";
+  location.search = `?run=${id}`;
 }
 
 /** Look again and again, also after a lost connection, until `look` says that all was seen. */
@@ -548,20 +745,20 @@ async function keepLooking(look, pause) {
 
 function askForToken(why) {
   show(
-    el("h1", null, "Whose runs?"),
+    el("h1", null, "Sign in"),
     el(
       "p",
       null,
-      "This server shows runs to those who have its token. ",
+      "Enter the token of this server. ",
       el("code", null, "planloom token"),
-      " prints it; so does the terminal that the server was started on.",
+      " prints yours on the machine that the server runs on. Or open the address that the server printed when it started: it signs you in.",
     ),
     el(
       "form",
       { id: "entrance" },
       el("label", { for: "token" }, "Token"),
       el("input", { id: "token", type: "password", autocomplete: "off", required: true }),
-      el("button", null, "Look"),
+      el("button", null, "Sign in"),
     ),
   );
   notice(why);
@@ -569,7 +766,7 @@ function askForToken(why) {
 }
 
 function startPage() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const token = new URLSearchParams(location.hash.slice(1)).get("token"); // else it names a place
   if (token) {
     sessionStorage.setItem(TOKEN, token);
     history.replaceState(null, "", location.pathname + location.search);
@@ -579,6 +776,11 @@ function startPage() {
   if (!run) return keepLooking(listRuns, LIST_SECONDS);
   const path = `runs/${encodeURIComponent(run)}`;
   control = {
+    decide: (answer) => call(`${path}/approval`, answer),
+    text: async (what) => {
+      const response = await call(`${path}/${what}`);
+      return what.startsWith("calls") ? response.json() : response.text();
+    },
     stop: () => call(`${path}/stop`, {}),
     steer: (what) => call(`${path}/steer`, what),
   };
@@ -617,7 +819,8 @@ async function startApp() {
     Object.assign(report, changes);
     if (report.usage) report.doing = currentStep(report);
     const short = () => [drawHead(report), report.answer && el("div", { class: "body" }, drawAnswer(report))];
-    show(report.usage ? drawRun(report) : el("article", { class: "run" }, short()));
+    redraw = () => show(report.usage ? drawRun(report) : el("article", { class: "run" }, short()));
+    redraw();
   }
 
   const { tell, ask } = connect({

@@ -1,0 +1,46 @@
+"""Places such as `src/a.py:12` in what a terminal shows, as links that open them."""
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+PLACE = re.compile(r"(?<![\w/.-])(?P<path>[\w@+-][\w./@+-]*):(?P<line>\d+)(?:-\d+)?(?![\w:])")
+
+
+def link(file: Path, line: int, environ: Mapping[str, str]) -> str:
+    """The address of a line, for the editor whose terminal this is, or by the file's own name."""
+    path = quote(str(file))
+    if environ.get("TERM_PROGRAM") == "vscode":
+        return f"vscode://file{path}:{line}"
+    return f"file://{socket.gethostname()}{path}#{line}"
+
+
+def linked(text: Text, project: Path) -> Text:
+    """The text, with a link on each place that is in the project."""
+    for match in PLACE.finditer(text.plain):
+        file = (project / match["path"]).resolve()
+        if file.is_relative_to(project.resolve()) and file.is_file():
+            style = Style(link=link(file, int(match["line"]), os.environ))
+            text.stylize(style, *match.span())
+    return text
+
+
+class Linked:
+    """Anything that is drawn, with links on its places."""
+
+    def __init__(self, drawn: RenderableType, project: Path) -> None:
+        self.drawn, self.project = drawn, project
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self.drawn, options, pad=False):
+            parts = [(each.text, each.style or Style.null()) for each in line if not each.control]
+            yield from linked(Text.assemble(*parts, end=""), self.project).render(console)
+            yield Segment.line()

@@ -1,0 +1,106 @@
+"""What trials have found, kept for `planloom try --last` and for the doctor."""
+
+import time
+from collections.abc import Collection
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from platformdirs import user_state_path
+from pydantic import BaseModel, Field, ValidationError
+
+from server.cli.trial.project import Outcome
+
+NEAR = 1
+"""Answers by which two pairs may differ by chance: the quicker one is better then."""
+
+
+class Measured(BaseModel):
+    """How one pair of models did."""
+
+    fast: str
+    full: str
+    outcomes: list[Outcome] = []
+    seconds: list[float] = []
+    memory: int | None = None
+    """Bytes that both take when loaded; None where the server does not tell."""
+    stopped: str = ""
+    """Why not all was asked; empty where it was."""
+    at: float = Field(default_factory=time.time)
+    planloom: str = Field(default_factory=lambda: version("planloom"))
+
+    @property
+    def name(self) -> str:
+        return self.full if self.fast == self.full else f"{self.fast},{self.full}"
+
+    @property
+    def right(self) -> int:
+        return self.outcomes.count("right")
+
+    @property
+    def wrong(self) -> int:
+        return self.outcomes.count("wrong")
+
+    @property
+    def honest(self) -> int:
+        return self.outcomes.count("honest")
+
+    @property
+    def median_seconds(self) -> float:
+        return median(self.seconds) if self.seconds else 0.0
+
+    @property
+    def told(self) -> str:
+        """How it did, in words."""
+        return (
+            f"{self.right} of {len(self.outcomes)} right, {self.wrong} wrong and sure, "
+            f"{self.median_seconds:.1f} s"
+        )
+
+    @property
+    def score(self) -> int:
+        """A wrong answer that is sure of itself costs what a right one gains."""
+        return self.right - self.wrong
+
+
+class Results(BaseModel):
+    """The newest result of each pair."""
+
+    measured: list[Measured] = []
+
+    def add(self, new: Measured) -> None:
+        self.measured = [each for each in self.measured if each.name != new.name] + [new]
+
+    def of(self, fast: str, full: str) -> Measured | None:
+        mine = [each for each in self.measured if (each.fast, each.full) == (fast, full)]
+        return mine[0] if mine else None
+
+
+def best(measured: Collection[Measured]) -> Measured | None:
+    """The pair to take: the quickest of those that answer about as well as the best one."""
+    whole = [each for each in measured if not each.stopped]
+    if not whole:
+        return None
+    most = max(each.score for each in whole)
+    near = [each for each in whole if each.score >= most - NEAR]
+    return min(near, key=lambda each: (each.median_seconds, -each.score))
+
+
+def results_file() -> Path:
+    return user_state_path("planloom") / "trial.json"
+
+
+def load_results() -> Results:
+    """Those on record; none where there is no record, or one of another make."""
+    try:
+        return Results.model_validate_json(results_file().read_bytes())
+    except (OSError, ValidationError):
+        return Results()
+
+
+def save_results(results: Results) -> None:
+    file = results_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(results.model_dump_json(indent=1), "utf-8")
+    part.replace(file)

@@ -1,0 +1,221 @@
+"""A trial on the terminal: its questions are asked of each pair of models, and shown in a table."""
+
+import os
+import shlex
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import psutil
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from planner.errors import ConfigError, ModelError, PlanloomError
+from planner.models import ollama
+from planner.protocol import Limits, RunRequest
+from planner.tools import Policy
+from server.app import Parts, open_parts
+from server.cli.runs import console, output
+from server.cli.trial.project import QUESTIONS, Question, write_project
+from server.cli.trial.results import Measured, best, load_results, save_results
+from server.cli.trial.written import write_models
+from server.config import (
+    MODEL_VARIABLES,
+    ModelSettings,
+    RunSettings,
+    Settings,
+    UpstreamSettings,
+    own_file,
+    shipped_file,
+)
+
+MEMORY_SHARE = 0.8
+"""Of this machine's memory: larger weights are not tried unless they are named."""
+HOPELESS = 3
+"""After so many questions in a row without an end in time, the rest is not asked."""
+Pair = tuple[str, str]
+
+
+async def try_on_terminal(
+    settings: Settings, named: Sequence[str], seconds: float, write: bool
+) -> int:
+    """Measure the pairs, show how they did and which one to take; 1 if none could be measured."""
+    pairs = [_pair(each) for each in named] or await _installed(settings.models)
+    results, measured = load_results(), list[Measured]()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+    )
+    with (
+        TemporaryDirectory(prefix="planloom-try-") as folder,
+        Progress(*columns, console=console) as bars,
+    ):
+        write_project(Path(folder) / "project")
+        try:
+            for pair in pairs:
+                measured.append(await _measure(settings, pair, Path(folder), seconds, bars))
+                results.add(measured[-1])
+                save_results(results)
+            if not named and (both := _promising(measured)):
+                measured.append(await _measure(settings, both, Path(folder), seconds, bars))
+                results.add(measured[-1])
+                save_results(results)
+        except anyio.get_cancelled_exc_class():
+            bars.stop()
+            _show(measured)
+            raise
+    return _conclude(settings, measured, named, write)
+
+
+def show_last(settings: Settings, named: Sequence[str], write: bool) -> int:
+    """Show the results on record, of these models or of all."""
+    names = {"{},{}".format(*_pair(each)) for each in named}
+    measured = [
+        each for each in load_results().measured if not names or f"{each.fast},{each.full}" in names
+    ]
+    if not measured:
+        raise ConfigError("Nothing was measured yet; run `planloom try`")
+    return _conclude(settings, measured, named, write)
+
+
+def _pair(name: str) -> Pair:
+    fast, _, full = name.partition(",")
+    return fast, full or fast
+
+
+async def _installed(settings: ModelSettings) -> list[Pair]:
+    """Each model that Ollama has and that fits into memory, in both roles."""
+    room = psutil.virtual_memory().total * MEMORY_SHARE
+    pairs = []
+    for model in await ollama.installed(settings.host):
+        if model.size <= room:
+            pairs.append((model.name, model.name))
+        else:
+            size = f"{model.size / 1e9:.1f} GB"
+            console.print(Text(f"{model.name} is left out: {size} of weights; name it to try it"))
+    if not pairs:
+        raise ConfigError("Ollama has no model to try; run `ollama pull qwen2.5-coder:1.5b`")
+    return pairs
+
+
+def _promising(measured: Sequence[Measured]) -> Pair | None:
+    """The best model with a quicker one beside it, where there is one."""
+    found = best(measured)
+    if found is None:
+        return None
+    quicker = [each for each in measured if each.median_seconds < found.median_seconds]
+    quicker = [each for each in quicker if not each.stopped]
+    if not quicker:
+        return None
+    return max(quicker, key=lambda each: (each.score, -each.median_seconds)).full, found.full
+
+
+async def _measure(
+    settings: Settings, pair: Pair, folder: Path, seconds: float, bars: Progress
+) -> Measured:
+    """Ask everything of one pair."""
+    measured = Measured(fast=pair[0], full=pair[1])
+    bar = bars.add_task(measured.name, total=len(QUESTIONS), told="")
+    host = settings.models.host
+    try:
+        async with open_parts(_settings(settings.models, pair, folder)) as parts:
+            for question in QUESTIONS:
+                if _hopeless(measured, seconds):
+                    measured.stopped = f"no answer within {seconds:g} s"
+                    break
+                await _ask(parts, question, seconds, measured)
+                bars.update(bar, advance=1, told=f"{measured.right} right, {measured.wrong} wrong")
+        measured.memory = await ollama.memory(host, pair)
+        await ollama.unload(host, pair, settings.models.num_ctx)
+    except PlanloomError as error:
+        measured.stopped = str(error)
+    return measured
+
+
+async def _ask(parts: Parts, question: Question, seconds: float, measured: Measured) -> None:
+    limits = Limits(seconds=seconds)
+    request = RunRequest(prompt=question.text, limits=limits, policy=Policy.READ_ONLY)
+    run = await parts.engine.start(request)
+    began = anyio.current_time()
+    while not run.finished:
+        await run.wait_beyond(len(run.events))
+    if run.status == "failed":
+        raise ModelError(run.state.reason or run.state.answer)
+    measured.seconds.append(anyio.current_time() - began)
+    measured.outcomes.append(question.outcome(run.status, run.state.answer))
+
+
+def _hopeless(measured: Measured, seconds: float) -> bool:
+    newest = measured.seconds[-HOPELESS:]
+    return len(newest) == HOPELESS and min(newest) >= seconds
+
+
+def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
+    """What a trial runs with: the person's Ollama, and nothing else that is his."""
+    project = folder / "project"
+    files = {
+        "command": sys.executable,
+        "args": ["-P", "-m", "server.cli.trial.files", str(project)],
+        "pin_tools": False,
+        "priority": 10,
+        "listing": {"tool": "list_dir", "arguments": {"path": "."}},
+        "tools": {
+            "search": {"text_argument": "pattern", "priority": 13},
+            "find_file": {"name_argument": "name", "priority": 12},
+            "read_file": {"file_argument": "path", "priority": 11, "verbatim": True},
+        },
+    }
+    fast, full = pair
+    chosen = {"fast": fast, "full": full, "backend": "ollama", "url": None, "warm_up": False}
+    return Settings(
+        models=models.model_copy(update=chosen),
+        runs=RunSettings(directory=folder / "runs"),
+        project=project,
+        upstreams={"files": UpstreamSettings.model_validate(files, context={})},
+    )
+
+
+def _conclude(
+    settings: Settings, measured: Collection[Measured], named: Sequence[str], write: bool
+) -> int:
+    _show(measured)
+    found = best(measured)
+    if found is None:
+        console.print("No model could be measured to the end.")
+        return 1
+    if not write:
+        command = shlex.join(["planloom", "try", "--last", "--write", *named])
+        output.print(Text(f"\nTake {found.name}. Write it down: {command}"), soft_wrap=True)
+        return 0
+    source = settings.source or shipped_file()
+    file = own_file() if source == shipped_file() else source
+    write_models(source, file, found.fast, found.full)
+    output.print(Text(f"\n{found.name} stands in {file} now."), soft_wrap=True)
+    for name in (MODEL_VARIABLES["fast"], MODEL_VARIABLES["full"]):
+        if os.environ.get(name):
+            console.print(Text(f"{name} is set, and wins over the file: unset it."))
+    return 0
+
+
+def _show(measured: Collection[Measured]) -> None:
+    """A table, in Markdown where it is not a terminal."""
+    table = Table(box=box.SIMPLE if output.is_terminal else box.MARKDOWN)
+    table.add_column("model, or fast,full", no_wrap=True)
+    for name in ("right", "wrong and sure", "honest", "seconds", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in sorted(measured, key=lambda each: (-each.score, each.median_seconds)):
+        memory = f"{each.memory / 1e9:.1f} GB" if each.memory else "?"
+        seconds = f"{each.median_seconds:.1f}"
+        counts = (str(each.right), str(each.wrong), str(each.honest))
+        table.add_row(Text(each.name), *counts, seconds, memory)
+    output.print(table, width=max(output.width, 120))
+    for each in measured:
+        if each.stopped:
+            console.print(Text(f"{each.name} was not measured: {each.stopped}"), soft_wrap=True)

@@ -1,0 +1,181 @@
+"""A call that waits for a person: how every view shows it, and how his answer comes to the run.
+
+It loads no MCP framework, so that the commands can use it. Who is asked when, and what an approval
+lets out, is in `server.approval.approval`.
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from planner.errors import RequestError
+from planner.events import ApprovalAsked
+from planner.state import RunState
+from planner.tools import Approval, Safety
+from server.text import fence
+
+LONGEST_VALUE = 2000
+"""Characters of an argument in a question."""
+LONGEST_ARGUMENTS = 8000
+"""Characters of all of them."""
+SHORT_ID = 8
+"""Characters of a run's id by which a person names it."""
+SHORTEST_DIGEST = 12
+"""Characters of a digest by which a person names the call that he was shown: no other call of the
+run is found that begins so."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_BLANK = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    r"\U000e0100-\U000e01ef]"
+)
+"""What Unicode counts among letters and marks and fonts show as nothing."""
+MEANING = {
+    Safety.READ_ONLY: "it only reads",
+    Safety.WRITE: "it adds or changes something",
+    Safety.DESTRUCTIVE: "it may delete or overwrite something",
+    Safety.OPEN_WORLD: "it does something outside of this machine",
+}
+
+
+class Waiting(BaseModel):
+    """A call that a run waits with until a person has approved or declined it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    digest: str = Field(description="Of the run and this very call: an answer is bound to it.")
+    iteration: int
+    call: str = Field(description="The tool, its upstream, and what it may do.")
+    arguments: str = Field(description="All of them, as a person reads them.")
+    lapses: float = Field(description="Seconds since the epoch; no answer until then means no.")
+
+    def left(self, now: float) -> str:
+        """How long an answer is waited for."""
+        return f"{max(0.0, self.lapses - now):.0f} s left"
+
+    def command(self, answer: Literal["approve", "decline"]) -> str:
+        """What gives this answer to this very call."""
+        named = f"{self.run_id[:SHORT_ID]}@{self.digest[:SHORTEST_DIGEST]}"
+        return f"planloom runs {answer} {named}"
+
+
+def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
+    """The call that a run waits with; None when it waits for no approval."""
+    undecided = state.undecided if state.status == "running" else None
+    if undecided is None or undecided.asked is None:
+        return None
+    asked = undecided.asked
+    return Waiting(
+        run_id=run_id,
+        digest=digest_of(run_id, asked),
+        iteration=asked.iteration,
+        call=in_words(asked),
+        arguments=shown_arguments(asked.arguments, whole=True)[0],
+        lapses=asked.at + timeout_s,
+    )
+
+
+def digest_of(run_id: str, asked: ApprovalAsked) -> str:
+    """The same for this call of this run on every server, and for no other."""
+    call = [run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
+    return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+
+
+def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> Approval:
+    """A person's answer, given `where`, to the call that he was shown. `digest`: the call's, or as
+    much of it as he was shown. Raises `RequestError` when the run waits with no call or another."""
+    short = len(digest) < SHORTEST_DIGEST
+    if call is None or short or not call.digest.startswith(digest):
+        raise RequestError(
+            "This call does not wait for approval (any more): it was decided, its time is over, or "
+            "the run has gone on to another."
+        )
+    return said(approve, f" {where}")
+
+
+def said(approve: bool, where: str = "") -> Approval:
+    """What a person's yes or no comes to."""
+    word = "approved it" if approve else "said no"
+    return Approval(approved=approve, by="person", reason=f"the user {word}{where}")
+
+
+# How a call is shown.
+
+
+def in_words(asked: ApprovalAsked) -> str:
+    """`add_note of notes (write: it adds or changes something)`."""
+    kind = asked.safety.replace("_", " ")
+    return f"{asked.tool} of {asked.upstream} ({kind}: {MEANING[asked.safety]})"
+
+
+def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) -> str:
+    """The question to a person, as far as a form has room; `about`: for which run."""
+    shown, cut = shown_arguments(asked.arguments)
+    lines = ["Planloom asks: may it make this call?", "", in_words(asked), fence(shown)]
+    if cut:
+        lines.append(
+            f"This is not all of it. get_run with run_id {run_id} and iteration {asked.iteration} "
+            "shows the whole."
+        )
+    lines.append(
+        f"For {about}. It is made once, exactly as shown. No answer within {timeout_s:g} s means "
+        "no."
+    )
+    return "\n".join(lines)
+
+
+def whole_call(asked: ApprovalAsked) -> str:
+    """A call that waits for approval, with all of its arguments."""
+    shown, _ = shown_arguments(asked.arguments, whole=True)
+    return f"{asked.tool} of {asked.upstream}, which waits for approval\n{fence(shown)}"
+
+
+def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
+    """The arguments as a person reads them, one below the other, and whether something was cut.
+
+    A text of several lines stands as such, behind bars, so that nothing in it passes for another
+    argument. What a reader would not see is written as its escape, a backslash as two.
+    """
+    longest_value, longest = (None, None) if whole else (LONGEST_VALUE, LONGEST_ARGUMENTS)
+    lines: list[str] = []
+    cut = False
+    for number, (name, value) in enumerate(arguments.items()):
+        if longest and sum(map(len, lines)) > longest:
+            lines.append(f"… and {len(arguments) - number} more arguments")
+            return "\n".join(lines), True
+        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)[:LONGEST_VALUE]
+        block = isinstance(value, str) and "\n" in value
+        text = value if block else json.dumps(value, ensure_ascii=False)
+        rest = len(text) - longest_value if longest_value else 0
+        if rest > 0:
+            cut, text = True, text[:longest_value]
+        if block:
+            lines.append(f"{key}:")
+            lines += [
+                f"  | {visible(each.replace(chr(92), chr(92) * 2))}" for each in text.split("\n")
+            ]
+        else:
+            lines.append(f"{key}: {visible(text)}")
+        if rest > 0:
+            lines[-1] += f" … and {rest} more characters"
+    return "\n".join(lines) or "(no arguments)", cut
+
+
+def visible(text: str) -> str:
+    """The text with everything that a reader does not see, or sees as a plain space, as escapes."""
+    return "".join(_escape(each) if _unseen(each) else each for each in text)
+
+
+def _unseen(character: str) -> bool:
+    if character == " ":
+        return False
+    return unicodedata.category(character)[0] in "CZ" or bool(_BLANK.match(character))
+
+
+def _escape(character: str) -> str:
+    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

@@ -1,0 +1,70 @@
+"""Where a run's seconds went: what was waited for, one after the other or side by side."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel
+
+from planner.events import (
+    ApprovalAsked,
+    ApprovalDecided,
+    Event,
+    ModelCalled,
+    QuestionAnswered,
+    QuestionAsked,
+    RunResumed,
+    ToolReturned,
+)
+from server.views.progress import DOING
+
+
+class Span(BaseModel):
+    """A time in which something was waited for."""
+
+    kind: Literal["model", "tool", "person", "pause"]
+    what: str
+    at: float
+    """Seconds since the run's first event."""
+    seconds: float
+    number: int | None = None
+    """Of the model call in the ledger, or of the tool call's iteration; from 0."""
+
+
+def timeline(events: Sequence[Event]) -> list[Span]:
+    """The spans in the order in which they ended."""
+    if not events:
+        return []
+    began = events[0].at
+    spans: list[Span] = []
+    asked: float | None = None
+    model_calls = 0
+
+    def add(
+        kind: Literal["model", "tool", "person", "pause"],
+        what: str,
+        until: float,
+        seconds: float,
+        number: int | None = None,
+    ) -> None:
+        at = max(0.0, until - seconds - began)
+        values = {"at": round(at, 3), "seconds": round(max(0.0, seconds), 3)}
+        spans.append(Span(kind=kind, what=what, number=number, **values))
+
+    for event in events:
+        match event:
+            case ModelCalled():
+                add("model", DOING[event.role], event.at, event.seconds, model_calls)
+                model_calls += 1
+            case ToolReturned() if event.seconds:
+                add("tool", event.tool, event.at, event.seconds, event.iteration)
+            case ApprovalAsked() | QuestionAsked():
+                asked = event.at
+            case ApprovalDecided(by="person" | "timeout") if asked is not None:
+                add("person", f"approval of {event.tool}", event.at, event.at - asked)
+            case QuestionAnswered() if asked is not None:
+                add("person", f"{event.upstream}’s question", event.at, event.at - asked)
+            case RunResumed():
+                add("pause", "no server", event.at, event.paused)
+            case _:
+                pass
+    return spans
