@@ -1427,7 +1427,7 @@ async def test_an_answer_is_told_while_it_is_written(place: Place, ollama: Scrip
         started = await client.call("plan_and_answer", prompt=f"What is {CONSTANT}?", wait_s=0)
         run_id = report_of(started)["run_id"]
         draft = ""
-        while not draft.rstrip().endswith(" is"):
+        while not draft:
             short = (await client.call("get_run", run_id=run_id, wait_s=0)).structured_content or {}
             assert (short["status"], "answer" in short) == ("running", False)
             draft += short.get("draft", "")
