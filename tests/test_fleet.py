@@ -194,7 +194,8 @@ async def test_a_run_of_no_fleet_is_left_alone(place: Place, ollama: ScriptedOll
     place.bounds = {"runs": {"fleet": "notes"}}
     ollama.expect(conclusion("There are 0 notes."))
     async with place.client() as two:
-        await two.call("run_step", **COUNT | {"wait_s": LONG})  # it has looked by then
+        another = COUNT | {"prompt": "How many are there?", "wait_s": LONG}
+        await two.call("run_step", **another)  # it has looked by then
         states = [report(await two.call("get_run", run_id=alone, wait_s=0))["status"]]
         states.append(report(await two.call("get_run", run_id=other, wait_s=0))["status"])
     assert states == ["interrupted", "running"]

@@ -100,7 +100,7 @@ async def test_the_answer_comes_as_data_besides_the_text(
    return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
    ```
 
-_Run RUN: 1 tool call (0.0 s), 4 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 97 tokens of tool results read for an answer of about 33_\
+_Run RUN: 1 tool call (0.0 s), 4 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 97 tokens of tool results read for an answer of 33_\
 """)
 
 

@@ -545,7 +545,7 @@ async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: Script
     assert normalised(text(before)) == snapshot("""\
 Interrupted before it ended. Call plan_and_answer with the same prompt and run_id `RUN` to go on with it; what was done is not done again.
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 97 tokens of tool results read for an answer of about 0_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
     assert normalised(other) == snapshot(
         'prompt: run RUN was begun with another: "What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?". Give that to go on with the run, or leave run_id out to start one.'
@@ -615,7 +615,7 @@ _Status: partial_
    return UNIQUE_CONSTANT_VERIFICATION_ZX9
    ```
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; about 97 tokens of tool results read for an answer of about 178_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 97 tokens of tool results read for an answer of 178_\
 """)
     assert text(again) == text(ended)
 

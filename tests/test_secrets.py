@@ -131,8 +131,8 @@ async def test_no_server_logs_a_secret(place: Place) -> None:
                 place.ollama.expect(conclusion("It said something."))
                 arguments: dict[str, Any] = {"prompt": "Call it", "tool": tool, "arguments": {}}
                 result = await client.call_tool("run_step", arguments, raise_on_error=False)
-                whole = {"run_id": (result.structured_content or {})["run_id"], "iteration": 0}
-                assert HIDDEN in text(await client.call_tool("get_run", whole))
+                whole = {"run_id": (result.structured_content or {})["run_id"], "whole": True}
+                assert HIDDEN in str(await client.call_tool("get_run", whole))
         server.terminate()
         output, errors = await anyio.to_thread.run_sync(server.communicate)
     assert leaks((output + errors).decode()) == []

@@ -1,6 +1,7 @@
 """The tools a client sees. Each is thin: it starts a run, or views one until it may answer."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -424,7 +425,7 @@ async def _attached(
         return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)
     except get_cancelled_exc_class():
         if not held:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), suppress(PlanloomError):
                 await engine_of(ctx).pause(run)
         raise
 

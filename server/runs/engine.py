@@ -434,11 +434,14 @@ class Engine:
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
-        """Stop a run that this server drives, so that it can be resumed; one that is not recorded
-        ends."""
-        run.stopping = True
-        run.scope.cancel()
-        await self._stopped(run, CANCEL_SECONDS)
+        """Stop a run, so that it can be resumed; one that is not recorded ends, and so does one
+        that has not begun. One that another server drives goes on."""
+        if run.driven:
+            run.stopping = True
+            run.scope.cancel()
+            await self._stopped(run, CANCEL_SECONDS)
+        elif not run.events:
+            await self.cancel(run)
 
     async def interrupt_all(self) -> None:
         """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
