@@ -484,7 +484,7 @@ Still running: Waiting for approval of add_note, 0 s. `add_note` needs the user'
 New:
 
 - Note hello
-- approval is needed (write): add_note hello\
+- approval is needed: add_note of notes (write: it adds or changes something), with text: "hello"\
 """)
     assert approval(waiting)["approved"] is None
     assert (len(away.shown), away.withdrawn, len(here.shown)) == (1, 1, 1)

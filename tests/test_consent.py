@@ -83,7 +83,9 @@ async def waiting(client: Client[Any], person: Person, text: str = "hello") -> A
 
 
 async def report_of(client: Client[Any], run_id: str) -> dict[str, Any]:
-    got = await client.call_tool("get_run", {"run_id": run_id, "wait_s": 0}, raise_on_error=False)
+    got = await client.call_tool(
+        "get_run", {"run_id": run_id, "wait_s": 0, "whole": True}, raise_on_error=False
+    )
     return got.structured_content or {}
 
 
@@ -240,8 +242,9 @@ async def test_every_view_says_the_same_of_a_run(
             httpx.AsyncClient(base_url=base, timeout=LONG) as http,
         ):
             question = {"prompt": f"What does {CLASS} return?"}
-            report = (await client.call_tool("plan_and_answer", question)).structured_content or {}
-            run_id = report["run_id"]
+            answered = await client.call_tool("plan_and_answer", question)
+            run_id = (answered.structured_content or {})["run_id"]
+            report = await report_of(client, run_id)
             page = await first_of(http, run_id, place.token)
             path, headers = f"/view/runs/{run_id}", bearer(place.token)
             (made,) = [
@@ -304,5 +307,6 @@ async def test_an_open_page_is_a_way_to_ask_for_a_client_that_has_none(
                     call = listed[0]["approval"]
             answer = {"digest": call["digest"], "approve": True}
             await http.post(f"/view/runs/{run_id}/approval", json=answer, headers=headers)
-            report = (await client.call_tool("get_run", {"run_id": run_id})).structured_content
-    assert decided(report or {}) == (True, "the user approved it in the browser")
+            await client.call_tool("get_run", {"run_id": run_id})
+            report = await report_of(client, run_id)
+    assert decided(report) == (True, "the user approved it in the browser")

@@ -40,6 +40,7 @@ def test_whatever_is_said_is_answered(
 @pytest.mark.anyio
 @pytest.mark.parametrize("tool", ["get_run", "cancel_run", "plan_and_answer"])
 async def test_an_id_that_is_no_text_is_told(tool: str, place: Place) -> None:
+    needed = {"prompt": "Go on"} if tool == "plan_and_answer" else {}
     async with place.client() as caller:
-        told = await caller.error(tool, run_id="\ud800")
+        told = await caller.error(tool, run_id="\ud800", **needed)
     assert told.startswith(f"{tool}: run_id: should be a valid string")

@@ -189,10 +189,11 @@ UPSTREAM_FAULTS = [
         r"it ended while it started .* cannot start",
         faulty("exits"),
     ),
-    of_start(
+    Fault(  # the answer does not wait for it, so that it may not have failed yet
         "upstream hangs while it starts",
-        r"it did not answer within 0.5 s; raise `start_timeout_s`",
-        faulty("hangs", start_timeout_s=SHORT),
+        r"^answered(: up is (failed|starting): it did not answer within 0.5 s|$)",
+        (found(ANSWER),),
+        {"up": faulty("hangs", start_timeout_s=SHORT)},
     ),
     of_start(
         "tool list that is none",
