@@ -2,6 +2,7 @@
 
 ABILITIES = (
     "Works with models of 1.5B parameters: where something is, what a name stands for, a value, a "
-    "setting, a file. Check the answer: explanations, comparisons, summaries. Does not work yet: "
-    "questions about many files at once, or about what a program does when it runs."
+    "setting, a file. Check the answer: explanations, comparisons, summaries, lists; they hold "
+    "about half of the facts. Does not work yet: chains over several files, counting, changes, and "
+    "tasks in other tools."
 )

@@ -1,6 +1,7 @@
 """Tool definitions are pinned: what changes is told, and not used until the operator consents."""
 # ruff: noqa: E501  texts stand as they are shown
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -327,7 +328,8 @@ def test_every_change_is_told_and_only_changes(
     assert pins.check("up 1", {"a": old}).first_seen == 1
     assert pins.check("up 1", {"a": old}).held == {}
     held = pins.check("up 1", {"a": new}).held
-    assert bool(held) == (old.model_dump_json() != new.model_dump_json())
+    said, says = (json.dumps(each.model_dump(), sort_keys=True) for each in (old, new))
+    assert bool(held) == (said != says)  # the order of an object's members means nothing
     if held:
         assert held["a"].differences
         other = old.model_copy(update={"description": f"{new.description} and more"})
