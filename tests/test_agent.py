@@ -1366,3 +1366,22 @@ async def test_calls_of_one_decision_that_find_nothing_count_once(pool: Dictiona
     )
     (message,) = [each.message for each in ran.state.guards if each.guard == "no_progress"]
     assert message == "the last 3 calls brought nothing new; going on without find_symbol"
+
+
+async def test_where_a_search_finds_too_much_each_word_is_searched_for_by_itself(
+    pool: DictionaryPool,
+) -> None:
+    """A tool that says so instead of the lines has succeeded all the same."""
+    much = ToolResult(outcome=Outcome.SUCCESS, text="The answer is too long (1729111 characters).")
+    line = ToolResult(outcome=Outcome.SUCCESS, text="jobs/limits.py:3:BOUND = 31")
+    pool.results["search"] = [much, much, line]
+    ran = await planned(
+        brief("short answer", "bound", "worker"),
+        found("The bound is 31."),
+        second("31"),
+        pool=pool,
+        prompt="Which bound holds for all workers?",
+    )
+    patterns = [arguments["pattern"] for name, arguments in pool.calls if name == "search"]
+    assert patterns[2] == "(?i)bound"
+    assert (ran.state.status, ran.state.answer) == ("answered", "The bound is 31.")

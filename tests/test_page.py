@@ -374,7 +374,8 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
         await expect(page.locator(".state")).to_contain_text("Answered")
         await expect(region).to_be_hidden()
         run_id = run.partition("run=")[2]
-        report = (await client.call_tool("get_run", {"run_id": run_id})).structured_content or {}
+        asked = {"run_id": run_id, "whole": True}
+        report = (await client.call_tool("get_run", asked)).structured_content or {}
         decided = [
             call["approval"]["reason"]
             for action in report["actions"]

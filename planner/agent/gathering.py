@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from planner.agent.tool_calls import Caller
+from planner.checks.guards import empty
 from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters
@@ -32,6 +33,8 @@ from planner.tools import Outcome, ToolSpec
 
 MAX_TERMS = 24
 """Words of one search."""
+MAX_SINGLE = 10
+"""Words that are searched for one by one."""
 MIN_TERM = 3
 """Characters of a word that is searched for; a name may be shorter."""
 MIN_OWN_TERM = 5
@@ -47,8 +50,12 @@ DOCUMENTED_SHARE = 0.7
 MAX_LIBRARIES = 2
 """Looked up for one question."""
 USE = (
-    r"(?i)(?:\b(?:import|require|from|use|using|include)\W{1,2}(?:NAMES)\b"
-    r"|[\"'](?:NAMES)[\"'\[<>=~!:]|^\s*(?:NAMES)\s*(?:[=<>~!\[]|$))"
+    r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
+    r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
+    r"|^\s*#\s*include\s*[<\"](?:NAMES)\b|^\s*import\s+[\w.]*\b(?:NAMES)\b[\w.*]*;"
+    r"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]"
+    r"|[\"'](?:NAMES)[\"']\s*:\s*[\"'][\^~<>=*\d]|[\"'](?:NAMES)(?:\[[\w,]*\])?\s*[<>=~!]=?\s*\d"
+    r"|^(?:NAMES)\s*(?:=\s*(?:[\"'][\^~<>=*\d]|\{)|[<>=~!]=\s*\d|$))"
 )
 """How most languages, and the files that list what a project needs, name a library."""
 MAX_EXCERPTS = 16
@@ -87,8 +94,7 @@ class Gatherer:
         if self.search is None:
             return []
         before = len(self.state.iterations)
-        searched = await self._searched(self.search, question, more)
-        found = hits.of_search(searched.result) if searched else []
+        searched, found = await self._searched(self.search, question, more)
         named = await self._named(question, found)
         files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
         passages = await self._read(files, found)
@@ -105,15 +111,29 @@ class Gatherer:
 
     async def _searched(
         self, tool: ToolSpec, question: str, more: Sequence[str]
-    ) -> Iteration | None:
+    ) -> tuple[Iteration | None, list[Hit]]:
         """The search for the lines that hold a word of the question. Where that is too much for
-        the tool, for those with fewer of its words."""
-        for chosen in dict.fromkeys(map(tuple, searches(question, more))):
-            pattern = f"(?i){'|'.join(map(re.escape, chosen))}"
-            iteration = await self.caller.look_up(tool, pattern, f"find {', '.join(chosen)}")
-            if iteration.outcome is Outcome.SUCCESS:
-                return iteration
-        return None
+        the tool, for those with fewer of its words, and then for each word by itself: one that is
+        still too much stands everywhere and tells nothing."""
+        options = list(dict.fromkeys(map(tuple, searches(question, more))))
+        for chosen in options:
+            iteration, found = await self._lines(tool, chosen)
+            if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
+                return iteration, found
+        newest: Iteration | None = None
+        lines: list[Hit] = []
+        answers = bool(options) and iteration.outcome is Outcome.SUCCESS
+        for term in options[0][:MAX_SINGLE] if answers else ():
+            iteration, found = await self._lines(tool, [term])
+            if found:
+                newest, lines = iteration, [*lines, *found]
+        return newest, list(dict.fromkeys(lines))
+
+    async def _lines(self, tool: ToolSpec, terms: Sequence[str]) -> tuple[Iteration, list[Hit]]:
+        pattern = f"(?i){'|'.join(map(re.escape, terms))}"
+        iteration = await self.caller.look_up(tool, pattern, f"find {', '.join(terms)}")
+        succeeded = iteration.outcome is Outcome.SUCCESS
+        return iteration, hits.of_search(iteration.result) if succeeded else []
 
     async def _named(self, question: str, found: Sequence[Hit]) -> list[str]:
         """The files that a question names, as the project has them."""

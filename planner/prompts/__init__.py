@@ -137,7 +137,10 @@ class Prompts:
         for call in opening:
             messages += [user(_joined(request, call.question)), assistant(call.reply)]
             request = ""
-        shown = [] if role in ALONE else state.shown_iterations
+        # The passages of a long answer were read a few at a time, and never as a whole.
+        long = state.brief is not None and state.brief.wants == "long answer"
+        alone = role in ALONE or (long and role == "words")
+        shown = [] if alone else state.shown_iterations
         beginnings = [
             (step.begun, self._step_tools(step))
             for step in state.steps[len(state.steps_in_short) :]

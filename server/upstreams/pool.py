@@ -168,8 +168,9 @@ class UpstreamPool:
         prompt: str = "",
     ) -> None:
         """Wait until each upstream that the project is read with, or that the prompt names, is
-        ready or failed; after `patience` seconds only until any is ready, and at most `timeout`
-        seconds in all. Any other holds up no run."""
+        ready or failed; after `patience` seconds only until one of them is ready, or any where none
+        of them is starting for the first time, and at most `timeout` seconds in all. Any other
+        holds up no run."""
         every = list(self._upstreams.values())
         named = [each for each in every if each.name.lower() in prompt.lower()]
         reading = [*named, *(each for each in every if each.settings.reads_project)] or every
@@ -179,7 +180,11 @@ class UpstreamPool:
         if await _settled(every, 0):
             return
         with anyio.move_on_after(timeout - patience):
-            while not any(upstream.state == READY for upstream in self._upstreams.values()):
+            # The first start of what reads the project may fetch it: nothing else answers for it.
+            while not any(
+                each.state == READY
+                for each in (reading if any(map(_first_start, reading)) else every)
+            ):
                 async with anyio.create_task_group() as tasks:
                     for upstream in self._upstreams.values():
                         tasks.start_soon(_changed, upstream, tasks.cancel_scope)
@@ -355,6 +360,10 @@ class RunPool:
         ]
         same = [each for each in under_way if each.arguments == arguments]
         return (same or under_way)[-1].number if under_way else None
+
+
+def _first_start(upstream: Upstream) -> bool:
+    return upstream.state == STARTING and not upstream.status().error
 
 
 async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # noqa: ASYNC109  a bound
