@@ -10,6 +10,9 @@ from benchmarks.eval.oracle import Ended, ask_all, table
 pytestmark = pytest.mark.anyio
 
 ENOUGH = 0.95
+ENOUGH_LONG = 0.8
+"""Of `broad`: a long answer ends with the facts that passages hold, also where the case asks for
+more (docs/evaluation.md)."""
 """The share of its cases that the oracle has to reach in a family."""
 
 
@@ -22,7 +25,8 @@ async def enough(asked: list[Case]) -> list[Ended]:
     ended = [each async for each in ask_all(asked)]
     missed = [f"{each.case.id}: {each.why}" for each in ended if not each.reached]
     assert ended
-    assert len(missed) <= (1 - ENOUGH) * len(ended), "\n".join(missed)
+    share = ENOUGH_LONG if asked[0].family == "broad" else ENOUGH
+    assert len(missed) <= (1 - share) * len(ended), "\n".join(missed)
     return ended
 
 
