@@ -13,6 +13,7 @@ from planner.tools import DecidedBy, Outcome, Safety, UpstreamStatus
 Role = Literal[
     "brief",
     "words",
+    "files",
     "select",
     "arguments",
     "answer",
@@ -29,7 +30,7 @@ Role = Literal[
 TRIES: Sequence[Role] = ("answer", "repair")
 """Tries at an answer. One that was not certain is not shown beside newer passages: a small model
 repeats it."""
-ASIDE: Sequence[Role] = ("words", "select", "arguments", "again", "facts", "summary")
+ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "again", "facts", "summary")
 """Asked beside the conversation: neither the question nor the reply stands in later prompts."""
 ALONE: Sequence[Role] = ("facts", "summary")
 """Asked without the results so far: all that is to be read stands in the question."""

@@ -105,6 +105,15 @@ class Words(Wire):
     words: list[str]
 
 
+class FileTools(Wire):
+    """The tools of a pool that show a project's files; None where there is no such tool."""
+
+    lists: str | None
+    """Says which files there are."""
+    reads: str | None
+    """Shows the text of one."""
+
+
 class Call(Wire):
     """A tool call to be made; its arguments are written in a call of their own."""
 
@@ -226,6 +235,7 @@ IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="dec
 
 BRIEF: TypeAdapter[Brief] = TypeAdapter(Brief)
 WORDS: TypeAdapter[Words] = TypeAdapter(Words)
+FILE_TOOLS: TypeAdapter[FileTools] = TypeAdapter(FileTools)
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)

@@ -60,6 +60,8 @@ LONGEST_TERM = 30
 LONGEST_WORD = 24
 LONGEST_BEGINNING = 40
 """Characters of the beginning of what is missing, which the oracle guesses and searches for."""
+FILE_TOOLS = {"lists": "directory_tree", "reads": "read_text_file"}
+"""Of the pool of files in `change`, as it lists them and reads one."""
 SHORTEST_LINE = 6
 """Characters of a line; shorter ones are like any text."""
 NOTED = {"assessment", "belief", "critique", "notes", "objective"}
@@ -326,6 +328,11 @@ class Oracle:
                 return self._brief()
             case ["words"]:
                 return {"words": self._words()}
+            case ["lists", "reads"]:
+                return {
+                    name: tool if tool in schema["properties"][name]["enum"] else None
+                    for name, tool in FILE_TOOLS.items()
+                }
             case ["answer_again"]:
                 return {"answer_again": self.knows.answer if self._knows else self.knows.unseen}
             case ["assessment", "final_answer", "found_in"]:

@@ -1,8 +1,9 @@
 """Gathering: from a question to the passages that may answer it, through the pool's own tools.
 
 A text search says which files speak of the words; the best of them are read whole and divided into
-passages, and those are ranked. Where a pool has no such search, nothing can be gathered and a plan
-chooses the tools.
+passages, and those are ranked. Where a pool has no such search, a model says which of its tools
+list files and read them, and files are read by the words in their paths. Where it has no files
+either, nothing can be gathered and a plan chooses the tools.
 """
 
 import re
@@ -15,6 +16,7 @@ from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
+from planner.evidence.listing import of_listing
 from planner.evidence.passages import of_document, of_file
 from planner.evidence.ranking import (
     defined,
@@ -41,6 +43,10 @@ MIN_OWN_TERM = 5
 """The same of the question's own words; shorter ones stand in every line of prose."""
 MAX_FILES = 6
 """Read whole for one question."""
+MAX_LISTED = 40
+"""Read for one question where no text can be searched."""
+MAX_UNREAD = 3
+"""Files of a listing that cannot be read before it is taken for something else."""
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 WHOLE_SHARE = 0.5
@@ -85,21 +91,25 @@ class Gatherer:
         self.read = next((tool for tool in read if tool.file_argument), None)
         self.library = next((tool for tool in read if tool.library_argument), None)
         self.documents = next((tool for tool in read if tool.identifier_argument), None)
+        self.file_tools: tuple[ToolSpec, ToolSpec] | None = None
+        self.asked_for_files = False
         used = (self.search, self.read, self.library, self.documents)
         self.upstreams = {tool.upstream for tool in used if tool}
 
     async def gather(self, question: str, more: Sequence[str] = ()) -> list[Passage]:
         """The passages for a question, as an event too; `more` are words beside its own. Empty
         where nothing was found or nothing can be searched."""
-        if self.search is None:
-            return []
         before = len(self.state.iterations)
-        searched, found = await self._searched(self.search, question, more)
-        named = await self._named(question, found)
-        files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
-        passages = await self._read(files, found)
-        passages += await self._defined(self.search, passages, question, more)
-        documented = await self._documented(self.search, question, more, found)
+        documented: list[Passage] = []
+        if self.search:
+            searched, found = await self._searched(self.search, question, more)
+            named = await self._named(question, found)
+            files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
+            passages = await self._read(files, found)
+            passages += await self._defined(self.search, passages, question, more)
+            documented = await self._documented(self.search, question, more, found)
+        else:
+            searched, passages = await self._listed(question, more)
         shown = self._shown(question, more, passages, documented)
         if len(self.state.iterations) == before:  # all calls were made before
             if not (shown and searched):
@@ -108,6 +118,46 @@ class Gatherer:
         iteration = len(self.state.iterations) - 1
         self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
         return shown
+
+    async def _listed(
+        self, question: str, more: Sequence[str]
+    ) -> tuple[Iteration | None, list[Passage]]:
+        """The passages of the files that a listing names, and the listing."""
+        tools = await self._file_tools()
+        if tools is None:
+            return None, []
+        lists, reads = tools
+        listing = await self.caller.own_call(lists, _taking(lists, "."), "list the files")
+        if listing.outcome is not Outcome.SUCCESS:
+            return None, []
+        paths = of_listing(listing.result)
+        by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
+        best = [each.source for each in ranked(by_path, question, " ".join(more))]
+        passages: list[Passage] = []
+        unread = 0
+        for path in list(dict.fromkeys([*best, *paths]))[:MAX_LISTED]:
+            iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
+            if iteration.outcome is Outcome.SUCCESS:
+                passages += of_file(path, iteration.result, reads.upstream)
+                continue
+            unread += 1
+            if unread == MAX_UNREAD and not passages:
+                break
+        return listing, passages
+
+    async def _file_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
+        """The tools that list files and read one, as a model says, asked once in a run. A tool that
+        takes more than a place to list or a path to read is neither."""
+        if not self.asked_for_files:
+            self.asked_for_files = True
+            offered = [tool for tool in self.caller.read_only if tool.name in self.state.offered]
+            lists = {tool.name: tool for tool in offered if len(_required(tool)) <= 1}
+            reads = {tool.name: tool for tool in offered if len(_required(tool)) == 1}
+            if lists and reads:
+                said = await self.caller.asker.file_tools([*lists], [*reads])
+                if said.lists and said.reads and said.lists != said.reads:
+                    self.file_tools = lists[said.lists], reads[said.reads]
+        return self.file_tools
 
     async def _searched(
         self, tool: ToolSpec, question: str, more: Sequence[str]
@@ -333,6 +383,15 @@ def _foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -
 def _use(names: Iterable[str]) -> str:
     """A pattern of the lines that use one of these libraries."""
     return USE.replace("NAMES", "|".join(map(re.escape, names)))
+
+
+def _required(tool: ToolSpec) -> list[str]:
+    return list(tool.input_schema.get("required", []))
+
+
+def _taking(tool: ToolSpec, path: str) -> dict[str, str]:
+    """The tool's arguments for a path: it takes one, or none."""
+    return {name: path for name in _required(tool)}
 
 
 def _size(passage: Passage) -> int:

@@ -289,8 +289,7 @@ class _Run:
             return Conclude(final_answer=brief.reply)
         if wants == "action" and any(not tool.read_only for tool in self.ranking.tools):
             return await self.do()
-        reads = self.gatherer.search and not self.elsewhere()
-        if reads and (found := await self.read(wants)):
+        if not self.elsewhere() and (found := await self.read(wants)):
             return found
         if wants == "action":
             return Conclude(final_answer="It was not done.", success=False)
@@ -311,8 +310,6 @@ class _Run:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain."""
         search = self.search
-        if self.gatherer.search is None:  # no other words would find anything
-            return None
         readings = 1 if wants == "action" else READINGS  # no tool of the pool can do it
         for number in range(readings):
             passages = await self.gatherer.gather(self.request.prompt, search)
@@ -423,23 +420,17 @@ class _Run:
         return None
 
     async def do(self) -> Conclude | None:
-        """A change or another action: what it needs is looked up first, and then it is planned with
-        that in view."""
+        """A change or another action, planned with the passages in view that the request leads
+        to."""
         await self.gatherer.gather(self.request.prompt, self.search)
-        if self.asker.choices:
-            await self.follow_plan(looking=True)
-            self.conclude_single_step(success=True, notes="")
-        self.asker.may_change = self.asker.must_change = True
+        self.asker.may_change = True
         return await self.follow_plan()
 
-    async def follow_plan(self, looking: bool = False) -> Conclude | None:
-        """Plan, and carry the plan out call by call; None when a conclusion is still due.
-        `looking`: only what has to be looked up before anything is changed, call by call as it was
-        planned."""
+    async def follow_plan(self) -> Conclude | None:
+        """Plan, and carry the plan out call by call; None when a conclusion is still due."""
         if not self.asker.choices:
             return None
-        plan = await self.plan(looking)
-        self.asker.must_change = False
+        plan = await self.plan()
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
         decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
@@ -456,11 +447,9 @@ class _Run:
             if not spoken_to and (planned := self.planned_next()):
                 decision = planned
                 continue
-            if looking:
-                return None
             last_step = not self.state.later_steps
             # What the user has just said is decided on: an answer would pass it over.
-            ready = last_step and not spoken_to and not (self.deeds and self.undone())
+            ready = last_step and not spoken_to and not (self.deeds and self.unfinished())
             if ready and (conclusion := await self.answer()):
                 return conclusion
             decision = await self.decide()
@@ -472,7 +461,9 @@ class _Run:
         """The plan's next step, when the one before has done what it was for."""
         newest = self.state.newest
         done = all(
-            each.outcome is Outcome.SUCCESS and not guards.empty(each.result) for each in newest
+            (each.outcome is Outcome.SUCCESS and not guards.empty(each.result))
+            or guards.known(self.state, each)
+            for each in newest
         )
         following = next(iter(self.state.later_steps), None)
         tool = self.state.planned_tools.get(following or "")
@@ -496,12 +487,12 @@ class _Run:
             )
         return bool(said)
 
-    async def plan(self, looking: bool = False) -> MakePlan:
+    async def plan(self) -> MakePlan:
         self.take_steering()
         query = " ".join([self.request.prompt, *self.search])
         choices = {tool.name for tool in self.asker.choices}
         ranked = [tool.name for tool in self.ranking.ranked(query) if tool.name in choices]
-        return await self.asker.plan(ranked[:LIKELY_TOOLS], looking)
+        return await self.asker.plan(ranked[:LIKELY_TOOLS])
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a
@@ -668,6 +659,11 @@ class _Run:
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
         return self.end(status, answer, reason, missing, formatted.data)
+
+    def unfinished(self) -> bool:
+        """Whether a change is still due: none was made, or the newest call of one failed."""
+        failed = (each.outcome is not Outcome.SUCCESS for each in self.state.newest)
+        return self.undone() is not None or any(failed)
 
     def undone(self) -> tuple[FinalStatus, str] | None:
         """Why what was to be done was not, by the journal; None when it was, or nothing was to be.

@@ -26,7 +26,17 @@ from planner.grammar import Schema
 from planner.models.base import ChatModel, Models
 from planner.passage import Passage
 from planner.prompts import Prompts
-from planner.protocol import Answer, Brief, Call, Conclude, MakePlan, MoveOn, Stay, Summary
+from planner.protocol import (
+    Answer,
+    Brief,
+    Call,
+    Conclude,
+    FileTools,
+    MakePlan,
+    MoveOn,
+    Stay,
+    Summary,
+)
 from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
@@ -45,8 +55,6 @@ DELTA_CHARACTERS = 24
 """Of an answer, told at once: some words."""
 REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
-MAX_LOOKING_STEPS = 3
-"""Of the plan of what has to be looked up before a change."""
 FACTS_TOKENS = 360
 LONGEST_FACT = 400
 """Characters of a short answer."""
@@ -111,8 +119,6 @@ class Asker:
         self.emit = emit
         self.may_change = False
         """Whether tools that are not read-only may be chosen now."""
-        self.must_change = False
-        """Whether only they may."""
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
     async def brief(self) -> Brief:
@@ -129,6 +135,14 @@ class Asker:
             "words", self.models.fast, question, schemas.words(), protocol.WORDS, BRIEF_TOKENS
         )
         return said.words
+
+    async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
+        """The tools that list a project's files and read one, out of these."""
+        question = self.prompts.files()
+        schema = schemas.file_tools(lists, reads)
+        return await self.ask(
+            "files", self.models.full, question, schema, protocol.FILE_TOOLS, SELECTION_TOKENS
+        )
 
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
         """What some passages say that belongs to a long answer."""
@@ -216,27 +230,18 @@ class Asker:
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
         fruitless = guards.left_out(self.state)
-        allowed = [
-            tool
-            for tool in tools
-            if (self.may_change or tool.read_only) and not (self.must_change and tool.read_only)
-        ]
+        allowed = [tool for tool in tools if self.may_change or tool.read_only]
         return [tool for tool in allowed if tool.name not in fruitless]
 
-    async def plan(self, likely: Sequence[str], looking: bool = False) -> MakePlan:
-        """The plan, with the tools that are `likely` to be needed named first. `looking`: of what
-        has to be looked up before anything is changed; the plan after that begins with a change."""
+    async def plan(self, likely: Sequence[str]) -> MakePlan:
+        """The plan, with the tools that are `likely` to be needed named first."""
         names = [tool.name for tool in self.choices]
         chosen = [self.tools[name] for name in likely if name in names]
         return await self.ask(
             "plan",
             self.models.full,
-            self.prompts.plan(self.state, chosen, looking),
-            schemas.plan(
-                names,
-                longest=MAX_LOOKING_STEPS if looking else schemas.MAX_STEPS,
-                calls=self.must_change,
-            ),
+            self.prompts.plan(self.state, chosen, self.may_change),
+            schemas.plan(names, calls=self.may_change),
             protocol.PLAN,
         )
 

@@ -69,7 +69,10 @@ class Caller:
     async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
         """A call of the planner's own, with what is looked up and everything else as it is by
         default. One that was made before is not made again."""
-        arguments = _arguments(tool, value, topic)
+        return await self.own_call(tool, _arguments(tool, value, topic), purpose)
+
+    async def own_call(self, tool: ToolSpec, arguments: dict[str, Any], purpose: str) -> Iteration:
+        """A call of the planner's own with these arguments, unless it was made before."""
         if earlier := guards.repeated(self.state, tool, arguments):
             return earlier
         self.emit(ToolSelected(tool=tool.name, prompt=purpose, by="lookup"))

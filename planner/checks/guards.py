@@ -79,8 +79,14 @@ def seen_paths(state: RunState) -> list[str]:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def _paths(text: str) -> tuple[str, ...]:
-    paths = (match.group().strip("./") for match in _PATH.finditer(text))
-    return tuple(dict.fromkeys(path for path in paths if 0 < len(path) <= LONGEST_PATH))
+    paths = (path.strip("./") for path in paths_in(text))
+    return tuple(dict.fromkeys(path for path in paths if path))
+
+
+def paths_in(text: str) -> list[str]:
+    """What looks like a path, as it stands in a text."""
+    found = dict.fromkeys(match.group() for match in _PATH.finditer(text))
+    return [path for path in found if len(path) <= LONGEST_PATH]
 
 
 def mended_paths(
@@ -423,6 +429,16 @@ def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iter
         if iteration.changes:
             return None
     return None
+
+
+def known(state: RunState, iteration: Iteration) -> bool:
+    """Whether a call was refused since its result stands there already."""
+    return any(
+        each.tool == iteration.tool
+        and each.arguments == iteration.arguments
+        and each.outcome is Outcome.SUCCESS
+        for each in state.iterations[: iteration.number]
+    )
 
 
 def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:

@@ -81,6 +81,10 @@ def words() -> Schema:
     return record(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
 
 
+def file_tools(lists: Sequence[str], reads: Sequence[str]) -> Schema:
+    return record(lists=or_none(lists), reads=or_none(reads))
+
+
 SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z_@./ -]{0,29}$"}
 """In Latin letters: a small model copies the words of a Chinese request otherwise, and code is
 written in English. The request's own words are searched for as well."""
@@ -132,12 +136,12 @@ def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(tools: Sequence[str], longest: int = MAX_STEPS, calls: bool = False) -> Schema:
-    """At most so many steps, with the tool that each calls; `calls`: each has to call one."""
+def plan(tools: Sequence[str], calls: bool = False) -> Schema:
+    """Steps with the tool that each calls; `calls`: each has to call one."""
     step = record(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
     return record(
         main_objective=text(200),
-        steps={"type": "array", "items": step, "minItems": 1, "maxItems": longest},
+        steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS},
     )
 
 

@@ -250,6 +250,9 @@ class Prompts:
     def words(self, state: RunState) -> str:
         return fill("ask_other_words", prompt=_question(state))
 
+    def files(self) -> str:
+        return fill("ask_files")
+
     def select(self, state: RunState) -> str:
         return self._asked_first(state, fill("select"))
 
@@ -325,12 +328,18 @@ class Prompts:
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
-    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), looking: bool = False) -> str:
-        """The plan; `looking`: only of what has to be looked up before anything is changed."""
+    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), changes: bool = False) -> str:
+        """The plan, with the tools that are `likely` to be needed; `changes`: of what may change
+        something."""
         listing = state.started.listing if state.started else None
         known = f"The project's top folder: {fenced(listing)}" if listing else ""
-        name = "ask_plan_reading" if looking else "ask_plan"
-        return fill(name, prompt=_question(state), known=known, tools=catalogue(likely) or "-")
+        return fill(
+            "ask_plan",
+            prompt=_question(state),
+            known=known,
+            order=fill("order_action" if changes else "order_question"),
+            tools=catalogue(likely) or "-",
+        )
 
     def decide(
         self,

@@ -54,6 +54,7 @@ LONGEST_DRAFT = 160
 DOING = {
     "brief": "read the request",
     "words": "said what else to search for",
+    "files": "chose the tools for files",
     "again": "read the results again",
     "select": "chose a tool",
     "arguments": "wrote the arguments",
