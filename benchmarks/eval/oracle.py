@@ -60,7 +60,7 @@ LONGEST_TERM = 30
 LONGEST_WORD = 24
 LONGEST_BEGINNING = 40
 """Characters of the beginning of what is missing, which the oracle guesses and searches for."""
-FILE_TOOLS = {"lists": "directory_tree", "reads": "read_text_file"}
+FILE_TOOLS = {"lists": "list_directory", "reads": "read_text_file"}
 """Of the pool of files in `change`, as it lists them and reads one."""
 SHORTEST_LINE = 6
 """Characters of a line; shorter ones are like any text."""

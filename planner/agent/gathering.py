@@ -16,7 +16,7 @@ from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.listing import of_listing
+from planner.evidence.listing import is_hidden, of_listing
 from planner.evidence.passages import of_document, of_file
 from planner.evidence.ranking import (
     defined,
@@ -45,6 +45,8 @@ MAX_FILES = 6
 """Read whole for one question."""
 MAX_LISTED = 40
 """Read for one question where no text can be searched."""
+MAX_FOLDERS = 30
+"""Listed for one question."""
 MAX_UNREAD = 3
 """Files of a listing that cannot be read before it is taken for something else."""
 REGION = 30
@@ -127,10 +129,7 @@ class Gatherer:
         if tools is None:
             return None, []
         lists, reads = tools
-        listing = await self.caller.own_call(lists, _taking(lists, "."), "list the files")
-        if listing.outcome is not Outcome.SUCCESS:
-            return None, []
-        paths = of_listing(listing.result)
+        listing, paths = await self._paths(lists)
         by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
         best = [each.source for each in ranked(by_path, question, " ".join(more))]
         passages: list[Passage] = []
@@ -144,6 +143,29 @@ class Gatherer:
             if unread == MAX_UNREAD and not passages:
                 break
         return listing, passages
+
+    async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
+        """The paths of all files, and the call that listed the first of them. What has no
+        extension may be a folder, which is listed too where the tool takes one."""
+        first: Iteration | None = None
+        files: list[str] = []
+        folders = ["."]
+        for folder in folders:  # grows
+            call = _taking(lists, folder)
+            listing = await self.caller.own_call(lists, call, f"list the files in {folder}")
+            if listing.outcome is not Outcome.SUCCESS:
+                files.append(folder)
+                continue
+            first = first or listing
+            inside = "" if folder == "." else f"{folder}/"
+            for path in of_listing(listing.result):
+                path = path if path.startswith(inside) else f"{inside}{path}"
+                name = path.rsplit("/", 1)[-1]
+                if call and "." not in name and len(folders) < MAX_FOLDERS:
+                    folders.append(path)
+                elif not is_hidden(path):
+                    files.append(path)
+        return first, list(dict.fromkeys(files))
 
     async def _file_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
         """The tools that list files and read one, as a model says, asked once in a run. A tool that

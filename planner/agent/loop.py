@@ -61,7 +61,7 @@ from planner.models.base import Models
 from planner.passage import Passage
 from planner.prompts import Prompts, passage
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
-from planner.state import RunState, steered
+from planner.state import Iteration, RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
 RESULT_CHARACTERS = 1800
@@ -442,11 +442,11 @@ class _Run:
             await self.caller.call(*calls)
             self.hold_limits()
             spoken_to = self.take_steering()
-            if self.stuck():
-                return None
             if not spoken_to and (planned := self.planned_next()):
                 decision = planned
                 continue
+            if self.stuck():
+                return None
             last_step = not self.state.later_steps
             # What the user has just said is decided on: an answer would pass it over.
             ready = last_step and not spoken_to and not (self.deeds and self.unfinished())
@@ -458,12 +458,13 @@ class _Run:
         return decision
 
     def planned_next(self) -> MoveOn | None:
-        """The plan's next step, when the one before has done what it was for."""
-        newest = self.state.newest
+        """The plan's next step, when the one before has done what it was for. The plan of an
+        action goes on when looking something up brought nothing: a later step may not need it."""
         done = all(
             (each.outcome is Outcome.SUCCESS and not guards.empty(each.result))
             or guards.known(self.state, each)
-            for each in newest
+            or (self.deeds and self.reads(each))
+            for each in self.state.newest
         )
         following = next(iter(self.state.later_steps), None)
         tool = self.state.planned_tools.get(following or "")
@@ -471,6 +472,10 @@ class _Run:
         if not done or following is None or tool is None or self.asker.crowded:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
+
+    def reads(self, call: Iteration) -> bool:
+        tool = find(call.tool, self.caller.tools)
+        return tool is not None and tool.read_only
 
     def take_steering(self) -> bool:
         """Take what was said to the run meanwhile, from here on; whether there was anything."""

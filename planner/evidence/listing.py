@@ -1,6 +1,7 @@
-"""The files that a listing names, whatever tool made it."""
+"""The files and folders that a listing names, whatever tool made it."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,12 +10,23 @@ from planner.checks.guards import paths_in
 
 def of_listing(result: str) -> list[str]:
     """The paths in a listing, each once: of JSON, such as a tree of names with what is inside
-    them, or of text. Folders may be among them."""
+    them, or of lines of text. Folders may be among them."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return paths_in(result)
-    return list(dict.fromkeys(_paths(value, "")))
+        paths = [path for line in result.splitlines() for path in _of_line(line)]
+    else:
+        paths = list(_paths(value, ""))
+    return list(dict.fromkeys(path.removeprefix("./").rstrip("/") for path in paths))
+
+
+def _of_line(line: str) -> list[str]:
+    """What looks like a path; else the last word, such as the name of a folder."""
+    return paths_in(line) or re.findall(r"[\w@.+-]+$", line.strip())
+
+
+def is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))
 
 
 def _paths(value: Any, folder: str) -> Iterator[str]:
