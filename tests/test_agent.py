@@ -36,7 +36,6 @@ from serving import (
     deep,
     found,
     move_on,
-    no_look_up,
     nowhere,
     plan,
     second,
@@ -204,8 +203,59 @@ async def test_without_a_text_tool_a_plan_is_made_at_once(pool: DictionaryPool) 
     assert pool.calls == [("read_file", {"path": "jobs/secret.py"})]
     assert [(call.role, call.model) for call in ran.state.ledger] == [
         ("brief", "fast"),
-        *((role, "full") for role in ("plan", "arguments", "answer", "again")),
+        *((role, "full") for role in ("files", "plan", "arguments", "answer", "again")),
     ]
+    assert ran.state.status == "answered"
+
+
+async def test_without_a_text_tool_the_files_are_read_that_a_listing_names(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(
+        {"lists": "list_dir", "reads": "read_file"},
+        found(ANSWER),
+        pool=without_text_tool(pool),
+        prompt=QUESTION,
+    )
+    assert ran.roles == [("answer", "full")]
+    assert [name for name, _ in pool.calls][:1] == ["list_dir"]
+    assert ("read_file", {"path": "jobs/secret.py"}) in pool.calls
+    assert ran.state.status == "answered"
+
+
+async def test_what_lists_no_files_leads_to_a_plan(pool: DictionaryPool) -> None:
+    pool.results["list_dir"] = ["general, random"]
+    ran = await planned(
+        {"lists": "list_dir", "reads": "read_file"},
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        found(ANSWER.partition(", line")[0]),
+        pool=without_text_tool(pool),
+        prompt=f"Tell me of jobs/secret.py: {QUESTION}",
+    )
+    assert [role for role, _ in ran.roles] == ["plan", "arguments", "answer"]
+
+
+async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
+    pool: DictionaryPool,
+) -> None:
+    pool.results["write_file"] = [
+        ToolResult(outcome=Outcome.FAILURE, text="the text has to end in a line's end"),
+        ToolResult(outcome=Outcome.SUCCESS, text="Written."),
+    ]
+    ran = await planned(
+        brief("action", "guide"),
+        plan("write_file", objective="Write it"),
+        {"path": "notes/guide.md", "text": "New."},
+        {"tool": "write_file"},
+        {"path": "notes/guide.md", "text": "New.\n"},
+        found("notes/guide.md was written."),
+        pool=pool,
+        prompt="Write New. to notes/guide.md",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert [name for name, _ in pool.calls].count("write_file") == 2
     assert ran.state.status == "answered"
 
 
@@ -375,7 +425,6 @@ async def test_an_answer_claims_no_more_than_the_calls_that_were_made(
     pool.results["write_file"] = [ToolResult(outcome=Outcome.SUCCESS, text="Written.")]
     ran = await planned(
         brief("action", "guide"),
-        no_look_up(),
         plan("write_file", objective="Set the limit to 25 in notes/guide.md"),
         {"path": "notes/guide.md", "text": "New."},
         found("The limit in notes/guide.md was set to 25."),
@@ -392,7 +441,6 @@ async def test_an_answer_claims_no_more_than_the_calls_that_were_made(
 async def test_what_only_a_plan_says_is_a_guess(pool: DictionaryPool) -> None:
     ran = await planned(
         brief("action", "guide"),
-        no_look_up(),
         plan("write_file", objective="Write settings.json"),
         {"path": "settings.json", "text": "New."},
         deep(stay("write_file", "Write settings.json")),
@@ -415,7 +463,6 @@ async def test_of_a_change_without_an_answer_it_is_said_that_nothing_is_known(
     pool.results["write_file"] = [lost]
     ran = await planned(
         brief("action", "guide"),
-        no_look_up(),
         plan("write_file"),
         {"path": "notes/guide.md", "text": "New."},
         deep(conclusion("I have changed notes/guide.md.")),

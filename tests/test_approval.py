@@ -37,7 +37,6 @@ from serving import (
     deep,
     found,
     free_port,
-    no_look_up,
     normalised,
     nowhere,
     plan,
@@ -282,7 +281,6 @@ async def test_a_run_goes_on_after_a_refusal_and_does_not_ask_again(
 ) -> None:
     note = {"text": "hello"}
     ollama.expect(deed("notes"))
-    ollama.expect(no_look_up())
     ollama.expect(plan("add_note"))
     ollama.expect(note)
     told = "Not approved: the user said no"
@@ -383,7 +381,6 @@ async def test_what_is_allowed_needs_no_client_that_can_ask(
     """And what is not is refused at once, as the call's result."""
     place.upstreams = {"notes": notes(shared_notes, add_note={"policy": "allow"})}
     ollama.expect(deed("notes"))
-    ollama.expect(no_look_up())
     first, then = (plan(tool, objective=tool) for tool in ("add_note", "delete_notes"))
     ollama.expect(first | {"steps": [*first["steps"], *then["steps"]]})
     ollama.expect({"text": "hello"})
@@ -893,7 +890,6 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
     yes = Yes()
     await planned(
         Fast(deed("hello")),
-        no_look_up(),
         plan("write_file"),
         NOTE,
         found("written"),
@@ -1044,7 +1040,6 @@ async def test_a_question_is_put_to_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ollama.expect(deed("notes"))
-    ollama.expect(no_look_up())
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(found("added"))

@@ -29,7 +29,6 @@ from serving import (
     found,
     free_port,
     listens,
-    no_look_up,
     normalised,
     plan,
     text,
@@ -390,7 +389,6 @@ async def test_a_run_survives_the_kill_of_its_worker(
     """What it did is not done again, and what it may have done is not either, but told."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
     ollama.expect(deed("note"))
-    ollama.expect(no_look_up())
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(Hang())
@@ -484,7 +482,6 @@ async def test_a_server_that_was_paused_writes_nothing_twice(
     """Over Redis its lease ends meanwhile and another one goes on; over a file its lock holds."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
     ollama.expect(deed("note"))
-    ollama.expect(no_look_up())
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect(Hang(then=json.dumps({"text": "hello"})))
     async with replicas(place, where, redis) as ((one, two), (first, _)):

@@ -12,7 +12,7 @@ from fastmcp import Client
 from jsonschema import Draft202012Validator
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 from scripted_ollama import Answer, Hang, ScriptedOllama
-from serving import FILES, Caller, Place, deed, found, no_look_up, nowhere, until
+from serving import FILES, Caller, Place, deed, found, nowhere, until
 from serving import plan as timed_plan
 
 from server.text import duration
@@ -340,7 +340,6 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
     place.upstreams = {"files": FILES | {"policy": "ask"}}
     place.approval = {"timeout_s": 600}  # it does not lapse on a busy machine
     ollama.expect(deed("note"))
-    ollama.expect(no_look_up())
     ollama.expect(timed_plan("append_note"))
     ollama.expect({"text": NOTE})
     ollama.expect(found("It is noted."))

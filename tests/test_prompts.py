@@ -394,13 +394,16 @@ Each step is one call of a tool. Plan only what the request needs. The likeliest
 - read_file(path): What read_file does.
 Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":name},...]}\
 """)
-    assert PROMPTS.plan(state_of(LOOKED_UP), [READ], looking=True) == snapshot("""\
+    assert PROMPTS.plan(state_of(LOOKED_UP), [READ], action=True) == snapshot("""\
 The project's top folder: jobs/ notes.txt
-The request is to change or do something: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-First plan what has to be looked up for it, such as files, ids, accounts, dates or amounts that it names but does not give. Each step is one call of a tool that reads. The likeliest tools:
+Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
+Each step is one call of a tool. First come the steps that look up what neither the request nor the results say, such as ids, accounts, dates, amounts or the text of a file; then the steps that do what is asked. The likeliest tools:
 - read_file(path): What read_file does.
-Reply {"main_objective":the goal,"steps":[{"objective":what to find,"tool":name, or null if nothing has to be looked up},...]}\
+Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":name},...]}\
 """)
+    assert PROMPTS.files() == snapshot(
+        'Which tool lists all files of a project, with those in its folders, and which tool reads the text of one file? Reply {"lists":name, or null if no tool lists files,"reads":name, or null if no tool reads files}.'
+    )
 
 
 def test_decide() -> None:
@@ -619,7 +622,7 @@ Tools for step 1:
     ]
     state = state_of(second_step)
     assert state.step
-    which = prompts.select_for_step(state.step, ["search", "list_dir"])
+    which = prompts.select_for_step(state.step.objective, ["search", "list_dir"])
     assert prompts.conversation(state, which)[2:] == snapshot(
         [
             {
@@ -668,7 +671,7 @@ Tools for step 2:
             },
             {
                 "role": "user",
-                "content": 'Which of search, list_dir is the best for step 2: Look for its uses? Reply {"tool":"name"}.',
+                "content": 'Which of search, list_dir is the best for: Look for its uses? Reply {"tool":"name"}.',
             },
         ]
     )

@@ -301,8 +301,10 @@ class Obedient:
         case = self.upstream.case
         if self.last and re.search(rf"^Call {self.last.tool} for:", question, re.MULTILINE):
             return self.last.arguments
-        if self.last and re.search(r"^Which of .* is the best for step", question, re.MULTILINE):
+        if self.last and re.search(r"^Which of .* is the best for: ", question, re.MULTILINE):
             return {"tool": self.last.tool}
+        if '"lists"' in schema:
+            return {"lists": None, "reads": None}
         if '"words"' in schema:
             return {"words": []}
         if '"wants"' in schema:

@@ -38,6 +38,8 @@ class PlannerScript:
         done = len(self._decided) == len(self.run.calls)
         if "wants" in asked:
             return {"search": self.run.search, "wants": self.run.wants}
+        if "lists" in asked:  # nothing is gathered here
+            return {"lists": None, "reads": None}
         if "main_objective" in asked:
             return self._plan()
         if "found_in" in asked:

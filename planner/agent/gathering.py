@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from planner.agent.tool_calls import Caller
-from planner.checks.guards import empty
+from planner.checks.guards import empty, takes_path
 from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters
@@ -98,6 +98,11 @@ class Gatherer:
         used = (self.search, self.read, self.library, self.documents)
         self.upstreams = {tool.upstream for tool in used if tool}
 
+    @property
+    def can_look_up(self) -> bool:
+        """Whether other words may lead to other passages."""
+        return self.search is not None or self.file_tools is not None
+
     async def gather(self, question: str, more: Sequence[str] = ()) -> list[Passage]:
         """The passages for a question, as an event too; `more` are words beside its own. Empty
         where nothing was found or nothing can be searched."""
@@ -168,14 +173,14 @@ class Gatherer:
         return first, list(dict.fromkeys(files))
 
     async def _file_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
-        """The tools that list files and read one, as a model says, asked once in a run. A tool that
-        takes more than a place to list or a path to read is neither."""
+        """The tools that list files and read one, as a model says, asked once in a run: those that
+        take nothing but a path."""
         if not self.asked_for_files:
             self.asked_for_files = True
             offered = [tool for tool in self.caller.read_only if tool.name in self.state.offered]
-            lists = {tool.name: tool for tool in offered if len(_required(tool)) <= 1}
-            reads = {tool.name: tool for tool in offered if len(_required(tool)) == 1}
-            if lists and reads:
+            lists = {tool.name: tool for tool in offered if all(map(takes_path, _required(tool)))}
+            reads = {name: tool for name, tool in lists.items() if len(_required(tool)) == 1}
+            if reads and len(lists) > 1:
                 said = await self.caller.asker.file_tools([*lists], [*reads])
                 if said.lists and said.reads and said.lists != said.reads:
                     self.file_tools = lists[said.lists], reads[said.reads]

@@ -314,7 +314,7 @@ class _Run:
         for number in range(readings):
             passages = await self.gatherer.gather(self.request.prompt, search)
             self.hold_limits()
-            if number and not passages:
+            if not passages and (number or not self.gatherer.can_look_up):
                 break
             if passages and wants == "long answer":
                 conclusion = await self.overview(passages)
@@ -440,6 +440,9 @@ class _Run:
             if step and step.offered and not isinstance(decision, Stay):
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             await self.caller.call(*calls)
+            if refused := self.refused_change():
+                self.hold_limits()
+                await self.caller.call(await self.asker.select_change(refused))
             self.hold_limits()
             spoken_to = self.take_steering()
             if not spoken_to and (planned := self.planned_next()):
@@ -473,6 +476,16 @@ class _Run:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
 
+    def refused_change(self) -> Call | None:
+        """The newest call, when it is a change that its tool did not accept: it is tried once more,
+        with what the tool said in view."""
+        [*_, newest] = self.state.newest
+        before = self.state.iterations[newest.number - 1] if newest.number else None
+        tried = before and before.prompt == newest.prompt and before.changes
+        if tried or not (newest.changes and newest.outcome is Outcome.FAILURE):
+            return None
+        return Call(prompt=newest.prompt, tool=newest.tool)
+
     def reads(self, call: Iteration) -> bool:
         tool = find(call.tool, self.caller.tools)
         return tool is not None and tool.read_only
@@ -497,7 +510,7 @@ class _Run:
         query = " ".join([self.request.prompt, *self.search])
         choices = {tool.name for tool in self.asker.choices}
         ranked = [tool.name for tool in self.ranking.ranked(query) if tool.name in choices]
-        return await self.asker.plan(ranked[:LIKELY_TOOLS])
+        return await self.asker.plan(ranked[:LIKELY_TOOLS], action=self.wants == "action")
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a

@@ -176,19 +176,23 @@ class Asker:
     async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
-        tools = [chosen.tool, *step.offered]
+        return await self._selected([chosen.tool, *step.offered], chosen)
+
+    async def select_change(self, refused: Call) -> Call:
+        """The tool that is tried after this call of one was not accepted."""
+        changing = [tool.name for tool in self.choices if not tool.read_only]
+        return await self._selected(changing or [refused.tool], refused)
+
+    async def _selected(self, tools: Sequence[str], chosen: Call) -> Call:
         selection = await self.ask(
             "select",
             self.models.full,
-            self.prompts.select_for_step(step, tools),
+            self.prompts.select_for_step(chosen.prompt, tools),
             schemas.selection(schemas.one_of(tools)),
             protocol.SELECTION,
             max_tokens=SELECTION_TOKENS,
         )
-        better = selection.tool
-        if better is None or better == chosen.tool:
-            return chosen
-        return Call(prompt=chosen.prompt, tool=better)
+        return chosen.model_copy(update={"tool": selection.tool or chosen.tool})
 
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
@@ -233,15 +237,16 @@ class Asker:
         allowed = [tool for tool in tools if self.may_change or tool.read_only]
         return [tool for tool in allowed if tool.name not in fruitless]
 
-    async def plan(self, likely: Sequence[str]) -> MakePlan:
-        """The plan, with the tools that are `likely` to be needed named first."""
+    async def plan(self, likely: Sequence[str], action: bool = False) -> MakePlan:
+        """The plan, with the tools that are `likely` to be needed named first; each step of an
+        action's calls one."""
         names = [tool.name for tool in self.choices]
         chosen = [self.tools[name] for name in likely if name in names]
         return await self.ask(
             "plan",
             self.models.full,
-            self.prompts.plan(self.state, chosen, self.may_change),
-            schemas.plan(names, calls=self.may_change),
+            self.prompts.plan(self.state, chosen, action),
+            schemas.plan(names, calls=action),
             protocol.PLAN,
         )
 

@@ -64,6 +64,13 @@ _PATH_ARGUMENT = re.compile(
     r"(?<!name_)(?<!pro)(?:path|file(?:_?name)?|folder|dir(?:ectory)?)$", re.IGNORECASE
 )
 """`relative_path`, `fileName`; not `name_path`, which is a symbol's, nor `file_mask`."""
+
+
+def takes_path(name: str) -> bool:
+    """Whether an argument of this name takes the path of a file or a folder."""
+    return _PATH_ARGUMENT.search(name) is not None
+
+
 _PATH = re.compile(
     r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
     r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
@@ -97,7 +104,7 @@ def mended_paths(
     mended, changes = dict(arguments), []
     folders = {parent for path in seen for parent in _parents(path)}
     for name, value in arguments.items():
-        if not _PATH_ARGUMENT.search(name) or not isinstance(value, str) or "*" in value:
+        if not takes_path(name) or not isinstance(value, str) or "*" in value:
             continue
         path = value.strip("./")
         if path in ("", *folders, *seen):
@@ -320,7 +327,7 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
         return False
     if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
         return True
-    places = [str(value).strip("./") for name, value in arguments.items() if _is_place(name)]
+    places = [str(value).strip("./") for name, value in arguments.items() if takes_path(name)]
     return any(name and name in text for name in (tool.name, *places))
 
 
@@ -334,10 +341,6 @@ def _is_fault(text: str) -> bool:
         and bool(data.get("error") or data.get("isError") is True)
         and data.keys() <= _FAULT_KEYS
     )
-
-
-def _is_place(name: str) -> bool:
-    return _PATH_ARGUMENT.search(name) is not None
 
 
 # What to try when there is nothing.
@@ -361,7 +364,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         tries = [everywhere | {mask: each} for each in (written, loose.replace("**", "*"))]
     elif not tool.file_argument:
         texts = [name for name in _required(tool) if isinstance(arguments.get(name), str)]
-        if any(not _is_place(name) for name in texts):
+        if any(not takes_path(name) for name in texts):
             kept = {name: value for name, value in arguments.items() if name in texts}
             tries = [everywhere] if kept.items() <= everywhere.items() else []
         else:
@@ -377,9 +380,9 @@ def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments without what limits them to some files."""
     required = _required(tool)
     return {
-        name: _top(value) if _is_place(name) else value
+        name: _top(value) if takes_path(name) else value
         for name, value in arguments.items()
-        if name in required or not (_is_place(name) or takes_mask(tool, name))
+        if name in required or not (takes_path(name) or takes_mask(tool, name))
     }
 
 
@@ -390,7 +393,7 @@ def _top(path: Any) -> Any:
 
 def _one_up(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _parent(value) if _is_place(name) and isinstance(value, str) else value
+        name: _parent(value) if takes_path(name) and isinstance(value, str) else value
         for name, value in arguments.items()
     }
 
@@ -468,7 +471,7 @@ def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
 def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     normal = {}
     for name, value in arguments.items():
-        if _is_place(name) and isinstance(value, str):
+        if takes_path(name) and isinstance(value, str):
             value = (value.rstrip("/") or value).removeprefix("./")
             value = "" if value == "." else value
         unsaid: tuple[Any, ...] = (None, "", [], {}, _property(tool, name).get("default"))

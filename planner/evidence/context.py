@@ -48,13 +48,19 @@ def characters(messages: Iterable[Message]) -> int:
     return sum(len(message["content"]) + 25 for message in messages)
 
 
+_LAID_OUT = re.compile(r"[\[{]\n\s+\S")
+
+
 @lru_cache(maxsize=RESULTS_KEPT)
 def readable(result: str) -> str:
     """A tool result as a small model reads it best.
 
     Many tools return JSON inside a text, with code in it escaped line by line. It is laid out as
-    an outline with the lines as they are. Other text stays.
+    an outline with the lines as they are. Other text stays, and so does JSON that is laid out
+    already: a file of it can only be edited by its very lines.
     """
+    if _LAID_OUT.match(result) and "\\n" not in result:
+        return result
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):

@@ -263,13 +263,8 @@ class Prompts:
             return question
         return _joined(fill("next_request", prompt=_question(state)), question)
 
-    def select_for_step(self, step: Step, tools: Sequence[str]) -> str:
-        return fill(
-            "select_for_step",
-            tools=", ".join(tools),
-            number=step.number,
-            objective=fenced(step.objective),
-        )
+    def select_for_step(self, objective: str, tools: Sequence[str]) -> str:
+        return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
 
     def arguments(
         self, state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None
@@ -328,16 +323,15 @@ class Prompts:
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
-    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), changes: bool = False) -> str:
-        """The plan, with the tools that are `likely` to be needed; `changes`: of what may change
-        something."""
+    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), action: bool = False) -> str:
+        """The plan, with the tools that are `likely` to be needed."""
         listing = state.started.listing if state.started else None
         known = f"The project's top folder: {fenced(listing)}" if listing else ""
         return fill(
             "ask_plan",
             prompt=_question(state),
             known=known,
-            order=fill("order_action" if changes else "order_question"),
+            order=fill("order_action" if action else "order_question"),
             tools=catalogue(likely) or "-",
         )
 

@@ -212,19 +212,23 @@ def _final_answer(reply: Reply) -> str | None:
     return content.get("final_answer") if isinstance(content, dict) else None
 
 
-USUAL = ("wants", "answer_again", "words")
-"""Keys of what is asked of nearly every run: the brief, a second reading, other words."""
+USUAL = ("wants", "answer_again", "words", "lists")
+"""Keys of what is asked of nearly every run: the brief, a second reading, other words, the tools
+for files."""
 
 
 def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] | None:
     """The reply where a script says nothing of its own: the request wants a fact, a second reading
-    agrees with the first, other words find nothing; None where there is no usual one."""
+    agrees with the first, other words find nothing, no tool shows files; None where there is no
+    usual one."""
     if "wants" in properties:
         return {"search": ["value"], "wants": "short answer"}
     if "answer_again" in properties:
         return {"answer_again": last_answer}
     if properties == {"words"}:
         return {"words": ["qqqq", "zzzz"]}
+    if properties == {"lists", "reads"}:
+        return {"lists": None, "reads": None}
     return None
 
 

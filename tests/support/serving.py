@@ -365,12 +365,6 @@ def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, 
     }
 
 
-def no_look_up() -> dict[str, Any]:
-    """The plan of what a change needs to know first, when that is nothing."""
-    steps = [{"objective": "Nothing to look up", "tool": None}]
-    return {"main_objective": "Find out the value", "steps": steps}
-
-
 def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
     return {
         "decision": "move_on",
