@@ -46,12 +46,13 @@ from server.config import load_settings
 
 HOUSE = Path(__file__).parent.parent
 README = HOUSE / "README.md"
+INDEX = HOUSE / "docs" / "README.md"
 DOCS = sorted((HOUSE / "docs").glob("*.md"))
 PAGES = [README, HOUSE / "CONTRIBUTING.md", HOUSE / "CHANGELOG.md", *DOCS]
 TROUBLESHOOTING = HOUSE / "docs" / "troubleshooting.md"
 
 CHECKED = {"sh", "yaml", "json", "python"}
-SHOWN = {"", "text", "markdown"}
+SHOWN = {"", "text", "markdown", "mermaid"}
 """Languages of blocks that show output."""
 ELSEWHERE = {"docker", "export", "git", "npx", "ollama", "openssl", "pip", "pipx", "uv", "uvx"}
 """Programs that are not ours; what they are told of us is checked all the same."""
@@ -148,9 +149,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert lost == []
 
 
-def test_the_readme_lists_every_page() -> None:
-    listed = {str(token.attrs["href"]) for token in inline(README) if token.type == "link_open"}
-    assert {f"docs/{page.name}" for page in DOCS} - listed == set()
+def test_the_index_lists_every_page() -> None:
+    listed = {str(token.attrs["href"]) for token in inline(INDEX) if token.type == "link_open"}
+    assert {page.name for page in DOCS} - {INDEX.name} - listed == set()
 
 
 def test_every_block_is_checked_or_shown() -> None:
@@ -304,13 +305,12 @@ async def test_tools_resources_and_prompts_are_there(place: Place) -> None:
         prompts = {prompt.name for prompt in await client.list_prompts()}
         resources = {str(each.uri) for each in await client.list_resources()}
         resources |= {each.uri_template for each in await client.list_resource_templates()}
-    rows = re.findall(r"^\| (`.+?) \|", README.read_text(), re.M)
-    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == tools
+    page = (HOUSE / "docs" / "tools.md").read_text("utf-8")
+    table = page.partition("\n## Tools\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) == tools
     told = [code for page in PAGES for code in codes(page)]
     assert {code for code in told if re.match(r"(runs?|ui)://\w*\{?\w", code)} - resources == set()
-    page = HOUSE / "docs" / "steering.md"
-    rows = re.findall(r"^\| `(\w+)\(.*?\)` \|", page.read_text(), re.M)
-    assert set(rows) == prompts
+    assert set(re.findall(r"^\| `(\w+)\(.*?\)` \|", page, re.M)) == prompts
 
 
 # Troubleshooting

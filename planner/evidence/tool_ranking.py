@@ -3,7 +3,7 @@
 Small models choose badly among many tools, and each one costs some thirty tokens of prompt. So a
 pool beyond `MOST_SHOWN` is ranked by what its tools say of themselves, with BM25 (Robertson and
 Zaragoza, The Probabilistic Relevance Framework, 2009), and a handful is offered. What that finds
-and misses is measured in docs/tools.md.
+and misses is measured in docs/evaluation.md.
 """
 
 import re

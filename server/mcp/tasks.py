@@ -2,7 +2,7 @@
 
 The task is the run: its id is the run's, and what `tasks/get` says is a fold of the run's events as
 everything else is. So it is its caller's only, survives what the run survives, and can be followed
-by `get_run` as well. docs/tasks.md says why FastMCP's own extension is not used.
+by `get_run` as well. docs/design.md says why FastMCP's own extension is not used.
 """
 
 from collections.abc import Sequence
