@@ -147,3 +147,28 @@ async def test_a_call_that_was_under_way_when_its_run_was_cancelled_is_told(plac
             "It is not known whether up.never {} was carried out, and it was not made again: the run ended while it was under way"
         ]
     )
+
+
+async def test_a_call_that_was_under_way_when_its_server_was_killed_is_told(place: Place) -> None:
+    with place.http() as (process, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with Client(url, auth=place.token) as client:
+            started = await client.call_tool("run_step", step("never") | {"wait_s": 0})
+            run_id = (started.structured_content or {})["run_id"]
+            await until(lambda: "up.never" in recorded(place))  # its intent
+            process.kill()
+    place.ollama.expect(conclusion("Nobody knows.", success=False))
+    async with place.client("http") as caller:
+        interrupted = await caller.call("get_run", run_id=run_id)
+        ended = await caller.call("run_step", run_id=run_id)
+    told = [(each.whole or {})["warnings"] for each in (interrupted, ended)]
+    assert told == snapshot(
+        [
+            [
+                "It is not known whether up.never {} was carried out, and it was not made again: the run ended while it was under way"
+            ],
+            [
+                "It is not known whether up.never {} was carried out, and it was not made again: The server ended while this call was under way; its outcome is unknown."
+            ],
+        ]
+    )
