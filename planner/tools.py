@@ -130,7 +130,8 @@ class ToolResult(BaseModel):
     text: str
     seconds: float = 0.0
     answered: bool = True
-    """False when the call went out and nothing came back: nobody knows what it did."""
+    """False when the call went out and nothing came back that can be read: nobody knows what it
+    did."""
 
 
 class UpstreamStatus(BaseModel):

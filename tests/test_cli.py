@@ -396,7 +396,7 @@ def test_serve_on_stdio_ends_with_everything_it_started(
         ollama.expect(Hang())
         ask(server, "plan_and_answer", prompt=QUESTION)  # answered by nobody
         wait_until(lambda: bool(ollama.requests))
-        wait_until(lambda: len(place.processes()) == 5)  # its reaper, and what `forks` started
+        wait_until(lambda: len(place.processes()) == 6)  # its reapers, and what `forks` started
         if how is None:
             server.stdin.close()
             server.stdin = None
@@ -415,7 +415,7 @@ def test_serve_on_stdio_ends_with_everything_it_started(
 def test_serve_over_http_ends_with_everything_it_started(place: Place, how: signal.Signals) -> None:
     place.upstreams = {"forks": upstream(mode="forks")}
     with place.http() as (server, _):
-        wait_until(lambda: len(place.processes()) == 4)  # as above
+        wait_until(lambda: len(place.processes()) == 5)  # as above
         server.send_signal(how)
         _, errors = server.communicate(timeout=LONG)
     assert server.returncode == (130 if how is signal.SIGINT else -how)

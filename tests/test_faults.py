@@ -208,8 +208,8 @@ async def test_a_killed_server_leaves_no_process(place: Place) -> None:
     place.upstreams = starts
     server = place.popen("serve")
     try:
-        # Itself, its reaper, and of the upstreams three.
-        await until(lambda: len(place.processes()) == 5)
+        # Itself, its reaper with its standby, and of the upstreams three.
+        await until(lambda: len(place.processes()) == 6)
         server.send_signal(signal.SIGKILL)
         await until(lambda: place.processes() == [])
     finally:
@@ -220,7 +220,7 @@ async def test_an_ended_server_leaves_no_process(place: Place) -> None:
     place.upstreams = {"stubborn": faulty("stubborn"), "hangs": faulty("hangs")}
     server = place.popen("serve")
     try:
-        await until(lambda: len(place.processes()) == 5)
+        await until(lambda: len(place.processes()) == 6)
         server.terminate()
         await anyio.to_thread.run_sync(server.wait)
         # On a busy machine closing takes longer than a host waits: the reaper ends the rest.
@@ -234,7 +234,7 @@ async def test_a_server_that_is_killed_while_it_starts_leaves_no_process(place: 
     server = place.popen("serve")
     try:
         # The upstream is there long before FastMCP is imported.
-        await until(lambda: len(place.processes()) == 3)
+        await until(lambda: len(place.processes()) == 4)
         server.send_signal(signal.SIGKILL)
         await until(lambda: place.processes() == [])
     finally:
@@ -249,8 +249,8 @@ async def test_an_upstream_that_was_begun_ahead_is_taken_over(place: Place) -> N
     }
     place.upstreams = {"up": faulty(), **others}
     async with head_start(place.settings) as launcher:
+        await until(lambda: len(place.processes()) == 3)  # with the reaper and its standby
         begun = place.processes()
-        assert len(begun) == 2  # with the reaper
         async with UpstreamPool(place.settings, launcher=launcher) as pool:
             await pool.ready(LONG)
             assert place.processes() == begun
@@ -263,7 +263,7 @@ async def test_an_upstream_that_was_begun_ahead_is_taken_over(place: Place) -> N
 async def test_an_upstream_that_was_begun_ahead_and_not_wanted_is_ended(place: Place) -> None:
     place.upstreams = {"hangs": faulty("hangs"), "missing": {"command": "no-such-command"}}
     async with head_start(place.settings):
-        assert len(place.processes()) == 2
+        await until(lambda: len(place.processes()) == 3)
     assert place.processes() == []
 
 

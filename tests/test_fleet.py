@@ -412,7 +412,7 @@ async def test_a_run_survives_the_kill_of_its_worker(
     assert report(result)["warnings"] == []
     assert [normalised(each) for each in report(told)["warnings"]] == snapshot(
         [
-            'It is unknown whether this call was carried out, and it was not made again: notes.add_slowly {"text": "bye"}'
+            'It is not known whether notes.add_slowly {"text": "bye"} was carried out, and it was not made again: The server ended while this call was under way; its outcome is unknown.'
         ]
     )
 

@@ -7,8 +7,8 @@ import random
 import re
 import resource
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -68,6 +68,14 @@ def changed(place: Place, *statements: str) -> None:
     with closing(sqlite3.connect(file_of(place))) as db, db:
         for statement in statements:
             db.execute(statement)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """The journal, by another program."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        yield
 
 
 # Record and replay, without a server
@@ -963,6 +971,77 @@ async def test_a_full_disk_ends_the_record_and_not_the_run(
     async with place.client("http") as caller:  # the run is that of the token
         left = await caller.call("get_run", run_id=done.structured_content["run_id"])
     assert (left.whole or {})["status"] == "interrupted"
+
+
+async def test_a_run_that_ended_while_its_file_was_locked_is_over_elsewhere_too(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(8) It was running for ever at every other server."""
+    monkeypatch.setattr("server.journal.sqlite.BUSY_SECONDS", 0.1)
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    async with place.client() as one, place.client() as two:
+        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        run_id = (started.whole or {})["run_id"]
+        await ollama.arrived()
+        with locked(file_of(place)):
+            ollama.release()
+            unrecorded = await one.call("get_run", run_id=run_id)
+            elsewhere = await two.call("get_run", run_id=run_id, wait_s=0)
+        done = await two.call("get_run", run_id=run_id)
+        own = await one.call("get_run", run_id=run_id)
+    assert (unrecorded.whole or {})["status"] == "answered"
+    (warning,) = (unrecorded.whole or {})["warnings"]
+    assert "database is locked" in warning
+    assert (elsewhere.whole or {})["status"] == "running"
+    assert (done.whole or {})["answer"] == ANSWER
+    assert done.whole == own.whole  # without the warning
+
+
+async def test_what_a_locked_file_did_not_take_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.journal.sqlite.BUSY_SECONDS", 0.1)
+    texts = ["before", "long " * 500, "after"]
+    async with journal(tmp_path) as opened:
+        record = await begun(opened, "x")
+        with locked(opened.file):
+            for each in texts:
+                record.append(Entry("outcome", {"text": each}))
+                assert not await record.saved()
+            record.append(ended())
+        # Its last try is made when the journal closes.
+    async with journal(tmp_path) as opened:
+        found = await opened.load("x")
+    assert found
+    assert found.status == "answered"
+    assert [entry.data["text"] for entry in found.entries[:-1]] == texts
+
+
+async def test_a_run_that_ended_while_the_disk_was_full_is_over_elsewhere_too(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """(8) The disk of its own server; it is taken up by nobody, since it has ended."""
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    async with place.client("http") as other:
+        with place.http() as (process, port):
+            url = f"http://127.0.0.1:{port}/mcp"
+            async with Client(url, auth=place.token) as client:
+                asked = {"prompt": QUESTION, "wait_s": 0}
+                started = await client.call_tool("plan_and_answer", asked)
+                run_id = (started.structured_content or {})["run_id"]
+                await ollama.arrived()
+                full = file_of(place).with_name("runs.sqlite-wal").stat().st_size
+                soft, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (full, hard))
+                ollama.release()
+                done = await client.call_tool("get_run", {"run_id": run_id})
+                elsewhere = await other.call("get_run", run_id=run_id, wait_s=0)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+                told = await other.call("get_run", run_id=run_id)
+    assert text(done).startswith(ANSWER)
+    assert "**Warning:** The run is not recorded" in text(done)
+    assert (elsewhere.whole or {})["status"] == "running"
+    assert ((told.whole or {})["answer"], (told.whole or {})["warnings"]) == (ANSWER, [])
 
 
 async def test_no_secret_is_written(place: Place, ollama: ScriptedOllama, tmp_path: Path) -> None:

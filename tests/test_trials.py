@@ -282,22 +282,33 @@ async def test_one_caller_leaves_places_to_others(place: Place) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no reaper")
-async def test_a_reaper_that_was_killed_is_replaced(place: Place) -> None:
-    """(22) Killed before its server, it left processes behind."""
+@pytest.mark.parametrize("killed", ["the first", "one after the other", "both"])
+async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
+    killed: str, place: Place
+) -> None:
+    """(22) Two processes were left. The server is killed as soon as somebody could act for it."""
     faulty = [str(Path(__file__).parent / "support" / "faulty_upstream.py"), "stubborn"]
     place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
+
+    def reapers() -> list[psutil.Process]:
+        """The reaper, and its standby."""
+        found = [each for each in place.processes() if "reaper.py" in " ".join(each.cmdline())]
+        return sorted(found, key=lambda each: each.create_time())
+
+    async def renewed(before: psutil.Process) -> None:
+        await until(lambda: len(reapers()) == 2 and before not in reapers())
+
     with place.http() as (process, port):
         async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
             await client.call_tool("list_tools")
-
-            def reapers() -> list[psutil.Process]:
-                family = psutil.Process(process.pid).children()
-                alive = [each for each in family if each.status() != psutil.STATUS_ZOMBIE]
-                return [each for each in alive if "reaper.py" in " ".join(each.cmdline())]
-
-            (first,) = reapers()
+            await until(lambda: len(reapers()) == 2)
+            first, standby = reapers()
             first.kill()
-            await until(lambda: bool(reapers()) and reapers() != [first])
-            await anyio.sleep(0.5)  # for it to be told what there is
-        process.kill()
+            if killed == "one after the other":
+                await renewed(first)
+                standby.kill()
+            if killed == "both":
+                standby.kill()
+                await renewed(standby)
+            process.kill()
         await until(lambda: place.processes() == [])

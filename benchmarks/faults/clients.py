@@ -200,7 +200,7 @@ def killed(number: signal.Signals) -> Attack:
         place.upstreams |= {"stubborn": faulty("stubborn"), "hangs": faulty("hangs")}
         server = bare_client(place)
         try:
-            await until(lambda: len(place.processes()) >= 6)
+            await until(lambda: len(place.processes()) >= 7)
             count = len(place.processes())
             server.send_signal(number)
             began = time.monotonic()

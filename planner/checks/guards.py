@@ -1,4 +1,4 @@
-"""Checks in code, before a call is spent and when its result is back (a table: docs/guards.md).
+"""Checks in code, before a call is spent and when its result is back (a table: docs/planning.md).
 
 Each is a pure function; who asks it emits the event.
 """

@@ -157,13 +157,15 @@ def readable(letters: Iterable[str]) -> list[Letter]:
 
 
 class Record(ABC):
-    """The record of one run, being written. Once something of it could not be written, nothing more
-    is: a record has no gaps."""
+    """The record of one run, being written. What could not be written is written as soon as it can
+    be, and nothing before it: a record has no gaps."""
 
     run_id: str
     journal: "Journal"
     problem: str | None = None
     """Why the run is not recorded (any more)."""
+    late: bool = False
+    """Whether the problem is that the journal did not take what was written: it is tried again."""
     lost: bool = False
     """Whether another server has taken the run over, since this one did not seem to live."""
 

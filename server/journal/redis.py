@@ -172,7 +172,6 @@ class RedisRecord(Record):
     problem: str | None = None
     lost: bool = False
     late: bool = False
-    """Whether the problem is that Redis did not take what was written: it is sent again."""
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         number, self.next = self.next, self.next + 1

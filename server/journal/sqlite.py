@@ -20,12 +20,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -57,6 +58,8 @@ LONG_TEXT = 1000
 """Characters; what is longer is kept once for each run, however often it stands in the record."""
 AGAIN_SECONDS = 5.0
 """Between two tries to open the file; a run that begins makes them."""
+LATE_SECONDS = 2.0
+"""Between two tries to write what the file has not taken."""
 BUSY_SECONDS = 5.0
 """How long a write waits for another server's."""
 
@@ -133,6 +136,8 @@ _MIGRATIONS = {
 """What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
 
 Write = Callable[[sqlite3.Connection], None]
+Due = tuple["SqliteRecord", Write, bool]
+"""What is to be written, of which record, and whether it has to outlast a power failure."""
 
 
 @dataclass
@@ -142,25 +147,23 @@ class SqliteRecord(Record):
     next: int = 0
     problem: str | None = None
     lost: bool = False
-    _texts: set[str] = field(default_factory=set)
+    late: bool = False
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
-        if self.problem is None:
-            number, self.next = self.next, self.next + 1
-            self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
+        number, self.next = self.next, self.next + 1
+        self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
 
     def began_with(self, tools: Sequence[ToolSpec]) -> None:
-        if self.problem is None:
-            self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
+        self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
 
     async def saved(self) -> bool:
-        await self.journal._drained()
+        if self.problem is None:
+            await self.journal._drained()
         return self.problem is None
 
     def release(self) -> None:
-        if self.problem is None:
-            free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
-            self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
+        free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
+        self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
         data, long = self.journal.scrubbed(entry.data), None
@@ -179,10 +182,9 @@ class SqliteRecord(Record):
     def _kept(self, db: sqlite3.Connection, text: str) -> str:
         line = json.dumps(text)
         digest = _digest(line)
-        if digest not in self._texts:
-            _do(db, "INSERT OR IGNORE INTO text VALUES (?, ?, ?)", self.run_id, digest, line)
+        insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
+        if db.execute(insert, (self.run_id, digest, line)).rowcount:
             _do(db, "UPDATE run SET bytes = bytes + ? WHERE id = ?", len(line), self.run_id)
-            self._texts.add(digest)
         return digest
 
     def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
@@ -204,13 +206,19 @@ class SqliteJournal(Journal):
         self._lock = FileLock(self._lock_file(self.owner), thread_local=False)
         self._writer = ThreadPoolExecutor(1, "journal")
         self._guard = threading.Lock()
-        self._waiting: list[tuple[Record, Write, bool]] = []
+        self._waiting: list[Due] = []
+        self._late: list[Due] = []
+        """What the file has not taken; the writing thread's."""
+        self._stack = AsyncExitStack()
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
         """When it was last tried to open the file."""
 
     async def __aenter__(self) -> Self:
         await self._in_writer(self._open)
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(tasks.cancel_scope.cancel)
+        tasks.start_soon(self._try_again)
         return self
 
     async def __aexit__(
@@ -219,9 +227,12 @@ class SqliteJournal(Journal):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with anyio.CancelScope(shield=True):
-            await self._in_writer(self._close)
-        self._writer.shutdown()
+        try:
+            await self._stack.aclose()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._in_writer(self._close)
+            self._writer.shutdown()
 
     # Writing.
 
@@ -478,7 +489,9 @@ class SqliteJournal(Journal):
     async def _in_writer(self, function: Callable[[], Any]) -> Any:
         return await asyncio.wrap_future(self._writer.submit(function))
 
-    def _soon(self, record: Record, write: Write, synced: bool) -> None:
+    def _soon(self, record: SqliteRecord, write: Write, synced: bool) -> None:
+        if record.problem and not record.late:
+            return
         with self._guard:
             self._waiting.append((record, write, synced))
             first = len(self._waiting) == 1
@@ -489,10 +502,27 @@ class SqliteJournal(Journal):
         if self.problem is None:
             await self._in_writer(lambda: None)
 
+    async def _try_again(self) -> None:
+        while True:
+            await anyio.sleep(LATE_SECONDS)
+            if self._late:
+                await self._in_writer(self._write_late)
+
     def _write(self) -> None:
+        """Write what has gathered. What comes after something that the file has not taken waits
+        with it: a record has no gaps, and a run does not wait for a file that is locked."""
         with self._guard:
             waiting, self._waiting = self._waiting, []
-        due = [each for each in waiting if each[0].problem is None]
+        self._late += [each for each in waiting if each[0].late]
+        if due := [each for each in waiting if each[0].problem is None]:
+            self._write_now(due)
+
+    def _write_late(self) -> None:
+        late, self._late = self._late, []
+        self._write_now(late)
+
+    def _write_now(self, due: Sequence[Due]) -> None:
+        records = {id(record): record for record, _, _ in due}.values()
         try:
             if any(synced for _, _, synced in due):
                 self._db.execute("PRAGMA synchronous = FULL")
@@ -500,8 +530,15 @@ class SqliteJournal(Journal):
                 for _, write, _ in due:
                     write(self._db)
         except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
-            for record, _, _ in due:
+            late = isinstance(error, sqlite3.OperationalError)  # locked, full, not writable
+            self._late += due if late else []
+            for record in records:  # in this order: the runs' thread looks meanwhile
+                record.late = late
                 record.problem = self._why(error)
+        else:
+            for record in records:
+                record.problem = None
+                record.late = False
         finally:
             with suppress(sqlite3.Error):
                 self._db.execute("PRAGMA synchronous = NORMAL")
@@ -542,6 +579,8 @@ class SqliteJournal(Journal):
             self.problem = self._why(error)
 
     def _close(self) -> None:
+        if self._late:
+            self._write_late()
         if self._lock.is_locked:
             self._lock.release()
             self._lock_file(self.owner).unlink(missing_ok=True)

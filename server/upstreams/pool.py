@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,8 +22,6 @@ from server.upstreams.result_cache import Reuse
 from server.upstreams.side_channel import Conversation
 from server.upstreams.upstream import DISABLED, READY, STARTING, Upstream
 
-REAPER_S = 0.2
-"""How often it is looked at whether the reaper lives."""
 COURTESY_SECONDS = 1.0
 """How long a run waits for an upstream that it can do without."""
 SCOPED_SESSIONS = 4
@@ -90,10 +87,7 @@ class UpstreamPool:
         async with anyio.create_task_group() as self._running:
             self._start(self._upstreams.values())
             task_status.started()
-            while not self._closing.is_set():
-                with anyio.move_on_after(REAPER_S), suppress(OSError):  # the next time will do
-                    self._reaper.keep()
-                    await self._closing.wait()
+            await self._closing.wait()
             self._running.cancel_scope.cancel()
 
     def _start(self, upstreams: Iterable[Upstream]) -> None:

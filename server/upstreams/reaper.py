@@ -5,6 +5,10 @@
     reads a pipe which only the server writes to. The pipe ends with the server, by SIGKILL too;
     then the reaper ends the groups and whoever bears the mark: SIGTERM, half a second, SIGKILL.
 
+The reaper may be killed itself, and the server right after it. So it has a standby, forked from it,
+which is told all that it is told, and goes on in its place, with a standby of its own. Where both
+are killed the server starts the next one at once.
+
 It needs no rights but the user's own and nothing of the kernel but pipes and process groups, so it
 does the same on Linux and macOS. A process that leaves its group, clears its environment and
 outlives its parent is not found. On Windows there is none: the SDK puts each upstream into a job
@@ -21,6 +25,7 @@ import threading
 import time
 import uuid
 from contextlib import suppress
+from typing import TextIO
 
 MARK = "PLANLOOM_UPSTREAM"
 """The environment variable that holds the mark."""
@@ -42,84 +47,127 @@ class Reaper:
         """What the value of `MARK` begins with in every process of this server."""
         self._groups: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: threading.Thread
+        self._guard = threading.Lock()
         self._closing = threading.Lock()
 
     def start(self) -> None:
         """Fine when it runs."""
-        running = self._process is not None and self._process.poll() is None
-        if sys.platform != "win32" and not running:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", __file__, self.mark],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a signal to the server's group is not for the reaper
-            )
+        with self._guard:
+            if sys.platform != "win32" and self._process is None:
+                self._begin()
 
     def adopt(self, group: int) -> None:
         """`group`: the process id of its leader."""
-        self._groups.add(group)
-        self._tell(f"+{group}\n")
+        with self._guard:
+            self._groups.add(group)
+            self._tell(f"+{group}\n")
 
     def release(self, group: int) -> None:
         """To be called once nothing of the group is left: its number may come again."""
-        self._groups.discard(group)
-        self._tell(f"-{group}\n")
+        with self._guard:
+            self._groups.discard(group)
+            self._tell(f"-{group}\n")
 
     def close(self) -> None:
         """End the reaper, which ends what was not released. Fine when it has ended, and from
         several threads."""
         with self._closing:
-            self._tell(DONE)
-            process, self._process = self._process, None
-            if process is None:
-                return
-            try:
-                process.communicate(timeout=END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+            with self._guard:
+                self._tell(DONE)
+                process, self._process = self._process, None
+                if process is None:
+                    return
+                assert process.stdin
+                process.stdin.close()
+            self._watcher.join(END_SECONDS)
+            if self._watcher.is_alive():
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                self._watcher.join()
+
+    def _begin(self) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-I", __file__, self.mark],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a signal to the server's group is not for the reaper
+        )
+        self._process = process
+        self._watcher = threading.Thread(target=self._watch, args=[process], daemon=True)
+        self._watcher.start()
+        for group in self._groups:
+            self._write(f"+{group}\n")
+
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """Have another one, once somebody has killed it and its standby."""
+        with process:
+            assert process.stdout
+            process.stdout.read()  # they write nothing: it ends with the last of them
+            while True:
+                with self._guard, suppress(OSError):
+                    if self._process is process:
+                        self._begin()
+                    return
+                time.sleep(GRACE_SECONDS)
 
     def _tell(self, line: str) -> None:
         if self._process is None:
             return
         try:
             self._write(line)
-        except OSError:  # somebody killed it
-            self._replace()
-
-    def keep(self) -> None:
-        """Have another one, if somebody killed it. To be called now and then: a server that is
-        killed after its reaper cannot do it any more."""
-        if self._process is not None and self._process.poll() is not None:
-            self._replace()
-
-    def _replace(self) -> None:
-        assert self._process
-        self._process.wait()
-        self.start()
-        for group in self._groups:
-            self._write(f"+{group}\n")
+        except OSError:  # it and its standby were killed just now
+            with suppress(OSError):  # no process is to be had: `_watch` tries again
+                self._begin()
+                self._write(line)
 
     def _write(self, line: str) -> None:
         assert self._process
         assert self._process.stdin
         self._process.stdin.write(line.encode())
-        self._process.stdin.flush()
 
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
-    orderly = False
-    for line in sys.stdin:
-        if line == DONE:
-            orderly = True
-        else:
-            (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+    standby = appointed(groups)
+    orderly = follow(sys.stdin, groups, standby)
     if groups or not orderly:
         end(groups, sys.argv[1])
+    with suppress(OSError):
+        standby.write(DONE)
+
+
+def appointed(groups: set[int]) -> TextIO:
+    """What tells the standby, once this process is the reaper: at once for the first one, for a
+    standby when the one before it was killed. `groups` are those known by then."""
+    while True:
+        told, telling = os.pipe()
+        if os.fork():
+            os.close(told)
+            return os.fdopen(telling, "w", buffering=1)
+        os.close(telling)
+        with os.fdopen(told) as lines:
+            if follow(lines, groups):
+                sys.exit()
+
+
+def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bool:
+    """Keep `groups` as told, and tell the standby, until nobody is left who tells; whether he ended
+    in good order."""
+    orderly = False
+    for line in lines:
+        if line == DONE:
+            orderly = True
+            continue
+        (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+        if standby:
+            with suppress(OSError):  # it was killed
+                standby.write(line)
+    return orderly
 
 
 def end(groups: set[int], mark: str) -> None:

@@ -180,22 +180,19 @@ class Upstream:
         reading: bool,
     ) -> ToolResult:
         started = anyio.current_time()
-        answered = True
         generation = await self._up()
         if generation is None:
-            outcome, text = Outcome.ERROR, f"{self.name} is {self.state}: {self._error}"
+            result = _failed(f"{self.name} is {self.state}: {self._error}")
         elif name not in self.tools:
-            outcome, text = Outcome.ERROR, f"{self.name} no longer has the tool {name}."
+            result = _failed(f"{self.name} no longer has the tool {name}.")
         elif reading and not self.tools[name].read_only:
-            outcome = Outcome.ERROR
-            text = f"{name} may do more than read now; the call was not approved and not made."
+            why = "the call was not approved and not made."
+            result = _failed(f"{name} may do more than read now; {why}")
         else:
-            outcome, text = await self._call(generation, name, arguments, conversation)
-            text = conversation.hidden(text) if conversation else text
-            lost = outcome is Outcome.ERROR and generation.lost
-            answered = not lost and outcome is not Outcome.TIMEOUT
-        seconds = anyio.current_time() - started
-        return ToolResult(outcome=outcome, text=text, seconds=seconds, answered=answered)
+            result = await self._call(generation, name, arguments, conversation)
+            if conversation:
+                result = result.model_copy(update={"text": conversation.hidden(result.text)})
+        return result.model_copy(update={"seconds": anyio.current_time() - started})
 
     async def _call(
         self,
@@ -203,13 +200,13 @@ class Upstream:
         name: str,
         arguments: Mapping[str, Any],
         conversation: Conversation | None,
-    ) -> tuple[Outcome, str]:
+    ) -> ToolResult:
         tool = self.settings.tools.get(name, ToolSettings())
         if self.settings.lines_from == 0:
             arguments = results.lines_from_zero(arguments)
         arguments = {**arguments, **tool.arguments}
         if not results.is_sendable(arguments):
-            return Outcome.ERROR, "The arguments are not JSON that can be sent; write them anew."
+            return _failed("The arguments are not JSON that can be sent; write them anew.")
         clock = conversation.clock if conversation else Clock()
         with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
             try:
@@ -219,37 +216,39 @@ class Upstream:
                 return self._read(result, tool)
             except MCPError as error:
                 if error.error.message in REFUSALS:
-                    return Outcome.ERROR, f"{self.name} gave {name} up. {error.error.message}"
+                    return _failed(f"{self.name} gave {name} up. {error.error.message}")
                 if generation.survives(error):
                     unread = error.error.code == mcp_types.PARSE_ERROR
                     how = f"answered {name}, but" if unread else "refused the call:"
-                    return Outcome.ERROR, self._scrub(f"{self.name} {how} {error}")
+                    text = self._scrub(f"{self.name} {how} {error}")
+                    return _failed(text, answered=not (unread or generation.lost))
                 self._lose(generation, str(error))
             except InputRequiredRoundsExceededError as error:
-                return Outcome.ERROR, f"{self.name} asked for input {error.max_rounds} times"
+                return _failed(f"{self.name} asked for input {error.max_rounds} times", False)
             except ValidationError as error:
                 text = f"{self.name} answered {name}, but its answer is no tool result"
-                return Outcome.ERROR, self._scrub(f"{text}: {error.errors()[0]['msg']}")
+                return _failed(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
                 self._lose(generation, str(error) or type(error).__name__)
         if scope.cancelled_caught and not generation.lost:
             return self._timed_out(generation, name)
-        return Outcome.ERROR, f"{self.name} was lost during {name}: {self._error}"
+        return _failed(f"{self.name} was lost during {name}: {self._error}", False)
 
-    def _timed_out(self, generation: Generation, name: str) -> tuple[Outcome, str]:
+    def _timed_out(self, generation: Generation, name: str) -> ToolResult:
         generation.timeouts += 1
         if generation.timeouts >= HANGS:
             self._lose(generation, f"{HANGS} calls in a row ran out of time")
         limit = f"{self.settings.call_timeout_s:g} s"
-        return Outcome.TIMEOUT, f"{name} did not end within {limit}; ask it for less."
+        text = f"{name} did not end within {limit}; ask it for less."
+        return ToolResult(outcome=Outcome.TIMEOUT, text=text, answered=False)
 
-    def _read(self, result: mcp_types.CallToolResult, tool: ToolSettings) -> tuple[Outcome, str]:
+    def _read(self, result: mcp_types.CallToolResult, tool: ToolSettings) -> ToolResult:
         text = results.content_text(result.content, result.structured_content)
         if self.settings.lines_from == 0 and not tool.verbatim:
             text = results.lines_from_one(text)
         text = results.cut(self._redactor.said(clean(text)))
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
-        return (Outcome.FAILURE if failed else Outcome.SUCCESS), text
+        return ToolResult(outcome=Outcome.FAILURE if failed else Outcome.SUCCESS, text=text)
 
     async def _up(self) -> Generation | None:
         """The client to call, waited for a moment if the upstream is coming up."""
@@ -367,3 +366,8 @@ class Upstream:
 
     def _scrub(self, text: str) -> str:
         return self._redactor.told(clean(text))
+
+
+def _failed(text: str, answered: bool = True) -> ToolResult:
+    """`answered`: False where the call went out, and what it did is not known."""
+    return ToolResult(outcome=Outcome.ERROR, text=text, answered=answered)

@@ -23,6 +23,7 @@ from server.text import (
     status_in_words,
 )
 from server.views.inert import inert
+from server.views.unsettled import unsettled
 
 LARGEST_REPORT = 400_000
 """Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
@@ -132,7 +133,9 @@ class Report(BaseModel):
         default=[], description="What upstreams asked the user."
     )
     warnings: list[str] = Field(
-        default=[], description="Calls of unknown outcome; why the run is not recorded."
+        default=[],
+        description="Calls that were to change something and were not made, or of which it is not "
+        "known; why the run is not recorded.",
     )
     guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
     usage: Usage
@@ -172,7 +175,7 @@ def report(
         ],
         actions=actions(state, chosen, longest),
         evidence=evidence(state),
-        warnings=_warnings(state, not_recorded),
+        warnings=_warnings(state, interrupted, not_recorded),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         questions=[
             QuestionReport(
@@ -195,12 +198,8 @@ def report(
     return Report.model_validate(shown)
 
 
-def _warnings(state: RunState, not_recorded: str | None) -> list[str]:
-    unknown = dict.fromkeys(call for resumed in state.resumed for call in resumed.unknown)
-    warnings = [
-        f"It is unknown whether this call was carried out, and it was not made again: {call}"
-        for call in unknown
-    ]
+def _warnings(state: RunState, interrupted: bool, not_recorded: str | None) -> list[str]:
+    warnings = unsettled(state, over=interrupted or state.status != "running")
     if not_recorded:
         warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
     return warnings
