@@ -1066,7 +1066,6 @@ async def test_a_question_is_put_to_the_terminal(
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
    0.0 s  looking for notes
    0.0 s  qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
-   0.0 s  qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
    0.0 s  Plan of 1 step: Find out the value
    0.0 s  Step 1 of 1: Note hello
    0.0 s  Step 1 of 1: next is add_note: Note hello

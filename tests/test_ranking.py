@@ -224,11 +224,11 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(plan("engine_weight", objective="Find the price of the ticket"))
-    ollama.expect({"tool": "ticket_price"}, model=FULL, contains=["for step 1: Find the price"])
+    ollama.expect({"tool": "ticket_price"}, model=FULL, contains=["best for: Find the price"])
     ollama.expect({"name": "Monthly"})
     ollama.expect(nowhere())
     ollama.expect(move_on("engine_weight", "Find the owner of the tunnel"))
-    ollama.expect({"tool": "tunnel_owner"}, model=FULL, contains=["for step 2: Find the owner"])
+    ollama.expect({"tool": "tunnel_owner"}, model=FULL, contains=["best for: Find the owner"])
     ollama.expect({"name": "Gotthard"})
     ollama.expect(found("The owner is 1938."), contains=["tunnel Gotthard is"])
     ollama.expect(found("Gotthard"), contains=["tunnel Gotthard is"])

@@ -679,8 +679,9 @@ class _Run:
         return self.end(status, answer, reason, missing, formatted.data)
 
     def unfinished(self) -> bool:
-        """Whether a change is still due: none was made, or the newest call of one failed."""
-        failed = (each.outcome is not Outcome.SUCCESS for each in self.state.newest)
+        """Whether a change is still due: none was made, or the newest was not accepted by its
+        tool."""
+        failed = (each.outcome is Outcome.FAILURE for each in self.state.newest)
         return self.undone() is not None or any(failed)
 
     def undone(self) -> tuple[FinalStatus, str] | None:

@@ -13,12 +13,11 @@ from typing import Any
 from rapidfuzz import fuzz, process
 
 from planner.evidence.context import RESULTS_KEPT, readable
+from planner.evidence.listing import paths_in
 from planner.protocol import Conclude, MoveOn, Stay
 from planner.state import Iteration, RunState, plain, skipped, wanted_first
 from planner.tools import Outcome, Policy, ToolSpec
 
-LONGEST_PATH = 400
-"""Characters; what is longer is no path, and each of its folders would be looked at."""
 FRUITLESS_DECISIONS = 2
 """So many in a row whose calls brought nothing new, and another tool has to be chosen; one more,
 and the run concludes."""
@@ -71,12 +70,6 @@ def takes_path(name: str) -> bool:
     return _PATH_ARGUMENT.search(name) is not None
 
 
-_PATH = re.compile(
-    r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
-    r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
-)
-
-
 def seen_paths(state: RunState) -> list[str]:
     """Every path that the listing, the request or a result has shown."""
     texts = [state.started.listing or "" if state.started else "", state.user_words]
@@ -88,12 +81,6 @@ def seen_paths(state: RunState) -> list[str]:
 def _paths(text: str) -> tuple[str, ...]:
     paths = (path.strip("./") for path in paths_in(text))
     return tuple(dict.fromkeys(path for path in paths if path))
-
-
-def paths_in(text: str) -> list[str]:
-    """What looks like a path, as it stands in a text."""
-    found = dict.fromkeys(match.group() for match in _PATH.finditer(text))
-    return [path for path in found if len(path) <= LONGEST_PATH]
 
 
 def mended_paths(

@@ -5,7 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planner.checks.guards import paths_in
+LONGEST_PATH = 400
+"""Characters; what is longer is no path, and each of its folders would be looked at."""
+
+_PATH = re.compile(
+    r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
+    r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
+)
 
 
 def of_listing(result: str) -> list[str]:
@@ -43,3 +49,9 @@ def _paths(value: Any, folder: str) -> Iterator[str]:
                 yield f"{folder}{name}"
             for each in inside:
                 yield from _paths(each, f"{folder}{name}/" if name else folder)
+
+
+def paths_in(text: str) -> list[str]:
+    """What looks like a path, as it stands in a text."""
+    found = dict.fromkeys(match.group() for match in _PATH.finditer(text))
+    return [path for path in found if len(path) <= LONGEST_PATH]
