@@ -259,6 +259,25 @@ async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
     assert ran.state.status == "answered"
 
 
+async def test_a_change_that_failed_is_not_answered_by_another(pool: DictionaryPool) -> None:
+    no = ToolResult(outcome=Outcome.FAILURE, text="there is no such folder")
+    pool.results["write_file"] = [ToolResult(outcome=Outcome.SUCCESS, text="Written."), no, no]
+    ran = await planned(
+        brief("action", "guide"),
+        plan_of(("Write the guide", "write_file"), ("Write the notes", "write_file")),
+        {"path": "notes/guide.md", "text": "New."},
+        {"path": "notes.md", "text": "New."},
+        {"tool": "write_file"},
+        {"path": "notes.md", "text": "New.\n"},
+        deep(conclusion("New. was written to both.")),
+        pool=pool,
+        prompt="Write New. to notes/guide.md and to notes.md",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", "write_file did not succeed")
+
+
 async def test_what_another_upstream_is_named_for_is_not_looked_for_in_the_project(
     pool: DictionaryPool,
 ) -> None:

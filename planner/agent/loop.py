@@ -488,7 +488,7 @@ class _Run:
 
     def reads(self, call: Iteration) -> bool:
         tool = find(call.tool, self.caller.tools)
-        return tool is not None and tool.read_only
+        return tool is None or tool.read_only
 
     def take_steering(self) -> bool:
         """Take what was said to the run meanwhile, from here on; whether there was anything."""
@@ -650,6 +650,9 @@ class _Run:
         if claimed:
             answer = f"What was done:\n{done(self.state)}"
             reason = reason or f"no call that was made says {', '.join(claimed)}"
+        failed = self.failed_changes()
+        if failed:
+            reason = reason or f"{', '.join(failed)} did not succeed"
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
         if self.request.goal == "step":
@@ -669,7 +672,7 @@ class _Run:
         elif self.request.goal != "plan" and self.wants != "talk":
             missing = unsupported(self.state, answer)
             missing += unsupported_data(self.state, answer, formatted.data)
-        if claimed or missing or (found and self.unsure):
+        if claimed or failed or missing or (found and self.unsure):
             status = "partial"
             reason = reason or self.unsure or f"no result says {', '.join(missing)}"
         if formatted.problem:
@@ -705,6 +708,20 @@ class _Run:
             first = failed[-1].result.strip().partition("\n")[0][:200]
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
         return "failed", "no call that changes anything was made"
+
+    def failed_changes(self) -> list[str]:
+        """The tools of the changes whose newest call did not succeed: something is left to do."""
+        newest = {
+            each.prompt: each
+            for each in self.state.part_iterations
+            if each.by == "choice" and not self.reads(each)
+        }
+        failed = [
+            each.tool
+            for each in newest.values()
+            if each.outcome is not Outcome.SUCCESS and not guards.known(self.state, each)
+        ]
+        return list(dict.fromkeys(failed))
 
     def end(
         self,
