@@ -202,8 +202,9 @@ async def test_a_run_goes_on_from_every_entry_of_its_record() -> None:
             assert untimed(again)[:cut] == untimed(entries)[:cut]
             assert sorted(map(str, untimed(again))) == sorted(map(str, untimed(entries)))
         finished = again[-1].event
+        in_doubt_now = entries[cut - 1].kind == "intent"
         assert finished.model_dump(include={"status", "answer"}) == {
-            "status": "answered",
+            "status": "partial" if in_doubt_now else "answered",
             "answer": answer("a"),
         }
     assert in_doubt == 2

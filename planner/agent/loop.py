@@ -652,7 +652,7 @@ class _Run:
             reason = reason or f"no call that was made says {', '.join(claimed)}"
         failed = self.failed_changes()
         if failed:
-            reason = reason or f"{', '.join(failed)} did not succeed"
+            reason = reason or f"{', '.join(failed)} did not succeed, as far as is known"
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
         if self.request.goal == "step":
