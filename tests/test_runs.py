@@ -887,6 +887,7 @@ async def test_a_journal_of_an_older_format_is_taken_along(
     async with place.client() as one, place.client() as two:
         kept = await one.call("get_run", run_id=run_id)
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        await ollama.arrived(2)
         ended = await two.call("cancel_run", run_id=(started.structured_content or {})["run_id"])
     assert text(kept) == text(done)
     assert (ended.structured_content or {})["status"] == "cancelled"
