@@ -106,6 +106,12 @@ class ToolSpec(BaseModel):
         return for_grammar(self.input_schema)
 
     @property
+    def required(self) -> list[str]:
+        """The arguments that a call must have."""
+        required = self.input_schema.get("required", [])
+        return required if isinstance(required, list) else []
+
+    @property
     def bare_name(self) -> str:
         """Its name at its upstream."""
         return self.name.removeprefix(f"{self.upstream}.")

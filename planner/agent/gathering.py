@@ -3,7 +3,7 @@
 A text search says which files speak of the words; the best of them are read whole and divided into
 passages, and those are ranked. Where a pool has no such search, a model says which of its tools
 list files and read them, and files are read by the words in their paths. Where it has no files
-either, nothing can be gathered and a plan chooses the tools.
+either, the tools are called that read and need no argument, such as a list of accounts.
 """
 
 import re
@@ -14,7 +14,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks.guards import empty, takes_path
 from planner.events import PassagesGathered
 from planner.evidence import hits
-from planner.evidence.context import reading_characters
+from planner.evidence.context import readable, reading_characters
 from planner.evidence.hits import Hit
 from planner.evidence.listing import is_hidden, of_listing
 from planner.evidence.passages import of_document, of_file
@@ -23,11 +23,13 @@ from planner.evidence.ranking import (
     defining_lines,
     excerpt,
     followed,
+    heads,
     mentions,
     ranked,
     related,
     undefined,
 )
+from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import is_name, named, says, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration
@@ -48,7 +50,9 @@ MAX_LISTED = 40
 MAX_FOLDERS = 30
 """Listed for one question."""
 MAX_UNREAD = 3
-"""Files of a listing that cannot be read before it is taken for something else."""
+"""Files in a row that cannot be read before a listing is taken for something else."""
+MAX_OVERVIEWS = 4
+"""Tools that are called for one question since they need no argument."""
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 WHOLE_SHARE = 0.5
@@ -77,6 +81,8 @@ MAX_MENTIONS = 10
 """Lines with a name of the question."""
 TOP = 2
 """Passages whose mentions are followed."""
+MAX_INSIDE = 4
+"""Passages within what the question names, whose mentions are followed too."""
 MAX_FOLLOWED = 4
 """Definitions of what they mention."""
 
@@ -116,7 +122,9 @@ class Gatherer:
             passages += await self._defined(self.search, passages, question, more)
             documented = await self._documented(self.search, question, more, found)
         else:
-            searched, passages = await self._listed(question, more)
+            listed, passages = await self._listed(question, more)
+            called, told = await self._overviews(question, more)
+            searched, passages = listed or called, [*passages, *told]
         shown = self._shown(question, more, passages, documented)
         if len(self.state.iterations) == before:  # all calls were made before
             if not (shown and searched):
@@ -137,17 +145,34 @@ class Gatherer:
         listing, paths = await self._paths(lists)
         by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
         best = [each.source for each in ranked(by_path, question, " ".join(more))]
+        unlisted = [name for name in _files_in(question) if not any(name in path for path in paths)]
         passages: list[Passage] = []
         unread = 0
-        for path in list(dict.fromkeys([*best, *paths]))[:MAX_LISTED]:
+        for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
             iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
-            if iteration.outcome is Outcome.SUCCESS:
+            if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
                 passages += of_file(path, iteration.result, reads.upstream)
-                continue
-            unread += 1
-            if unread == MAX_UNREAD and not passages:
+                unread = 0
+            else:
+                unread += 1
+            if unread == MAX_UNREAD:
                 break
         return listing, passages
+
+    async def _overviews(
+        self, question: str, more: Sequence[str]
+    ) -> tuple[Iteration | None, list[Passage]]:
+        """What the tools say that read and need no argument, and the newest of their calls."""
+        free = [tool for tool in self.caller.read_only if not tool.required]
+        free = [tool for tool in free if tool.name in self.state.offered]
+        newest: Iteration | None = None
+        passages: list[Passage] = []
+        for tool in Ranking(free).ranked(" ".join([question, *more]))[:MAX_OVERVIEWS]:
+            iteration = await self.caller.own_call(tool, {}, f"see what {tool.name} returns")
+            if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
+                newest = iteration
+                passages += of_file(tool.name, readable(iteration.result), tool.upstream)
+        return newest, passages
 
     async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
         """The paths of all files, and the call that listed the first of them. What has no
@@ -178,8 +203,8 @@ class Gatherer:
         if not self.asked_for_files:
             self.asked_for_files = True
             offered = [tool for tool in self.caller.read_only if tool.name in self.state.offered]
-            lists = {tool.name: tool for tool in offered if all(map(takes_path, _required(tool)))}
-            reads = {name: tool for name, tool in lists.items() if len(_required(tool)) == 1}
+            lists = {tool.name: tool for tool in offered if all(map(takes_path, tool.required))}
+            reads = {name: tool for name, tool in lists.items() if len(tool.required) == 1}
             if reads and len(lists) > 1:
                 said = await self.caller.asker.file_tools([*lists], [*reads])
                 if said.lists and said.reads and said.lists != said.reads:
@@ -216,7 +241,7 @@ class Gatherer:
         """The files that a question names, as the project has them."""
         known = {hit.path for hit in found}
         named: list[str] = []
-        for name in re.findall(r"[\w./-]*\w\.\w{1,8}\b|[\w.-]+/[\w./-]+", question):
+        for name in _files_in(question):
             matching = [path for path in known if path == name or path.endswith(f"/{name}")]
             if not matching and self.find:
                 last = name.rstrip("/").rsplit("/", 1)[-1]
@@ -400,11 +425,12 @@ def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> lis
 
 
 def _foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
-    """The passages that define what the question names, and the best ones."""
+    """The passages that define what the question names, those within them, and the best ones."""
     names = named(question)
     best = ranked(passages, question, " ".join(more))
     defining = [each for each in best if names & defined(each).keys()]
-    return list(dict.fromkeys([*defining[:TOP], *best[:TOP]]))
+    inside = [each for each in best if names & heads(each)]
+    return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))
 
 
 def _use(names: Iterable[str]) -> str:
@@ -412,13 +438,14 @@ def _use(names: Iterable[str]) -> str:
     return USE.replace("NAMES", "|".join(map(re.escape, names)))
 
 
-def _required(tool: ToolSpec) -> list[str]:
-    return list(tool.input_schema.get("required", []))
+def _files_in(question: str) -> list[str]:
+    """What a question spells like the name or the path of a file."""
+    return re.findall(r"[\w./-]*\w\.\w{1,8}\b|[\w.-]+/[\w./-]+", question)
 
 
 def _taking(tool: ToolSpec, path: str) -> dict[str, str]:
     """The tool's arguments for a path: it takes one, or none."""
-    return {name: path for name in _required(tool)}
+    return {name: path for name in tool.required}
 
 
 def _size(passage: Passage) -> int:

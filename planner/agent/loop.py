@@ -383,7 +383,8 @@ class _Run:
         else:
             self.keep(said.final_answer, problem or "")
             return None
-        if self.deeds or (self.wants == "long answer" and len(said.final_answer) > LONG):
+        doing = self.deeds and self.asker.may_change
+        if doing or (self.wants == "long answer" and len(said.final_answer) > LONG):
             return self.concluded(said.final_answer)
         self.keep(said.final_answer, "the results were not read a second time")
         second = await self.asker.again()
@@ -436,9 +437,8 @@ class _Run:
         decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
         while decision is not None and not isinstance(decision, Conclude):
             calls = self.follow(decision)[: self.calls_left]
-            step = self.state.step
-            if step and step.offered and not isinstance(decision, Stay):
-                calls[0] = await self.asker.select_for_step(step, calls[0])
+            if not isinstance(decision, Stay) and (others := self.other_tools(calls[0])):
+                calls[0] = await self.asker.select_for_step(calls[0], others)
             await self.caller.call(*calls)
             if refused := self.refused_change():
                 self.hold_limits()
@@ -476,6 +476,16 @@ class _Run:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
 
+    def other_tools(self, call: Call) -> list[str]:
+        """The tools to choose from instead of a step's own: those that the step brought in; else,
+        where it is not among the likeliest for the step, these."""
+        step = self.state.step
+        if step is None or step.offered:
+            return step.offered if step else []
+        choices = {tool.name for tool in self.asker.choices}
+        likely = [name for name in self.ranking.matching(call.prompt) if name in choices]
+        return [] if call.tool in likely else likely[:LIKELY_TOOLS]
+
     def refused_change(self) -> Call | None:
         """The newest call, when it is a change that its tool did not accept: it is tried once more,
         with what the tool said in view."""
@@ -509,8 +519,8 @@ class _Run:
         self.take_steering()
         query = " ".join([self.request.prompt, *self.search])
         choices = {tool.name for tool in self.asker.choices}
-        ranked = [tool.name for tool in self.ranking.ranked(query) if tool.name in choices]
-        return await self.asker.plan(ranked[:LIKELY_TOOLS], action=self.wants == "action")
+        likely = [name for name in self.ranking.matching(query) if name in choices]
+        return await self.asker.plan(likely[:LIKELY_TOOLS], action=self.wants == "action")
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a
@@ -642,10 +652,13 @@ class _Run:
         undone = self.undone() if self.request.goal != "plan" else None
         if undone:
             status, why = undone
-            answer = why if why == UNKNOWN else f"Nothing was changed: {why}."
+            told = why if why == UNKNOWN else f"Nothing was changed: {why}."
+            if conclusion.success and not (self.asker.may_change or self.unsure):
+                # The request may have been a question, "how do I …": no tool here changes anything.
+                return self.end("partial", f"{answer}\n\n{told}", why)
             if self.quotes:
-                answer += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
-            return self.end(status, answer, why)
+                told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
+            return self.end(status, told, why)
         claimed = not_done(self.state, answer) if self.deeds else []
         if claimed:
             answer = f"What was done:\n{done(self.state)}"

@@ -334,8 +334,7 @@ def _arguments(tool: ToolSpec, value: str, topic: str) -> dict[str, Any]:
     told = {next(filter(None, arguments)): value}
     if tool.topic_argument and topic:
         told[tool.topic_argument] = topic
-    required = tool.input_schema.get("required", [])
-    return told | {name: "." for name in required if name not in told}
+    return told | {name: "." for name in tool.required if name not in told}
 
 
 def nothing_in(result: ToolResult) -> bool:

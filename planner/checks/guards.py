@@ -99,7 +99,7 @@ def mended_paths(
         if near := _nearest_path(path, seen, whole=value.startswith("/")):
             mended[name] = near
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
-        elif name not in _required(tool):
+        elif name not in tool.required:
             del mended[name]
             changes.append(f"{name}: {value} was never seen; looking everywhere")
     return mended, changes
@@ -126,11 +126,6 @@ def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
 def _parents(path: str) -> list[str]:
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _required(tool: ToolSpec) -> Sequence[str]:
-    required = tool.input_schema.get("required", [])
-    return required if isinstance(required, list) else []
 
 
 def _property(tool: ToolSpec, name: str) -> dict[str, Any]:
@@ -340,7 +335,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     A listing: the parent folder.
     """
     everywhere = _everywhere(tool, arguments)
-    mask = next((name for name in _required(tool) if takes_mask(tool, name)), None)
+    mask = next((name for name in tool.required if takes_mask(tool, name)), None)
     tries: list[dict[str, Any]] = []
     if tool.text_argument:
         pattern = str(arguments.get(tool.text_argument, ""))
@@ -350,7 +345,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         loose = f"*{_stem(written.rpartition('/')[2].strip('*?'))}*"
         tries = [everywhere | {mask: each} for each in (written, loose.replace("**", "*"))]
     elif not tool.file_argument:
-        texts = [name for name in _required(tool) if isinstance(arguments.get(name), str)]
+        texts = [name for name in tool.required if isinstance(arguments.get(name), str)]
         if any(not takes_path(name) for name in texts):
             kept = {name: value for name, value in arguments.items() if name in texts}
             tries = [everywhere] if kept.items() <= everywhere.items() else []
@@ -365,7 +360,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments without what limits them to some files."""
-    required = _required(tool)
+    required = tool.required
     return {
         name: _top(value) if takes_path(name) else value
         for name, value in arguments.items()
@@ -462,7 +457,7 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
             value = (value.rstrip("/") or value).removeprefix("./")
             value = "" if value == "." else value
         unsaid: tuple[Any, ...] = (None, "", [], {}, _property(tool, name).get("default"))
-        if name in _required(tool) or value not in unsaid:
+        if name in tool.required or value not in unsaid:
             normal[name] = value
     return normal
 

@@ -5,11 +5,12 @@ A library would need numpy, whose import takes longer than the ranking of a whol
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from planner.evidence.passages import around
-from planner.evidence.words import is_name, tokens, words
+from planner.evidence.words import TOKEN, is_name, tokens, words
 from planner.passage import Passage
 
 HEAD_WEIGHT = 2
@@ -19,10 +20,23 @@ NAMED_LIFT = 2.0
 """What a passage's score is multiplied by that has a name of the query word for word."""
 MORE_WEIGHT = 0.6
 """Of the words beside the query's own, such as a model's: they may miss."""
+LEFT_OUT_WEIGHT = 0.4
+"""Of the query's own words that a model did not choose: "how", "step by step"."""
 EXCERPT = 160
 """Characters of the lines that stand for a passage which is not shown whole."""
-MAX_BEFORE_NAME = 3
+MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
+_ASIDE = re.compile(r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)")
+"""What stands in brackets before a name that is defined: a scope in Rust, a receiver in Go."""
+_MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
+_EXPRESSION = re.compile(r"[^\w\s.:<>\[\],?*&'@-]")
+"""What does not stand before a name that is defined, but words and types."""
+_STATEMENTS = {
+    *("return", "await", "yield", "throw", "raise", "assert", "goto", "new", "delete", "del"),
+    *("if", "else", "case", "while", "for", "in", "not", "print"),
+    *("import", "from", "use", "using", "include", "require", "package"),
+}
+"""Words of programming languages that what is defined does not follow."""
 BESIDE_SOURCE = (
     ({"test", "spec", "fixtur", "mock"}, 0.7),
     ({"md", "rst", "doc", "exampl", "benchmark"}, 0.8),
@@ -66,12 +80,14 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
     word for word comes before one that only has its parts; `more` are words beside the query's own,
     which add to the score."""
     asked, beside = set(words(query)), set(words(more))
+    chosen = asked & beside or asked
     index = BM25([_document(each) for each in passages])
-    own, added = index.scores(asked), index.scores(beside - asked)
+    own, left_out = index.scores(chosen), index.scores(asked - chosen)
+    added = index.scores(beside - asked)
     names = {token for token in tokens(query) if is_name(token)}
     scored = []
     for number, passage in enumerate(passages):
-        score = own[number] + MORE_WEIGHT * added[number]
+        score = own[number] + LEFT_OUT_WEIGHT * left_out[number] + MORE_WEIGHT * added[number]
         if score <= 0:
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:
@@ -109,21 +125,46 @@ def undefined(passages: Sequence[Passage], top: Sequence[Passage]) -> list[str]:
 
 
 def defined(passage: Passage) -> dict[str, int]:
-    """The names that a passage's outermost lines begin with, and how many words stand before each:
-    what it defines, in most languages."""
+    """The names that a passage's outermost lines define, in most languages, and how many words
+    stand before each."""
     lines = [line for line in passage.text.splitlines() if line.strip()]
     depth = min((len(line) - len(line.lstrip()) for line in lines), default=0)
     found: dict[str, int] = {}
     for line in lines:
-        if len(line) - len(line.lstrip()) > depth or (
-            not line.strip()[0].isalnum() and line.strip()[0] != "_"
-        ):
-            continue
-        for position, token in enumerate(tokens(line)[:MAX_BEFORE_NAME]):
-            if is_name(token):
-                found.setdefault(token, position)
-                break
+        if len(line) - len(line.lstrip()) == depth and (name := _defined_in(line)):
+            found.setdefault(*name)
     return found
+
+
+def heads(passage: Passage) -> set[str]:
+    """The names of what a passage stands within."""
+    return {name[0] for line in passage.heading.splitlines() if (name := _defined_in(line))}
+
+
+def _defined_in(line: str) -> tuple[str, int] | None:
+    """The name that a line defines, by what stands around it, and how many words stand before it:
+    `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
+    line = _ASIDE.sub("", line.rstrip())
+    if macro := _MACRO.match(line):
+        return macro[1], 1
+    heads: list[tuple[str, int]] = []
+    for position, token in enumerate(TOKEN.finditer(line)):
+        name, before, after = token.group(), line[: token.start()], line[token.end() :].lstrip()
+        if position > MAX_BEFORE_NAME or name in _STATEMENTS or _EXPRESSION.search(before):
+            break
+        part = before.endswith((".", ":", ">"))
+        behind = re.search(r"\w[*&\s]", before) is not None and not before.endswith(".")
+        opened = not part and line.endswith(("{", ":", "(", ","))
+        if (
+            re.match(r"=(?![=>])|:=", after)
+            or (re.match(r":(?!:)", after) and not part)
+            or (after.startswith("(") and (behind or opened))
+            or (re.match(r"[<\[;]|$", after) and behind and not part)
+        ):
+            return name, position
+        if behind and line.endswith("{"):
+            heads.append((name, position))
+    return next((head for head in heads if not head[0].islower()), next(iter(heads), None))
 
 
 def excerpt(passage: Passage, asked: set[str]) -> Passage:
@@ -140,7 +181,7 @@ def defining_lines(passage: Passage, top: Sequence[Passage]) -> Passage:
     """The lines of a passage from the first definition of what the top ones mention on."""
     lines = passage.text.splitlines()
     mentioned = {name for each in top for name in tokens(each.text)}
-    wanted = defined(passage).keys() & mentioned
+    wanted = {name for name in defined(passage) if is_name(name)} & mentioned
     first = next((n for n, line in enumerate(lines) if wanted & set(tokens(line))), 0)
     return _cut(passage, lines, first)
 

@@ -62,6 +62,15 @@ class Ranking:
         order = sorted(range(len(lifted)), key=lambda number: -lifted[number])
         return [self.tools[number] for number in order]
 
+    def matching(self, query: str) -> list[str]:
+        """The names of the tools that share a word with the query, best first."""
+        matched = {
+            tool.name
+            for tool, score in zip(self.tools, self._index.scores(words(query)), strict=True)
+            if score > 0
+        }
+        return [tool.name for tool in self.ranked(query) if tool.name in matched]
+
     def _offered(self, query: str, most: int) -> list[str]:
         named = [tool.name for tool in self.tools if _named(tool, query)]
         return list(dict.fromkeys([*named, *(tool.name for tool in self.ranked(query)[:most])]))

@@ -8,7 +8,7 @@ import Stemmer
 
 _UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff]+"
 """Scripts that put no space between words."""
-_TOKEN = re.compile(rf"{_UNSPACED}|_*[^\W_]+(?:_+[^\W_]+)*_*")
+TOKEN = re.compile(rf"{_UNSPACED}|_*[^\W_]+(?:_+[^\W_]+)*_*")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[a-z]|[^\W\dA-Za-z_])+|[A-Z]+|\d+")
 _stemmer = Stemmer.Stemmer("english")
 
@@ -24,13 +24,13 @@ def _words(token: str) -> tuple[str, ...]:
 
 def tokens(text: str) -> list[str]:
     """The words and names of a text as they are spelled."""
-    return _TOKEN.findall(text)
+    return TOKEN.findall(text)
 
 
 def words(text: str) -> Iterator[str]:
     """The words of a text, lower case and stemmed. A name of several words (`maxRetries`,
     `max_retries`) counts as a whole and by its parts."""
-    for token in _TOKEN.findall(text):
+    for token in TOKEN.findall(text):
         yield from _words(token)
 
 
