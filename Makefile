@@ -34,7 +34,7 @@ reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json 
 	$(BIN)/python -m server.cli.reference
 
 docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
-	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k "seen_as_it_goes_on or approves_a_call"
+	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k "seen_as_it_goes_on or approves_a_call or failed"
 
 sessions: $(VENV)/dev ## Record docs/session-*.svg, what a terminal shows in the first minutes
 	RECORD_SESSIONS=1 $(BIN)/pytest -q tests/test_sessions.py
