@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
-.PHONY: demo test test-all live eval bench reference sessions lock clean
+.PHONY: demo test test-all live eval bench picture reference sessions lock clean
 
 demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
@@ -38,6 +38,9 @@ docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/http/static/
 
 sessions: $(VENV)/dev ## Record docs/session-*.svg, what a terminal shows in the first minutes
 	RECORD_SESSIONS=1 $(BIN)/pytest -q tests/test_sessions.py
+
+picture: $(VENV)/dev ## Run `planloom ask` on a terminal and write docs/picture.svg, a moving picture of it
+	$(BIN)/python -m benchmarks.picture
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \
