@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
-.PHONY: demo test test-all live eval bench reference sessions lock clean
+.PHONY: demo test test-all live eval bench picture reference sessions lock clean
 
 demo: export PLANLOOM_BACKEND = embedded
 demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
@@ -34,10 +34,13 @@ reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json 
 	$(BIN)/python -m server.cli.reference
 
 docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
-	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k "seen_as_it_goes_on or approves_a_call"
+	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k "seen_as_it_goes_on or approves_a_call or failed"
 
 sessions: $(VENV)/dev ## Record docs/session-*.svg, what a terminal shows in the first minutes
 	RECORD_SESSIONS=1 $(BIN)/pytest -q tests/test_sessions.py
+
+picture: $(VENV)/dev ## Run `planloom ask` on a terminal and write docs/picture.svg, a moving picture of it
+	$(BIN)/python -m benchmarks.picture
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \

@@ -183,7 +183,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 approval=_approval(iteration),
                 result=_cut(iteration.result, longest),
                 outcome=iteration.outcome,
-                came=came(iteration),
+                came=came(iteration, over=state.status != "running"),
                 execution_time=round(iteration.seconds, 3),
                 insights=insights,
                 learning=_learning(iteration, fresh),
@@ -210,9 +210,11 @@ def _approval(iteration: Iteration) -> ActionApproval | None:
     )
 
 
-def came(iteration: Iteration) -> str:
-    """What came of a call, in a few words."""
+def came(iteration: Iteration, *, over: bool = False) -> str:
+    """What came of a call, in a few words. `over`: its run has ended."""
     match iteration.outcome:
+        case None if over:
+            return "not finished" if iteration.upstream else "not made"
         case None:
             return (
                 "waits for approval" if iteration.asked and not iteration.approval else "under way"

@@ -147,6 +147,8 @@ class ApprovalAsked(BaseEvent):
     arguments: dict[str, Any]
     """All of them, the operator's among them."""
     safety: Safety
+    digest: str = ""
+    """What an answer names the call by; whoever drives the run makes it (`server.approval`)."""
 
 
 class ApprovalDecided(BaseEvent):

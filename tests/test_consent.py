@@ -1,9 +1,11 @@
 """A waiting approval in every view, and a person's answer in the browser and on the terminal."""
 
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from server.text import duration
 pytestmark = pytest.mark.anyio
 
 MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
+SECRET = "hunter2!"
 LONG_TEXT = "\n".join(f"line {number} of a note" for number in range(400))
 """More than a form shows of an argument."""
 
@@ -202,6 +205,70 @@ async def test_another_process_declines(place: Place, ollama: ScriptedOllama) ->
         assert late.returncode == 2
         assert "waits for no approval" in late.stderr
     assert noted(place.project) == []
+
+
+async def test_a_call_with_a_secret_is_approved_by_what_the_record_shows_of_it(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call is made with the secret, which no file holds, nor a hash that could be tried."""
+    text = keep_secret(place, monkeypatch)
+    ollama.expect(conclusion("It is noted."))
+    person = Person(None)
+    async with (
+        place.client("stdio-legacy", person) as caller,
+        waiting(caller.client, person, text) as run_id,
+    ):
+        shown = await anyio.to_thread.run_sync(place.run, "runs", "approve", run_id)
+        assert 'text: "the password is ***"' in shown.stderr
+        (command,) = re.findall(r"planloom (runs approve \w+@\w+)\n", shown.stderr)
+        done = await anyio.to_thread.run_sync(place.run, *command.split())
+        assert (done.returncode, done.stderr) == (
+            0,
+            "add_note of notes (write: it adds or changes something) was approved: the user "
+            "approved it with `planloom runs`.\n",
+        )
+    assert noted(place.project) == [[text, "nobody"]]
+    call = [run_id, 0, "notes", "add_note", {"text": text}]
+    plain = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+    written = b"".join(file.read_bytes() for file in place.root.rglob("*") if file.is_file())
+    assert run_id.encode() in written
+    assert [each for each in (SECRET, plain) if each.encode() in written] == []
+
+
+async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secret(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = keep_secret(place, monkeypatch)
+    ollama.expect(conclusion("It is not noted.", success=False))
+    person = Person(None)
+    with place.http() as (process, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with (
+            Client(url, auth=place.token, elicitation_handler=person, mode="legacy") as client,
+            anyio.create_task_group() as tasks,
+        ):
+            arguments = CALL | {"arguments": {"text": text}, "wait_s": 30}
+            tasks.start_soon(partial(client.call_tool, "run_step", arguments))
+            await until(lambda: bool(person.shown))
+            (run_id,) = re.findall(r"For run (\w+):", person.shown[0])
+            process.kill()
+            tasks.cancel_scope.cancel()
+    async with place.client("http-legacy", Person(True)) as caller:
+        await caller.call("run_step", run_id=run_id)
+        report = await report_of(caller.client, run_id)
+    assert decided(report) == (
+        False,
+        "its arguments hold a secret, which the record of the run does not have; ask for it in a "
+        "new run",
+    )
+    assert noted(place.project) == []
+
+
+def keep_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A text with a secret of the operator, who gives it to the upstream."""
+    monkeypatch.setenv("NOTES_PASSWORD", SECRET)
+    place.upstreams["notes"] |= {"headers": {"X-Password": "${NOTES_PASSWORD}"}}
+    return f"the password is {SECRET}"
 
 
 async def test_the_browser_answers_for_another_servers_run(

@@ -550,8 +550,8 @@ async def test_from_the_readme_to_an_answer_in_a_client(
     started by a client."""
     (words,) = [words for words in RUN if {"--client", "/path/to/your/project"} <= set(words)]
     run_here(on(place, words), monkeypatch, environ(place))
-    client = words[words.index("--client") + 1]
-    file = place.root / f".{client}" / "mcp.json"
+    assert words[words.index("--client") + 1] == "claude-code"
+    file = place.root / ".claude.json"
     entry = json.loads(file.read_text())["mcpServers"]["planloom"]
     command = StdioTransport(entry["command"], entry["args"], env=environ(place), keep_alive=False)
     ollama.expect(found(f"`{CLASS}` is in jobs/secret.py, line 6."))

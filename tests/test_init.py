@@ -745,6 +745,41 @@ extensions:
     assert expected[client] == [shown(output, home), told]
 
 
+HEADERS = {"type": "object", "additionalProperties": {"type": "string"}}
+DOCUMENTED = {
+    # https://cursor.com/docs/mcp: `url` and `headers`, with `${env:NAME}`
+    "cursor": {
+        "properties": {"url": {"type": "string"}, "headers": HEADERS},
+        "required": ["url"],
+        "additionalProperties": False,
+    },
+    # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration: `${input:ID}`
+    "vscode": {
+        "properties": {
+            "type": {"enum": ["http", "sse"]},
+            "url": {"type": "string"},
+            "headers": HEADERS,
+        },
+        "required": ["type", "url"],
+        "additionalProperties": False,
+    },
+}
+"""An entry over HTTP as the documentation of a program says that no test can start; those that one
+can are in test_clients_init.py."""
+REFERENCES = {"cursor": "Bearer ${env:PLANLOOM_TOKEN}", "vscode": "Bearer ${input:planloom-token}"}
+
+
+@pytest.mark.parametrize("client", DOCUMENTED)
+def test_an_entry_over_http_is_as_documented(run: Run, home: Path, client: str) -> None:
+    _, output, _ = run("init", "--client", client, "--http", "127.0.0.1:8000")
+    written = json.loads(output)
+    entry = written[FORMS[client].key]["planloom"]
+    Draft202012Validator(DOCUMENTED[client]).validate(entry)
+    assert entry["headers"]["Authorization"] == REFERENCES[client]
+    asked = [each["id"] for each in written.get("inputs", [])]
+    assert asked == (["planloom-token"] if client == "vscode" else [])
+
+
 @pytest.mark.parametrize("client", sorted(name for name, form in FORMS.items() if form.http))
 def test_an_entry_over_http_refers_to_the_token(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client, "--http", "127.0.0.1:8000")

@@ -46,6 +46,7 @@ from server import auth
 from server.app import Parts, build
 from server.config import RunSettings
 from server.http.openai_api import EVIDENCE, ChatMessage, said_before
+from server.runs.run import report_of
 from server.views.markdown import CONCLUSION, Document
 
 pytestmark = pytest.mark.anyio
@@ -286,6 +287,42 @@ async def test_data_that_no_source_says_is_refused(place: Place, ollama: Scripte
     message = reply.choices[0].message
     assert message.content is None
     assert "70001" in (message.refusal or "")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_reports_warnings_are_shown(
+    stream: bool, place: Place, ollama: ScriptedOllama
+) -> None:
+    """Between the answer and its evidence; beside JSON, which they are no part of."""
+    schema = {"type": "object", "properties": {"line": {"type": "integer"}}, "required": ["line"]}
+    shape = {"type": "json_schema", "json_schema": {"name": "line", "schema": schema}}
+    (place.root / "no-folder").touch()
+    runs = RunSettings(directory=place.root / "no-folder")
+    for _ in range(2):
+        ollama.expect(found(ANSWER))
+    ollama.expect({"data": {"line": 6}})
+    with door(place, runs=runs) as (url, parts):
+        async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
+
+            async def said(**more: Any) -> tuple[str, str]:
+                """The content, and what comes beside it."""
+                made = await client.chat.completions.create(**asked(QUESTION, **more))
+                if not stream:
+                    each = [made.choices[0].message]
+                else:
+                    each = [piece.choices[0].delta async for piece in made]
+                beside = [(part.model_extra or {}).get("reasoning_content", "") for part in each]
+                return "".join(part.content or "" for part in each), "".join(beside)
+
+            text, _ = await said(stream=stream)
+            data, beside = await said(stream=stream, response_format=shape)
+        first, second = (report_of(run).warnings for run in parts.engine._runs.values())
+    assert first[0].startswith("The run is not recorded")
+    answer, _, sources = text.partition(EVIDENCE)
+    assert answer == f"{ANSWER}\n\n**Warning:** {first[0]}"
+    assert "`jobs/secret.py:6`" in sources
+    assert json.loads(data) == {"line": 6}
+    assert beside.endswith(f"**Warning:** {second[0]}")
 
 
 async def test_silence_is_kept_from_breaking_the_connection(

@@ -108,3 +108,37 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
     assert "--project" in done(*serena, **home)
     done(UV, "pip", "uninstall", "--quiet", "--python", python, "planloom")
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
+
+
+def test_pipx_installs_it_beside_other_packages_of_those_names(wheel: Path, tmp_path: Path) -> None:
+    theirs = others(tmp_path)
+    places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    pipx = (UV, "tool", "run", "pipx")
+    words = ("--python", sys.executable, "--preinstall", str(theirs), str(wheel))
+    done(*pipx, "install", "--quiet", *words, **places)
+    planloom = str(tmp_path / "bin" / "planloom")
+    assert done(planloom, "--version") == f"planloom {version('planloom')}\n"
+    (python,) = (str(each) for each in (tmp_path / "pipx").glob("venvs/planloom/bin/python"))
+    done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
+    home = {"HOME": str(tmp_path / "home")}
+    own = tmp_path / "home" / ".config" / "planloom" / "upstreams.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("upstreams: {}", "utf-8")
+    assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
+    done(*pipx, "uninstall", "planloom", **places)
+    assert not Path(planloom).exists()
+
+
+def others(folder: Path) -> Path:
+    """A wheel of another project, whose packages have the names that ours has inside."""
+    wheel = folder / "theirs-1.0-py3-none-any.whl"
+    files = {f"{name}/__init__.py": "theirs = True\n" for name in ("planner", "server")}
+    about = "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n"
+    made = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    inside = "theirs-1.0.dist-info"
+    files |= {f"{inside}/METADATA": about, f"{inside}/WHEEL": made}
+    record = "".join(f"{name},,\n" for name in [*files, f"{inside}/RECORD"])
+    with ZipFile(wheel, "w") as archive:
+        for name, text in (files | {f"{inside}/RECORD": record}).items():
+            archive.writestr(name, text)
+    return wheel

@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from fastmcp import Client
 from jsonschema import Draft202012Validator
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
-from scripted_ollama import Answer, Hang, ScriptedOllama
+from scripted_ollama import Answer, Drop, Hang, ScriptedOllama
 from serving import FILES, Caller, Place, deed, found, nowhere, until
 from serving import plan as timed_plan
 
@@ -28,6 +29,9 @@ PATIENCE = 20_000
 PICTURE = os.environ.get("VIEW_PICTURE")
 """Where a picture for the README is to go (`make docs/view.png`); others go beside it."""
 
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WIDTHS = (390, 1024, 1600)
+HEIGHT = 900
 QUESTION = "How long does an upload wait, and what is the caller told when it is given up?"
 FIRST = "An upload waits 45 s (`UPLOAD_SECONDS` in transfer/limits.py, line 3)."
 ANSWER = (
@@ -173,23 +177,42 @@ CLIPPED = """[...document.querySelectorAll("main *")]
 """What is wider than its room. Blocks of text are scrolled, and a summary is cut on purpose."""
 
 
-async def looked_at(page: Page, name: str) -> None:
-    """Held against axe-core, wide and light as well as narrow and dark; nothing is clipped. With a
-    picture of each for a person (`VIEW_PICTURES`, a folder)."""
-    looks: list[tuple[Literal["light", "dark"], int]] = [
-        ("dark", 390),
-        ("light", 1024),
-        ("light", 1600),
-    ]
-    for scheme, width in looks:
-        await page.set_viewport_size({"width": width, "height": 900})
+async def looked_at(page: Page, name: str, picture: str | None = None) -> None:
+    """Held against axe-core and for what is clipped, light and dark, at each width. With a picture
+    of each for a person (`VIEW_PICTURES`, a folder), and all of them as `picture` of the docs."""
+    taken: list[bytes] = []
+    for scheme in SCHEMES:
         await page.emulate_media(color_scheme=scheme)
-        if width != 1024:
-            await accessible(page)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width
-        assert await page.evaluate(CLIPPED) == []
-        if folder := os.environ.get("VIEW_PICTURES"):
-            await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
+        for width in WIDTHS:
+            await page.set_viewport_size({"width": width, "height": HEIGHT})
+            if width != 1024:
+                await accessible(page)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+            assert await page.evaluate(CLIPPED) == []
+            if folder := os.environ.get("VIEW_PICTURES"):
+                await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
+            if PICTURE and picture:
+                await page.evaluate("scrollTo(0, 0)")
+                taken.append(await page.screenshot())
+    await page.emulate_media(color_scheme="light")
+    if PICTURE and picture:
+        await side_by_side(page, taken, Path(PICTURE).with_stem(picture))
+
+
+async def side_by_side(page: Page, pictures: list[bytes], file: Path) -> None:
+    """One picture of all, half as large: a row for each scheme."""
+    shown = [
+        f'<img height="{HEIGHT // 2}" src="data:image/png;base64,{b64encode(each).decode()}">'
+        for each in pictures
+    ]
+    rows = (shown[: len(WIDTHS)], shown[len(WIDTHS) :])
+    sheet = await page.context.new_page()
+    await sheet.set_viewport_size({"width": sum(WIDTHS) // 2 + 64, "height": HEIGHT + 48})
+    style = "margin: 16px; display: grid; gap: 16px; background: #888"
+    body = "".join(f'<div style="display: flex; gap: 16px">{"".join(row)}</div>' for row in rows)
+    await sheet.set_content(f'<body style="{style}">{body}')
+    await sheet.screenshot(path=file)
+    await sheet.close()
 
 
 async def test_a_run_is_seen_as_it_goes_on(
@@ -242,7 +265,7 @@ async def test_a_run_is_seen_as_it_goes_on(
         timeline = page.get_by_role("region", name="Where the time went")
         await timeline.get_by_text("made a plan").click()
         await expect(timeline).to_contain_text('"main_objective"')
-        await looked_at(page, "answered")
+        await looked_at(page, "answered", "view-run-widths")
 
         await page.get_by_role("link", name="All runs").click()
         link = page.get_by_role("link", name=QUESTION)
@@ -354,7 +377,7 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
         for line in NOTE.splitlines():
             await expect(region).to_contain_text(line)
         await expect(page.locator(".state")).to_contain_text("Waits for approval")
-        await looked_at(page, "approval")
+        await looked_at(page, "approval", "view-approval-widths")
         if PICTURE:
             await page.set_viewport_size({"width": 1080, "height": 900})
             await page.screenshot(path=Path(PICTURE).with_stem("view-approval"))
@@ -388,6 +411,23 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
             for action in report["actions"]
             for call in action["tool_calls"]
         ]
+
+
+async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, page: Page) -> None:
+    place.upstreams = {"files": {key: FILES[key] for key in FILES if key != "tools"}}
+    ollama.expect(plan())
+    ollama.expect(Drop())  # nothing is found yet that the run could end with
+    async with served(place) as (client, view):
+        run_id = await begin(client)
+        await page.goto(f"{view}?run={run_id}#token={place.token}")
+        await expect(page.locator(".state")).to_contain_text("Failed")
+        answer = page.get_by_role("region", name="Answer", exact=True)
+        await expect(answer).to_contain_text("Could not find out: The connection to Ollama")
+        await expect(answer).to_contain_text("see whether the server still runs")
+        await expect(page.locator(".calls .came")).to_have_text("not made")
+        await looked_at(page, "failed", "view-failed-widths")
+        await page.get_by_role("link", name="All runs").click()
+        await expect(page.locator(".runs")).to_contain_text("Failed")
 
 
 async def test_a_lost_connection_is_told_and_taken_up_again(

@@ -7,12 +7,14 @@ protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first 
 answer in time, and no way to ask, mean no.
 
 What was approved is what runs: an approval holds for one call of one digest (upstream, tool,
-arguments), and the gate lets no other out, whatever the planner does. The state that a client of
-2026-07-28 brings back is sealed by the SDK (AES-256-GCM; bound to the tool, its arguments, the
+arguments), and the gate lets no other out, whatever the planner does. An answer from another
+process names the call by the digest that is on record (`Approvals.sealed`). The state that a client
+of 2026-07-28 brings back is sealed by the SDK (AES-256-GCM; bound to the tool, its arguments, the
 server and the caller, where he is known; it expires), and its ticket is good for one answer.
 """
 
 import hashlib
+import hmac
 import json
 import secrets
 import uuid
@@ -45,12 +47,17 @@ from planner.tools import (
     UpstreamStatus,
     strictest,
 )
+from server.config import HIDDEN
 from server.views import consent
 from server.views.consent import Waiting, visible
 
 LATE_SECONDS = 600.0
 """A client may bring an answer so long after the question was closed, and finds its run."""
 LONGEST_PROMPT = 200
+SECRET_LOST = (
+    "its arguments hold a secret, which the record of the run does not have; ask for it in a new "
+    "run"
+)
 ANSWER = "approval"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
 FORM: dict[str, Any] = {
@@ -156,6 +163,7 @@ class Approvals:
         self._run_id = run_id
         self._request = request
         self._state = state
+        self._key = secrets.token_bytes(32)
         self._granted: set[str] = set()
         self._used: set[str] = set()
         """The tickets that an answer has come with."""
@@ -176,9 +184,34 @@ class Approvals:
         open_ = self._question is not None and not self._question.closed.is_set()
         return self._question if open_ else None
 
+    def sealed(self, asked: ApprovalAsked) -> ApprovalAsked:
+        """A call that is about to be asked for, with the digest that its answer is bound to.
+
+        The digest is an HMAC of the call with its true arguments. In the record, in every command
+        and on every screen of another process, a secret among these is redacted, while the digest
+        stands beside it. So its key is this process's own and written nowhere: with a plain hash,
+        or with the key at hand, a short secret could be found by trying.
+        """
+        return asked.model_copy(update={"digest": self._digest(asked)})
+
+    def _digest(self, asked: ApprovalAsked) -> str:
+        call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
+        return hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256").hex()
+
+    def lost(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+        """Whether this call was asked for before this process took the run up, with a secret that
+        the record does not have: what was meant cannot be made any more."""
+        call = (tool.name, arguments | tool.fixed_arguments)
+        return HIDDEN in json.dumps(call) and any(
+            asked.digest != self._digest(asked)
+            for each in self._state.iterations
+            if (asked := each.asked) and (asked.tool, asked.arguments) == call
+        )
+
     def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
-        """Let this very call out, once."""
-        self._granted.add(digest(tool, arguments))
+        """Let this very call out, once, unless it is lost."""
+        if not self.lost(tool, arguments):
+            self._granted.add(digest(tool, arguments))
 
     def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
         """Whether this very call was approved; it is not any more after that."""
@@ -234,6 +267,8 @@ class Approvals:
 
     async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the policies say, or the person who is asked."""
+        if self.lost(tool, arguments):
+            return Approval(approved=False, by="policy", reason=SECRET_LOST)
         match strictest(self._request.policy, tool.policy):
             case Policy.READ_ONLY:
                 reason = "only read-only tools may run"
@@ -245,16 +280,16 @@ class Approvals:
             reason = "no client that can ask the user follows the run"
             return Approval(approved=False, by="no_way_to_ask", reason=reason)
         # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
-        number = self._state.undecided.number if self._state.undecided else 0
-        question = self._about(
-            ApprovalAsked(
-                iteration=number,
-                upstream=tool.upstream,
-                tool=tool.name,
-                arguments=arguments,
-                safety=tool.safety,
-            )
+        undecided = self._state.undecided
+        asked = ApprovalAsked(
+            iteration=undecided.number if undecided else 0,
+            upstream=tool.upstream,
+            tool=tool.name,
+            arguments=arguments,
+            safety=tool.safety,
         )
+        recorded = undecided.asked if undecided else None
+        question = self._about(recorded or self.sealed(asked))
         if early := self._early.pop(question.id, None):
             question.close(early)
         await self.put(question)
@@ -290,7 +325,7 @@ class Approvals:
 
     def _about(self, asked: ApprovalAsked) -> Question:
         text = consent.question(self._run_id, asked, self.about, self.timeout_s)
-        return Question(text, consent.digest_of(self._run_id, asked))
+        return Question(text, asked.digest)
 
 
 class GuardedPool:
@@ -325,6 +360,8 @@ class GuardedPool:
         if tool.read_only and now.read_only:
             return await self._pool.call(tool, arguments)
         text = f"The call of {tool.name} was not approved and not made."
+        if self._approvals.lost(tool, arguments):
+            text = f"The call of {tool.name} was not made: {SECRET_LOST}."
         if self._approvals.spend(tool, arguments):
             tightened = strictest(now.policy, tool.policy) is not tool.policy
             if not tightened and not self._changed(tool.upstream):

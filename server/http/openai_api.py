@@ -40,6 +40,7 @@ from server.text import clean, flat, shortened
 from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.views.report import warned
 
 MODEL = "planloom"
 RUN_SECONDS = 540.0
@@ -266,7 +267,7 @@ class Completion:
             return auth.refusal(
                 status, problem["message"], problem["code"], kind=problem["type"], headers=headers
             )
-        reply = {"role": "assistant", "content": content + self._sources(), "refusal": None}
+        reply = {"role": "assistant", "content": content + self._foot(), "refusal": None}
         if self.as_data:
             reply |= self._data()
         choice = {"index": 0, "message": reply, "finish_reason": "stop", "logprobs": None}
@@ -298,8 +299,8 @@ class Completion:
         else:
             if self.as_data:
                 yield self._chunk({key: text for key, text in self._data().items() if text})
-            elif sources := self._sources():
-                yield self._chunk({"content": sources})
+            elif foot := self._foot():
+                yield self._chunk({"content": foot})
             yield self._chunk({}, finish_reason="stop")
             if self.tells_usage:
                 yield _event(self._body("chat.completion.chunk", []) | {"usage": self._usage()})
@@ -335,28 +336,33 @@ class Completion:
             code, text = "run_failed", self.run.state.answer
         else:
             return None
-        return {"message": clean(text), "type": "server_error", "param": None, "code": code}
+        told = " ".join([text, *(f"Warning: {each}" for each in report_of(self.run).warnings)])
+        return {"message": clean(told), "type": "server_error", "param": None, "code": code}
 
     def _data(self) -> dict[str, str | None]:
         """The answer as the client's schema asks; without one, or where a check failed, the answer
-        is the refusal that OpenAI's clients know."""
+        is the refusal that OpenAI's clients know. Warnings have no place in either."""
         state = self.run.state
+        warnings = warned(report_of(self.run).warnings)
+        beside = {"reasoning_content": inert(warnings)} if warnings else {}
         if state.data is None or state.unsupported:
             why = f" ({state.reason})" if state.reason and state.reason not in state.answer else ""
-            return {"content": None, "refusal": clean(state.answer + why)}
-        return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None}
+            return {"content": None, "refusal": clean(state.answer + why)} | beside
+        return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
 
-    def _sources(self) -> str:
-        """What bears the answer out, and where a person sees the whole run; nothing for an answer
-        that needed no look."""
-        cited = short_report.ended(report_of(self.run)).evidence
-        if not cited:
-            return ""
+    def _foot(self) -> str:
+        """The warnings, what bears the answer out, and where a person sees the whole run; nothing
+        for an answer that needed no look."""
+        found = report_of(self.run)
+        warnings = f"\n\n{warned(found.warnings)}" if found.warnings else ""
         lines = []
-        for each in cited:
+        for each in short_report.ended(found).evidence:
             told = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
             lines.append(f"- `{_code(each.source)}`{told}")
-        return inert("\n".join([EVIDENCE, "", *lines, "", f"[The whole run]({self.link})"]))
+        evidence = "\n".join([EVIDENCE, "", *lines]) if lines else ""
+        if not (warnings or evidence):
+            return ""
+        return inert(f"{warnings}{evidence}\n\n[The whole run]({self.link})")
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}

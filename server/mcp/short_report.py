@@ -38,6 +38,7 @@ from server.views.report import (
     decisions,
     steps,
     unavailable,
+    warned,
     what_next,
 )
 
@@ -175,7 +176,8 @@ def markdown_under_way(short: ShortReport) -> str:
         parts.append("New:\n\n" + "\n".join(f"- {flat(each)}" for each in short.news))
     if short.draft:
         parts.append(f"Draft, unchecked:\n\n{fence(short.draft)}")
-    parts += [f"**Warning:** {flat(warning)}" for warning in short.warnings]
+    if short.warnings:
+        parts.append(warned(short.warnings))
     return inert("\n\n".join(parts))
 
 

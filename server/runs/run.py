@@ -8,7 +8,7 @@ from typing import Literal, Self
 import anyio
 
 from planner.clock import Clock
-from planner.events import Event, OfTheMoment, RunFinished
+from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished
 from planner.protocol import RunRequest
 from planner.state import RunState, Status
 from planner.tools import ToolSpec
@@ -114,6 +114,8 @@ class Run:
 
     def record(self, event: Event) -> None:
         """Append an event. Never waits, so no follower can hold the run up."""
+        if isinstance(event, ApprovalAsked):
+            event = self.approvals.sealed(event)
         if self.recording and not isinstance(event, OfTheMoment):
             last = isinstance(event, RunFinished)
             self.recording.append(Entry.of(event, self.clock.seconds), synced=last)

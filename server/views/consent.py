@@ -4,7 +4,6 @@ It loads no MCP framework, so that the commands can use it. Who is asked when, a
 lets out, is in `server.approval.approval`.
 """
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -67,23 +66,17 @@ class Waiting(BaseModel):
 def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
     """The call that a run waits with; None when it waits for no approval."""
     undecided = state.undecided if state.status == "running" else None
-    if undecided is None or undecided.asked is None:
+    if undecided is None or undecided.asked is None or not undecided.asked.digest:
         return None
     asked = undecided.asked
     return Waiting(
         run_id=run_id,
-        digest=digest_of(run_id, asked),
+        digest=asked.digest,
         iteration=asked.iteration,
         call=in_words(asked),
         arguments=shown_arguments(asked.arguments, whole=True)[0],
         lapses=asked.at + timeout_s,
     )
-
-
-def digest_of(run_id: str, asked: ApprovalAsked) -> str:
-    """The same for this call of this run on every server, and for no other."""
-    call = [run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
-    return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
 
 
 def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> Approval:

@@ -324,7 +324,7 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     if missing := unavailable(found):
         parts.append("### Not available\n\n" + _bullets(missing))
     if found.warnings:
-        parts.append("\n".join(f"**Warning:** {flat(warning)}" for warning in found.warnings))
+        parts.append(warned(found.warnings))
     parts.append(
         _foot(found) if cost else f"_Run {found.run_id}: {found.usage.seconds:.1f} s in all_"
     )
@@ -392,6 +392,11 @@ def unavailable(found: Report) -> list[str]:
 def decisions(found: Report) -> list[str]:
     """What was decided on calls that needed approval, a line each."""
     return [_decided(call) for call in _calls(found) if call.approval]
+
+
+def warned(warnings: Iterable[str]) -> str:
+    """Warnings as Markdown, a line each."""
+    return "\n".join(f"**Warning:** {flat(warning)}" for warning in warnings)
 
 
 def _bullets(lines: Iterable[str]) -> str:
