@@ -3,7 +3,7 @@
 A text search says which files speak of the words; the best of them are read whole and divided into
 passages, and those are ranked. Where a pool has no such search, a model says which of its tools
 list files and read them, and files are read by the words in their paths. Where it has no files
-either, the tools are called that read and need no argument, such as a list of accounts.
+either, nothing can be gathered and a plan chooses the tools.
 """
 
 import re
@@ -14,7 +14,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks.guards import empty, takes_path
 from planner.events import PassagesGathered
 from planner.evidence import hits
-from planner.evidence.context import readable, reading_characters
+from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
 from planner.evidence.listing import is_hidden, of_listing
 from planner.evidence.passages import of_document, of_file
@@ -29,7 +29,6 @@ from planner.evidence.ranking import (
     related,
     undefined,
 )
-from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import is_name, named, says, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration
@@ -51,8 +50,6 @@ MAX_FOLDERS = 30
 """Listed for one question."""
 MAX_UNREAD = 3
 """Files in a row that cannot be read before a listing is taken for something else."""
-MAX_OVERVIEWS = 4
-"""Tools that are called for one question since they need no argument."""
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 WHOLE_SHARE = 0.5
@@ -122,9 +119,7 @@ class Gatherer:
             passages += await self._defined(self.search, passages, question, more)
             documented = await self._documented(self.search, question, more, found)
         else:
-            listed, passages = await self._listed(question, more)
-            called, told = await self._overviews(question, more)
-            searched, passages = listed or called, [*passages, *told]
+            searched, passages = await self._listed(question, more)
         shown = self._shown(question, more, passages, documented)
         if len(self.state.iterations) == before:  # all calls were made before
             if not (shown and searched):
@@ -158,21 +153,6 @@ class Gatherer:
             if unread == MAX_UNREAD:
                 break
         return listing, passages
-
-    async def _overviews(
-        self, question: str, more: Sequence[str]
-    ) -> tuple[Iteration | None, list[Passage]]:
-        """What the tools say that read and need no argument, and the newest of their calls."""
-        free = [tool for tool in self.caller.read_only if not tool.required]
-        free = [tool for tool in free if tool.name in self.state.offered]
-        newest: Iteration | None = None
-        passages: list[Passage] = []
-        for tool in Ranking(free).ranked(" ".join([question, *more]))[:MAX_OVERVIEWS]:
-            iteration = await self.caller.own_call(tool, {}, f"see what {tool.name} returns")
-            if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
-                newest = iteration
-                passages += of_file(tool.name, readable(iteration.result), tool.upstream)
-        return newest, passages
 
     async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
         """The paths of all files, and the call that listed the first of them. What has no

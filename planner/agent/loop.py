@@ -437,8 +437,9 @@ class _Run:
         decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
         while decision is not None and not isinstance(decision, Conclude):
             calls = self.follow(decision)[: self.calls_left]
-            if not isinstance(decision, Stay) and (others := self.other_tools(calls[0])):
-                calls[0] = await self.asker.select_for_step(calls[0], others)
+            step = self.state.step
+            if step and step.offered and not isinstance(decision, Stay):
+                calls[0] = await self.asker.select_for_step(step, calls[0])
             await self.caller.call(*calls)
             if refused := self.refused_change():
                 self.hold_limits()
@@ -475,16 +476,6 @@ class _Run:
         if not done or following is None or tool is None or self.asker.crowded:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
-
-    def other_tools(self, call: Call) -> list[str]:
-        """The tools to choose from instead of a step's own: those that the step brought in; else,
-        where it is not among the likeliest for the step, these."""
-        step = self.state.step
-        if step is None or step.offered:
-            return step.offered if step else []
-        choices = {tool.name for tool in self.asker.choices}
-        likely = [name for name in self.ranking.matching(call.prompt) if name in choices]
-        return [] if call.tool in likely else likely[:LIKELY_TOOLS]
 
     def refused_change(self) -> Call | None:
         """The newest call, when it is a change that its tool did not accept: it is tried once more,

@@ -37,7 +37,7 @@ from planner.protocol import (
     Stay,
     Summary,
 )
-from planner.state import RunState
+from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
 T = TypeVar("T")
@@ -173,9 +173,10 @@ class Asker:
         )
         return selection.tool
 
-    async def select_for_step(self, chosen: Call, others: Sequence[str]) -> Call:
-        """The full model's choice between the tool it chose for a step and others."""
-        return await self._selected([chosen.tool, *others], chosen)
+    async def select_for_step(self, step: Step, chosen: Call) -> Call:
+        """The full model's choice between the tool it chose and those that the step brought in,
+        which it could not choose then. It has read all but the new tools."""
+        return await self._selected([chosen.tool, *step.offered], chosen)
 
     async def select_change(self, refused: Call) -> Call:
         """The tool that is tried after this call of one was not accepted."""
