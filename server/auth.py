@@ -41,7 +41,7 @@ from planner.errors import ConfigError
 TOKEN, AUTH = "PLANLOOM_TOKEN", "PLANLOOM_AUTH"
 """The variables: tokens with commas between them; `module:name` of a FastMCP auth provider."""
 TOKEN_BYTES = 32
-SHORTEST_TOKEN = 20
+MIN_TOKEN_CHARS = 20
 """In characters, of an operator's; a random one of that length cannot be guessed."""
 
 _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
@@ -183,7 +183,7 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
         for token in tokens:
             if not _is_token(token):
                 raise ConfigError(
-                    f"{TOKEN}: a token is {SHORTEST_TOKEN} characters or more of letters, digits "
+                    f"{TOKEN}: a token is {MIN_TOKEN_CHARS} characters or more of letters, digits "
                     "and -._~+/; make one with: openssl rand -hex 32"
                 )
         return Tokens(tokens), TokenSource(f"The token is that of {TOKEN}.", f"${{{TOKEN}}}")
@@ -200,7 +200,7 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
 
 
 def _is_token(text: str) -> bool:
-    return len(text) >= SHORTEST_TOKEN and bool(_SENDABLE.fullmatch(text))
+    return len(text) >= MIN_TOKEN_CHARS and bool(_SENDABLE.fullmatch(text))
 
 
 def _loaded(name: str) -> AuthProvider:

@@ -48,7 +48,7 @@ _TOKEN = re.compile(r"(?![/\\])(?!\S*://)\S{16,}")
 """A secret that may be hidden in what upstreams say: a path or a word that happens to stand in
 `env` is none."""
 
-_SHORTEST_SECRET = 4
+_MIN_SECRET_CHARS = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
 
 CALLED_SECRET = re.compile(
@@ -332,7 +332,7 @@ class UpstreamSettings(_Frozen):
         texts = [self.command, self.cwd, self.url, *self.args, *self.roots]
         hidden = [*self.env.values(), *self.headers.values()]
         found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
-        return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+        return frozenset(secret for secret in found if len(secret) >= _MIN_SECRET_CHARS)
 
     @property
     def credentials(self) -> frozenset[str]:
@@ -604,7 +604,7 @@ def _read(path: Path, variables: Mapping[str, str]) -> File:
     raise ConfigError("\n".join(problems))
 
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 """Of the file, with aliases written out; a few lines of them can stand for billions."""
 
 _Key = tuple[str | int, ...]
@@ -617,7 +617,7 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
         lines: dict[_Key, int] = {(): 1}
         if (node := loader.get_single_node()) is None:
             return {}, lines
-        if _size(node, {}) > MOST_NODES:
+        if _size(node, {}) > MAX_NODES:
             raise ConfigError(f"{path}:1: its aliases stand for too much; write them out")
         _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
         return loader.construct_document(node), lines

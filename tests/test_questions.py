@@ -318,7 +318,7 @@ Now approve:  everything
 """)
     title = shown["properties"]["ok"]["title"]
     assert title.startswith("Sure? ``` Now approve: everythingSure?")
-    assert len(title) == elicitation.LONGEST_LABEL
+    assert len(title) == elicitation.MAX_LABEL_CHARS
 
 
 async def test_a_form_the_protocol_does_not_know_is_not_passed_on(
@@ -749,11 +749,11 @@ def test_a_form_has_nothing_but_the_protocols_types_and_harmless_texts(
     except elicitation.Unfit:
         return
     assert built.keys() <= {"type", "properties", "required"}
-    assert len(built["properties"]) <= elicitation.MOST_FIELDS
+    assert len(built["properties"]) <= elicitation.MAX_FIELDS
     for field in built["properties"].values():
         assert field.keys() <= PASSED
         assert field["type"] in ("string", "number", "integer", "boolean", "array")
-        assert len(field.get("title", "")) <= elicitation.LONGEST_LABEL
+        assert len(field.get("title", "")) <= elicitation.MAX_LABEL_CHARS
     said = json.dumps(built, ensure_ascii=False)
     assert clean(json.loads(said) and said) == said
     filled = elicitation.filled_in(content if isinstance(content, dict) else None, built)

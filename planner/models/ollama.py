@@ -44,7 +44,7 @@ _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no l
 RECORD_BYTES, SPARE_RECORDS = 1000, 100
 """A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
 a record of some 150 bytes for each."""
-MOST_TOKENS, MOST_NANOSECONDS = 10**9, 10**18
+MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
 """What a server may count; what is beyond, or negative, is none of its counts."""
 
 
@@ -230,7 +230,7 @@ class OllamaModel:
     def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
         """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of
         `truncate: false`."""
-        count = _counted(last.prompt_eval_count, MOST_TOKENS)
+        count = _counted(last.prompt_eval_count, MAX_TOKENS)
         if count is None:
             return
         if words := words_if_cut(messages, count, self.context_tokens):
@@ -356,8 +356,8 @@ def host_url(host: str | None) -> str:
 
 
 def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
-    count = _counted(last.prompt_eval_count, MOST_TOKENS)
-    cached = _counted(last.prompt_eval_cached_count, MOST_TOKENS)
+    count = _counted(last.prompt_eval_count, MAX_TOKENS)
+    cached = _counted(last.prompt_eval_cached_count, MAX_TOKENS)
     tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
     return Reply(
         text=text,
@@ -365,7 +365,7 @@ def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: flo
         prompt_tokens=tokens,
         cached_tokens=round(covered * tokens) if cached is None else cached,
         cached_told=cached is not None,
-        generated_tokens=_counted(last.eval_count, MOST_TOKENS) or 0,
+        generated_tokens=_counted(last.eval_count, MAX_TOKENS) or 0,
         load_seconds=_seconds(last.load_duration),
         prefill_seconds=_seconds(last.prompt_eval_duration),
         decode_seconds=_seconds(last.eval_duration),
@@ -378,7 +378,7 @@ def _counted(count: int | None, most: int) -> int | None:
 
 
 def _seconds(nanoseconds: int | None) -> float:
-    return (_counted(nanoseconds, MOST_NANOSECONDS) or 0) / _NANOSECONDS
+    return (_counted(nanoseconds, MAX_NANOSECONDS) or 0) / _NANOSECONDS
 
 
 def _record(line: bytes, name: str, url: str) -> ChatReply:

@@ -50,7 +50,7 @@ from server.views.consent import Waiting, visible
 
 LATE_SECONDS = 600.0
 """A client may bring an answer so long after the question was closed, and finds its run."""
-LONGEST_PROMPT = 200
+MAX_PROMPT_CHARS = 200
 ANSWER = "approval"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
 FORM: dict[str, Any] = {
@@ -167,7 +167,7 @@ class Approvals:
     def about(self) -> str:
         """Which run a question is for."""
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
-        short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"
+        short = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"{prompt[:MAX_PROMPT_CHARS]}…"
         return f"run {self._run_id}: {short}"
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, Self
 from server.mcp.handshake import first_answer
 
 CHUNK = 2**16
-LONGEST_OPENING = 2**20
+MAX_OPENING_BYTES = 2**20
 """Bytes of a line that is looked at; no client opens a connection with more."""
 
 
@@ -67,10 +67,10 @@ class Front:
 
     def _look_at(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
-        self._line = self._line[: LONGEST_OPENING + 1]
+        self._line = self._line[: MAX_OPENING_BYTES + 1]
         for line in lines:
             try:
-                message = json.loads(line) if len(line) <= LONGEST_OPENING else None
+                message = json.loads(line) if len(line) <= MAX_OPENING_BYTES else None
             except (ValueError, RecursionError):
                 continue  # the server says so
             if answer := first_answer(message, self._project):

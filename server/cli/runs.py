@@ -30,7 +30,7 @@ output = Console(highlight=False, theme=Theme({"markdown.code": "cyan"}))
 console = Console(stderr=True, highlight=False)
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
-LONGEST_PROMPT = 80
+MAX_PROMPT_CHARS = 80
 """Characters of it in a list."""
 ANSWER_SECONDS = 5.0
 """How long the server that drives a run may take to see an answer."""
@@ -60,7 +60,7 @@ async def list_runs(settings: Settings, most: int) -> None:
             "waits for approval" if asked[run.id] else status_in_words(run.status),
             age(time.time() - run.created),
             _place(run.project),
-            clean(flat(run.prompt))[:LONGEST_PROMPT],
+            clean(flat(run.prompt))[:MAX_PROMPT_CHARS],
         )
         for run in runs
     ]

@@ -34,7 +34,7 @@ OURS = frozenset(
 """The keys of an entry that are ours to say; others, such as `env`, are the user's."""
 WORKSPACE = "${workspaceFolder}"
 """The folder that is open, in VS Code's file of a workspace only."""
-LONGEST_STEM = 24
+MAX_STEM_CHARS = 24
 """Characters of a project's name in that of its entry: clients put it before each tool's."""
 
 Server = dict[str, Any]
@@ -176,7 +176,7 @@ class Entry:
         if NAME not in servers or _subject(servers[NAME][1]) is None:
             return NAME
         last = re.split(r"[/\\]", self.subject.removesuffix("/mcp").rstrip("/\\"))[-1]
-        stem = re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-").lower()[:LONGEST_STEM]
+        stem = re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-").lower()[:MAX_STEM_CHARS]
         name = f"{NAME}-{stem}" if stem else NAME
         tries = [name, *(f"{name}-{number}" for number in range(2, len(servers) + 3))]
         return next(each for each in tries if each not in servers)

@@ -44,7 +44,7 @@ UNIMPORTANT = frozenset(
 """Keys that change nothing in what a server does."""
 ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME", "USERPROFILE")
 """The variables that a text of ours takes without a default."""
-LONGEST_NAME = 64
+MAX_NAME_CHARS = 64
 
 _REFERENCE = re.compile(
     r"\$\{\{\s*(?:secrets|inputs|env)\.(?P<secret>[\w.-]+)\s*\}\}"  # Continue
@@ -162,7 +162,7 @@ def _taken(
         marks = _BROUGHT.get(brought)
         if name.lower() == brought or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
             raise _CannotTakeError(f"Planloom brings {brought}, set up for its planner")
-    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:LONGEST_NAME]
+    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     if not called:
         raise _CannotTakeError("its name has no letter of a to z and no digit")
     translator = _Translator(called, source, variables)

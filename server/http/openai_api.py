@@ -44,7 +44,7 @@ from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 MODEL = "planloom"
 RUN_SECONDS = 540.0
 """The most a run takes; OpenAI's own clients give up a reply after 600 s."""
-SAID_CHARACTERS, LONGEST_SAID = 2000, 600
+SAID_CHARACTERS, MAX_SAID_CHARS = 2000, 600
 """Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 """What comes after an answer begins so."""
@@ -155,7 +155,7 @@ def said_before(messages: list[ChatMessage]) -> str:
             continue
         text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
         text = text.partition(EVIDENCE)[0].strip()
-        text = shortened(text, LONGEST_SAID)
+        text = shortened(text, MAX_SAID_CHARS)
         line = f"{each.role.capitalize()}: {clean(text)}"
         room -= len(line)
         if room < 0:

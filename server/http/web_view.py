@@ -44,7 +44,7 @@ from server.views.timeline import timeline
 
 T = TypeVar("T")
 STATIC = Path(__file__).with_name("static")
-MOST_LISTED = 100
+MAX_LISTED = 100
 """Runs in the list, the newest."""
 PACE_SECONDS = 0.2
 """Between two changes that a page is told."""
@@ -255,7 +255,7 @@ async def find(engine: Engine, run_id: str) -> Run:
 async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
     """The newest runs of these callers: id, status, prompt, project, times in seconds since
     the epoch, and the call that waits for approval."""
-    found = await engine.listed(MOST_LISTED, callers)
+    found = await engine.listed(MAX_LISTED, callers)
     return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
 
 

@@ -11,7 +11,7 @@ from fastmcp import Context
 from mcp import MCPDeprecationWarning
 from mcp_types import InputRequiredResult, ProgressNotification, ProgressNotificationParams
 
-from planner.actions import LONGEST_RESULT
+from planner.actions import MAX_RESULT_CHARS
 from planner.events import Event, RunContinued, UpstreamLogged
 from planner.state import RunState
 from server.approval.approval import Question
@@ -119,7 +119,7 @@ def _slim(event: Event) -> dict[str, Any]:
 def _cut(value: Any) -> Any:
     match value:
         case str():
-            return clean(value[:LONGEST_RESULT])
+            return clean(value[:MAX_RESULT_CHARS])
         case list():
             return [_cut(item) for item in value]
         case dict():

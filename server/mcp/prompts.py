@@ -28,7 +28,7 @@ from server.runs.engine import Engine
 from server.runs.run import report_of
 from server.views.report import markdown
 
-MOST_OFFERED = 50
+MAX_OFFERED = 50
 """Runs that are looked through to complete an argument."""
 
 PLAN = """\
@@ -110,7 +110,7 @@ def register(mcp: FastMCP) -> None:
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
             match argument.name:
                 case "run_id" | "request":
-                    runs = await engine_of(ctx).listed(MOST_OFFERED, [caller()])
+                    runs = await engine_of(ctx).listed(MAX_OFFERED, [caller()])
                     if argument.name == "run_id":
                         return [
                             run.id

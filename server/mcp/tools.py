@@ -14,7 +14,7 @@ from fastmcp.tools import ToolResult
 from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from planner.actions import LONGEST_RESULT
+from planner.actions import MAX_RESULT_CHARS
 from planner.checks import guards, schemas
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
@@ -26,7 +26,7 @@ from server.mcp.links import links
 from server.mcp.progress_stream import followed
 from server.mcp.roots import client_roots
 from server.runs.run import Run, report_of
-from server.runs.steering import LONGEST_HINT, SINGLE_STEPS
+from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.text import clean, counted
 from server.upstreams import roots
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
@@ -283,7 +283,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             Field(
                 description="Words for the run's models, as an addition to the request. Example: "
                 "'Look in server/ rather than in tests/.'",
-                max_length=LONGEST_HINT,
+                max_length=MAX_HINT_CHARS,
             ),
         ] = "",
         skip: Annotated[
@@ -404,7 +404,7 @@ async def _resume(
             elif other:
                 raise ToolError(
                     f"{other[0]}: run {run_id} was begun with another: "
-                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:LONGEST_RESULT]}. "
+                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
                     "Give that to go on with the run, or leave run_id out to start one."
                 )
             else:
@@ -492,7 +492,7 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if wrong:
         raise ToolError(
             f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "
-            f"{json.dumps(tool.input_schema, ensure_ascii=False)[:LONGEST_RESULT]}"
+            f"{json.dumps(tool.input_schema, ensure_ascii=False)[:MAX_RESULT_CHARS]}"
         )
 
 

@@ -31,13 +31,13 @@ from server.journal.base import Entry, Journal, KeyUsed, Letter, Listed, Made, R
 from server.runs import replay
 from server.runs.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
 from server.runs.run import LOCAL, Run, cancelled
-from server.runs.steering import MOST_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
+from server.runs.steering import MAX_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
 from server.runs.telemetry import Spans
 from server.upstreams.pool import RunPool, UpstreamPool
 
 log = logging.getLogger(__name__)
 
-SHORTEST_ID, WHOLE_ID = 4, 32
+MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: the fewest that name a run, and all."""
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
@@ -253,7 +253,7 @@ class Engine:
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
         """The id that begins so, if one of the caller's does."""
-        if not (SHORTEST_ID <= len(beginning) < WHOLE_ID and beginning.isalnum()):
+        if not (MIN_ID_CHARS <= len(beginning) < WHOLE_ID and beginning.isalnum()):
             return beginning
         own = [run.id for run in self._runs.values() if run.caller == caller]
         recorded = [] if self.journal.problem else await self.journal.ids(beginning, caller)
@@ -429,7 +429,7 @@ class Engine:
             return
         if self.journal.problem:
             raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
-        number = await self.journal.leave(run.id, steering, MOST_STEERED)
+        number = await self.journal.leave(run.id, steering, MAX_STEERED)
         if not (run.interrupted or run.queued):
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 

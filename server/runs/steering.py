@@ -9,9 +9,9 @@ from planner.protocol import RunRequest, SteeredBy, Steering
 from planner.tools import Policy, strictest
 from server.runs.run import Run
 
-LONGEST_HINT = 500
+MAX_HINT_CHARS = 500
 """Characters; it stays in the prompts of its run."""
-MOST_STEERED = 10
+MAX_STEERED = 10
 """How often something may be said to one run."""
 SINGLE_STEPS = ("step", "plan")
 """What a run is begun for that may do more when it has ended."""
@@ -28,10 +28,10 @@ def steering_of(
         raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
     if not (hint or skip or order):
         raise RequestError("Nothing is said to the run: give a hint, skip, or order.")
-    if len(hint) > LONGEST_HINT:
-        raise RequestError(f"hint: it has {len(hint)} characters; {LONGEST_HINT} are the most.")
-    if len(state.steered) + len(state.waiting) >= MOST_STEERED:
-        raise RequestError(f"Run {run.id} was steered {MOST_STEERED} times, which is the most.")
+    if len(hint) > MAX_HINT_CHARS:
+        raise RequestError(f"hint: it has {len(hint)} characters; {MAX_HINT_CHARS} are the most.")
+    if len(state.steered) + len(state.waiting) >= MAX_STEERED:
+        raise RequestError(f"Run {run.id} was steered {MAX_STEERED} times, which is the most.")
     later = dict(enumerate(state.later_steps, len(state.steps) + 1))
     if unknown := [number for number in [*skip, *order] if number not in later]:
         known = "; ".join(f"{number}: {step}" for number, step in later.items()) or "none"

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from server.upstreams.stdio import LONGEST_MESSAGE
+from server.upstreams.stdio import MAX_MESSAGE_BYTES
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 300.0
 """As the SDK's own client has them; a stream may be silent for long. Calls have their own limit."""
@@ -58,8 +58,8 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
             length = len(chunk) - end if end >= 0 else length + len(chunk)
-            if length > LONGEST_MESSAGE:
-                why = f"its answer is longer than {LONGEST_MESSAGE // 2**20} MiB; ask for less"
+            if length > MAX_MESSAGE_BYTES:
+                why = f"its answer is longer than {MAX_MESSAGE_BYTES // 2**20} MiB; ask for less"
                 self._on_excess(why)
                 raise httpx2.ReadError(why)
             yield chunk

@@ -31,7 +31,7 @@ from server.text import clean, flat, shortened
 
 BUSY_SECONDS = 5.0
 """How long another process may hold the file."""
-LONGEST_QUOTE = 500
+MAX_QUOTE_CHARS = 500
 """Characters of a text, where a difference is told."""
 AROUND = 4
 """Words before and after a change."""
@@ -306,4 +306,4 @@ def _quoted(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(flat(clean(text)), LONGEST_QUOTE)
+    return shortened(flat(clean(text)), MAX_QUOTE_CHARS)

@@ -16,8 +16,8 @@ from server.config import HIDDEN, UpstreamSettings
 
 TOKEN_LENGTH = 16
 """In characters: what is as long as this without a space is a token, whatever it is called."""
-_SHORTEST_PASSWORD = 6
-_SHORTEST_ENCODED = 8
+_MIN_PASSWORD_CHARS = 6
+_MIN_ENCODED_CHARS = 8
 _SHORTEST_BASE64 = 10
 
 
@@ -63,7 +63,7 @@ def _is_password(value: str) -> bool:
     """Whether it is more than a word, as `hunter2` is and `postgres` is not."""
     kinds = (str.isalpha, str.isdigit, lambda each: not each.isalnum())
     mixed = sum(any(map(kind, value)) for kind in kinds) > 1
-    return len(value) >= _SHORTEST_PASSWORD and mixed and not re.search(r"^[/\\~]|://", value)
+    return len(value) >= _MIN_PASSWORD_CHARS and mixed and not re.search(r"^[/\\~]|://", value)
 
 
 def _password_in(value: str) -> str | None:
@@ -72,7 +72,7 @@ def _password_in(value: str) -> str | None:
         password = urlsplit(value).password if "://" in value else None
     except ValueError:
         return None
-    return password if password and len(password) >= _SHORTEST_PASSWORD else None
+    return password if password and len(password) >= _MIN_PASSWORD_CHARS else None
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
@@ -91,7 +91,7 @@ def _expression(secret: str) -> str:
 
 def _spellings(secret: str) -> set[str]:
     """How a value stands in JSON, in a URL, in hexadecimal and in Base64 of a text around it."""
-    if len(secret) < _SHORTEST_ENCODED:
+    if len(secret) < _MIN_ENCODED_CHARS:
         return set()
     data = secret.encode("utf-8", "replace")
     spelled = {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}

@@ -11,9 +11,9 @@ import anyio
 
 from planner.tools import Outcome, ToolResult, ToolSpec
 
-MOST = 256
+MAX_RESULTS = 256
 """Results that are kept; those not asked for the longest go first."""
-LARGEST = 200_000
+MAX_RESULT_CHARS = 200_000
 """Characters; a larger result is asked for again."""
 
 
@@ -36,9 +36,9 @@ class Reuse:
         self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult, seconds: float
     ) -> None:
         """Keep a result for so many seconds; not one that failed."""
-        if result.outcome is Outcome.SUCCESS and len(result.text) <= LARGEST:
+        if result.outcome is Outcome.SUCCESS and len(result.text) <= MAX_RESULT_CHARS:
             self._kept[_key(tool, arguments)] = (anyio.current_time() + seconds, result)
-            while len(self._kept) > MOST:
+            while len(self._kept) > MAX_RESULTS:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:

@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 
 from mcp_types import ListRootsResult
 
-MOST = 50
+MAX_ROOTS = 50
 """Roots of a caller; more are not looked at."""
 
 
@@ -39,7 +39,7 @@ class CallersProject:
 
 def paths(given: ListRootsResult) -> tuple[str, ...]:
     """The folders of this machine among the roots, as the caller named them."""
-    parts = [urlsplit(str(root.uri)) for root in given.roots[:MOST]]
+    parts = [urlsplit(str(root.uri)) for root in given.roots[:MAX_ROOTS]]
     return tuple(
         url2pathname(each.path)
         for each in parts

@@ -22,8 +22,8 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from server.upstreams.results import LONGEST_NAME
-from server.upstreams.stdio import LONGEST_MESSAGE
+from server.upstreams.results import MAX_NAME_CHARS
+from server.upstreams.stdio import MAX_MESSAGE_BYTES
 
 NO_SAMPLING = "Sampling is not supported: Planloom lends its models to nobody."
 NO_ROOTS = "Roots are not supported: `upstreams.yaml` permits this upstream none."
@@ -32,7 +32,7 @@ REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
 """What an upstream that asks for it is told."""
 
 
-MOST_REQUESTS = 32
+MAX_REQUESTS = 32
 """Requests of an upstream that are not answered yet; a call of ours, 16 at a time, asks one."""
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
         self._told = False
 
     async def _dispatch_request(self, *request: Any) -> None:
-        if self._unanswered < MOST_REQUESTS:
+        if self._unanswered < MAX_REQUESTS:
             self._unanswered += 1
             await super()._dispatch_request(*request)
         elif not self._told:
@@ -79,8 +79,10 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
         if method == "tools/list" and isinstance(listed := result.get("tools"), list):
             before = self._listed if "cursor" in (params or {}) else 0
             self._listed = before + len(json.dumps(listed))
-            if self._listed > LONGEST_MESSAGE:
-                why = f"its tool list is longer than {LONGEST_MESSAGE // 2**20} MiB, with all pages"
+            if self._listed > MAX_MESSAGE_BYTES:
+                why = (
+                    f"its tool list is longer than {MAX_MESSAGE_BYTES // 2**20} MiB, with all pages"
+                )
                 raise MCPError(mcp_types.PARSE_ERROR, why)
             version = ((opts or {}).get("headers") or {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
             judged = [(tool, unreadable(tool, version)) for tool in listed]
@@ -99,7 +101,7 @@ def unreadable(tool: Any, version: str) -> str | None:
     except ValidationError as error:
         problem = error.errors()[0]
         name = tool.get("name") if isinstance(tool, dict) else None
-        called = name[:LONGEST_NAME] if isinstance(name, str) else "a tool without a name"
+        called = name[:MAX_NAME_CHARS] if isinstance(name, str) else "a tool without a name"
         where = [str(part) for part in problem["loc"] if part not in ("tools", 0)]
         return ": ".join([called, *where, problem["msg"]])
     return None

@@ -38,17 +38,17 @@ from server.config import HIDDEN
 from server.text import clean, fence
 from server.upstreams.results import cut
 
-LONGEST_QUESTION = 2000
+MAX_QUESTION_CHARS = 2000
 """Characters of an upstream's question."""
-LONGEST_LOG, LONGEST_PROGRESS = 500, 150
+MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 500, 150
 """Characters of a log message, and of what a call says of its progress."""
-MOST_LOGS = 20
+MAX_LOGS = 20
 """Log messages of one call that are passed on."""
-MOST_QUESTIONS = 10
+MAX_QUESTIONS = 10
 """Questions of one call that are."""
 PROGRESS_SECONDS = 1.0
 """Between two reports of one call's progress."""
-SHORTEST_SECRET = 4
+MIN_SECRET_CHARS = 4
 """Characters of an answer that is hidden in what the upstream says then."""
 
 SECRET = (
@@ -124,25 +124,25 @@ class Conversation:
         if not math.isfinite(progress + (total or 0)):
             return
         self._progressed = now
-        said = elicitation.line(self.hidden(message), LONGEST_PROGRESS)
+        said = elicitation.line(self.hidden(message), MAX_PROGRESS_CHARS)
         self._record(ToolProgressed(**self._of, progress=progress, total=total, message=said))
 
     def logged(self, level: LoggingLevel, text: str) -> None:
         """Pass on a log message, unless it is for debugging, or one too many."""
-        if self._over or level == "debug" or self._logs >= MOST_LOGS:
+        if self._over or level == "debug" or self._logs >= MAX_LOGS:
             return
         self._logs += 1
-        said = elicitation.line(self.hidden(text), LONGEST_LOG)
+        said = elicitation.line(self.hidden(text), MAX_LOG_CHARS)
         self._record(UpstreamLogged(**self._of, level=level, text=said))
 
     async def ask(self, params: ElicitRequestParams, said: Callable[[str], str]) -> ElicitResult:
         """Put a question to the person; returns what the upstream gets. `said` takes the operator's
         secrets out of a text of the upstream."""
         self._questions += 1
-        if self._questions > MOST_QUESTIONS:
+        if self._questions > MAX_QUESTIONS:
             return NONE
         self.asked = True
-        text = cut(said(clean(params.message)).strip(), LONGEST_QUESTION)
+        text = cut(said(clean(params.message)).strip(), MAX_QUESTION_CHARS)
         with self.clock.held(), self._run_clock.held():
             async with self.approvals.turn:
                 if self._over:
@@ -197,7 +197,7 @@ class Conversation:
             return Taken("person", "what came back does not fit the form")
         if not page and elicitation.asks_for_secret(text, form):
             texts = [each for each in content.values() if isinstance(each, str)]
-            self._typed += [each for each in texts if len(each) >= SHORTEST_SECRET]
+            self._typed += [each for each in texts if len(each) >= MIN_SECRET_CHARS]
         accepted = ElicitResult(action="accept", content=None if page else content)
         return Taken("person", "the user answered", accepted)
 

@@ -42,9 +42,9 @@ from server.upstreams.launch import Launch
 
 log = logging.getLogger(__name__)
 
-LONGEST_MESSAGE = 8 * 2**20
+MAX_MESSAGE_BYTES = 8 * 2**20
 """Bytes of a message. What is longer is read past and not kept."""
-ENDLESS = 8 * LONGEST_MESSAGE
+ENDLESS = 8 * MAX_MESSAGE_BYTES
 """Bytes without the end of a line, after which the upstream is given up."""
 CHUNK = 2**16
 EDGE = 4096
@@ -72,7 +72,7 @@ class EndlessLine(Exception):
 
 
 class Messages:
-    """Cuts what an upstream prints into messages; holds at most one of `LONGEST_MESSAGE` bytes.
+    """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
 
     What is no message is left out (some servers print a greeting); `rubbish` says whether there
     was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
@@ -96,7 +96,7 @@ class Messages:
     def _add(self, part: bytes) -> Iterator[JSONRPCMessage]:
         self._length += len(part)
         self._line += part
-        if self._length <= LONGEST_MESSAGE:
+        if self._length <= MAX_MESSAGE_BYTES:
             return
         del self._line[EDGE : max(EDGE, len(self._line) - EDGE)]
         if not self._answered and (found := _ID_FIRST.match(self._line)):
@@ -109,7 +109,7 @@ class Messages:
         line, length, answered = bytes(self._line), self._length, self._answered
         self._line.clear()
         self._length, self._answered = 0, False
-        if length > LONGEST_MESSAGE:
+        if length > MAX_MESSAGE_BYTES:
             if not answered and (found := _ID_LAST.search(line)):
                 yield _too_long(found[1])
         elif message := _message(line):
@@ -133,7 +133,7 @@ def _message(line: bytes) -> JSONRPCMessage | None:
 
 
 def _too_long(request: bytes) -> JSONRPCMessage:
-    mib = LONGEST_MESSAGE // 2**20
+    mib = MAX_MESSAGE_BYTES // 2**20
     return _error(request, f"its answer is longer than {mib} MiB, and was not read; ask for less")
 
 

@@ -31,7 +31,7 @@ from server.upstreams.side_channel import Conversation
 
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
 
-FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 60.0
+FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
 """Between tries to start an upstream; doubled from the one to the other."""
 STEADY_S = 60.0
 """An upstream that ran this long begins at the first delay again."""
@@ -43,7 +43,7 @@ HANG_S = 5.0
 """How long after its own time limit a start that still has not ended counts as hung."""
 HANGS = 3
 """So many calls in a row without an answer, and the upstream is started anew."""
-MOST_UNREADABLE = 20
+MAX_UNREADABLE = 20
 """Listed things that are no tools, of which it is told why."""
 CALLS_AT_ONCE = 16
 """Calls that one upstream is given at a time; more wait, and their time has not begun."""
@@ -126,7 +126,7 @@ class Upstream:
                 except OSError as error:  # no file left to open, for example
                     self._become(FAILED, self._scrub(f"it cannot be started: {error}"))
                     await anyio.sleep(delay)
-                    delay = min(2 * delay, LONGEST_DELAY_S)
+                    delay = min(2 * delay, MAX_DELAY_S)
                     continue
                 self._generation = generation
                 self._become(STARTING, self._error)  # the last try's, until one succeeds
@@ -142,7 +142,7 @@ class Upstream:
                 disposals.start_soon(generation.dispose, GRACE_S if polite else 0)
                 with anyio.move_on_after(delay):
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
-                delay = min(2 * delay, LONGEST_DELAY_S)
+                delay = min(2 * delay, MAX_DELAY_S)
 
     async def retire(self) -> None:
         """End as soon as the calls under way are answered."""
@@ -312,7 +312,7 @@ class Upstream:
         if self.settings.pin_tools:
             await self._hold_back(listed, len(tools))
         before = self.unreadable
-        self.unreadable = [self._scrub(why) for why in unreadable[:MOST_UNREADABLE]]
+        self.unreadable = [self._scrub(why) for why in unreadable[:MAX_UNREADABLE]]
         if self.unreadable != before:
             log.warning("%s: left out, since they are no tools: %s", self.name, self.unreadable)
         self.held = {name: held for name, held in self.held.items() if name in tools}

@@ -19,7 +19,7 @@ from server.text import flat, status_in_words
 from server.views.inert import inert
 
 CONCLUSION = "Final conclusion reached"
-LONGEST_UNDERLINE = 72
+MAX_UNDERLINE_CHARS = 72
 
 
 class Document:
@@ -87,4 +87,4 @@ def _bullets(steps: list[str]) -> str:
 
 
 def _heading(text: str) -> str:
-    return f"{text}\n{'-' * min(len(text), LONGEST_UNDERLINE)}\n\n"
+    return f"{text}\n{'-' * min(len(text), MAX_UNDERLINE_CHARS)}\n\n"

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
+from planner.actions import MAX_RESULT_CHARS, Action, ActionToolCall, actions
 from planner.checks.claims import Evidence, evidence
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
@@ -25,12 +25,12 @@ from server.text import (
 from server.views.inert import inert
 from server.views.unsettled import unsettled
 
-LARGEST_REPORT = 400_000
+MAX_REPORT_CHARS = 400_000
 """Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
-SHORTEST_RESULT = 100
-LONGEST_CLAIM = 80
+MIN_RESULT_CHARS = 100
+MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
-MOST_CLAIMS = 6
+MAX_CLAIMS = 6
 """Cited beside the lines that bear them out; the report has all."""
 
 
@@ -155,9 +155,9 @@ def report(
     """Fold a run's state into its report; `now` is the time in seconds since the epoch. With an
     `iteration`, the report's only action is that one, with its whole tool result. `interrupted`:
     nobody drives the run any more; `not_recorded`: why its record is not whole."""
-    chosen, longest = state.iterations, LONGEST_RESULT
+    chosen, longest = state.iterations, MAX_RESULT_CHARS
     if iteration is not None:
-        chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
+        chosen, longest = state.iterations[iteration : iteration + 1], MAX_REPORT_CHARS
     found = Report(
         run_id=run_id,
         goal=state.request.goal if state.request else "answer",
@@ -191,7 +191,7 @@ def report(
         spared=_spared(state),
         upstreams=state.started.upstreams if state.started else [],
     )
-    while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
+    while longest > MIN_RESULT_CHARS and _size(found) > MAX_REPORT_CHARS:
         longest //= 2
         found = found.model_copy(update={"actions": actions(state, chosen, longest)})
     shown = cleaned(found.model_dump(mode="json"), keys=True)  # models may write anything
@@ -435,15 +435,15 @@ def asked_in_words(each: QuestionReport) -> str:
             outcome = f"not answered: {flat(each.reason)}"
         case None:
             outcome = "not answered yet"
-    asked = shortened(flat(each.question), LONGEST_CLAIM)
+    asked = shortened(flat(each.question), MAX_CLAIM_CHARS)
     return f'{each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:
     """An item of the evidence: what is borne out, by which step and tool, and the lines."""
-    claims = [shortened(flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
-    shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
-    more = ", …" if len(claims) > MOST_CLAIMS else ""
+    claims = [shortened(flat(claim.replace("`", "")), MAX_CLAIM_CHARS) for claim in each.claims]
+    shown = ", ".join(f"`{claim}`" for claim in claims[:MAX_CLAIMS])
+    more = ", …" if len(claims) > MAX_CLAIMS else ""
     place = f"`{flat(each.source.replace('`', ''))}`, " if each.source else ""
     head = f"{number}. {shown}{more}: {place}step {each.step} ({flat(objective)}), `{each.tool}`"
     lines = "\n".join(each.lines)

@@ -7,7 +7,7 @@ All else is told here, so that no change is missing, or made, without a word.
 import json
 from collections.abc import Sequence
 
-from planner.actions import LONGEST_ARGUMENTS
+from planner.actions import MAX_ARGUMENTS_CHARS
 from planner.checks import guards
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -57,7 +57,7 @@ def _call(iteration: Iteration) -> str:
     upstream = iteration.asked.upstream if iteration.asked else ""
     arguments = json.dumps(iteration.arguments, ensure_ascii=False)
     name = iteration.tool.removeprefix(f"{upstream}.")
-    return f"{upstream}{upstream and '.'}{name} {shortened(arguments, LONGEST_ARGUMENTS)}"
+    return f"{upstream}{upstream and '.'}{name} {shortened(arguments, MAX_ARGUMENTS_CHARS)}"
 
 
 def _why(iteration: Iteration) -> str:
