@@ -67,7 +67,7 @@ async def open_parts(
         stack.push_async_callback(backend.aclose)
         upstreams = UpstreamPool(settings, launcher=launcher, for_operator=for_operator)
         pool = await stack.enter_async_context(upstreams)
-        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redacted))
+        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redact))
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
         )

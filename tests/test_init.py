@@ -26,7 +26,13 @@ from server.cli import commands as cli
 from server.cli.init import upstreams_text
 from server.client_configs.clients import CLIENTS, servers
 from server.client_configs.entries import FORMS
-from server.client_configs.importing import LeftOut, Source, Taken, needed, take
+from server.client_configs.importing import (
+    ImportedServer,
+    SkippedServer,
+    Source,
+    import_servers,
+    missing_variables,
+)
 from server.config import expand, load_settings
 from server.config_schema import schema_text, upstreams_schema
 
@@ -348,9 +354,9 @@ def test_what_cannot_be_taken_is_left_out_with_the_reason(
     assert len(taken) == (0 if why else 1)
 
 
-def taken_from(folder: Path, servers: Any) -> tuple[list[Taken], list[LeftOut]]:
+def taken_from(folder: Path, servers: Any) -> tuple[list[ImportedServer], list[SkippedServer]]:
     file = put(folder / "mcp.json", {"mcpServers": servers})
-    return take([Source("It", file)], ["serena", "context7"])
+    return import_servers([Source("It", file)], ["serena", "context7"])
 
 
 def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
@@ -409,7 +415,7 @@ def test_one_variable_has_one_value(tmp_path: Path) -> None:
     assert [each.settings["env"]["API_KEY"] for each in taken] == [
         *("${API_KEY:-}", "${B2_API_KEY:-}", "${API_KEY:-}")
     ]
-    assert [*needed(taken)] == ["API_KEY", "B2_API_KEY"]
+    assert [*missing_variables(taken)] == ["API_KEY", "B2_API_KEY"]
 
 
 def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:
@@ -418,7 +424,7 @@ def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:
         put(tmp_path / f"{name}.json", {"mcpServers": {"it": entry}})
         for name, entry in (("a", same), ("b", same), ("c", other))
     ]
-    taken, left_out = take([Source(file.stem, file) for file in files], [])
+    taken, left_out = import_servers([Source(file.stem, file) for file in files], [])
     assert [(each.source.title, each.settings) for each in taken] == [("a", same)]
     assert [(each.source.title, each.why) for each in left_out] == [
         ("c", f"another server is called it, in {files[0]}")
@@ -479,7 +485,7 @@ def test_no_token_gets_into_the_file(token: str, value: str, argument: str, afte
         taken, left_out = taken_from(Path(folder), servers)
     assert (len(taken), left_out) == (2, [])
     assert token not in upstreams_text("upstreams: {}", taken, left_out)
-    assert token not in str([needed(taken), taken])
+    assert token not in str([missing_variables(taken), taken])
 
 
 @given(texts)

@@ -294,6 +294,6 @@ async def test_secrets_of_new_and_of_former_upstreams_are_taken_out(tmp_path: Pa
         return load_settings(file, tmp_path, {"ONE": SECRET, "TWO": SECRET[::-1]})
 
     async with UpstreamPool(written("ONE"), cache_dir=tmp_path) as pool:
-        assert pool.redacted(f"{SECRET} {SECRET[::-1]}") == f"*** {SECRET[::-1]}"
+        assert pool.redact(f"{SECRET} {SECRET[::-1]}") == f"*** {SECRET[::-1]}"
         pool.change(written("TWO").upstreams)
-        assert pool.redacted(f"{SECRET} {SECRET[::-1]}") == "*** ***"
+        assert pool.redact(f"{SECRET} {SECRET[::-1]}") == "*** ***"

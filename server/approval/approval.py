@@ -101,7 +101,7 @@ class Question:
             self.close(Approval(approved=False, by="person", reason="the user gave no answer"))
         else:
             ticked = (result.content or {}).get("approve") is True
-            self.close(consent.said(result.action == "accept" and ticked))
+            self.close(consent.approval_by_person(result.action == "accept" and ticked))
 
     async def elicit(self, ctx: Context) -> None:
         """Ask a client of 2025-11-25 or before, until it answers or the question is closed."""

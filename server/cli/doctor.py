@@ -140,11 +140,11 @@ async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncItera
     found, used = best(there), results.of(settings.fast, settings.full)
     if found is None or used is None:
         return
-    detail = f"{used.name}, in use: {used.told}"
+    detail = f"{used.name}, in use: {used.summary}"
     if found.name == used.name:
         yield Finding("models measured", f"{detail}; the best of {counted(len(there), 'choice')}")
         return
-    advice = f"{found.name}: {found.told}. Take it: planloom try --last --write"
+    advice = f"{found.name}: {found.summary}. Take it: planloom try --last --write"
     yield Finding("models measured", detail, advice=advice)
 
 
@@ -163,7 +163,7 @@ async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
             yield Finding(f"model {name}", "missing", missing_model(server, [name]))
             continue
         window = server.models[name]
-        told = f", with a context of {window} tokens" if window else ""
+        context = f", with a context of {window} tokens" if window else ""
         if window and window < settings.num_ctx:
-            told += f" (num_ctx: {settings.num_ctx})"
-        yield Finding(f"model {name}", f"there{told}")
+            context += f" (num_ctx: {settings.num_ctx})"
+        yield Finding(f"model {name}", f"there{context}")

@@ -138,8 +138,8 @@ class Drawing:
         line = lines[number]
         source = f"{passage.source}:{passage.first + number}"
         place = linked(_line(source, "cyan"), self.project)
-        told = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
-        shown = Text.assemble("  ", place, "  ", *told, _line(line.strip(), "dim"))
+        relation = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
+        shown = Text.assemble("  ", place, "  ", *relation, _line(line.strip(), "dim"))
         shown.no_wrap, shown.overflow = True, "ellipsis"
         return shown
 
@@ -180,7 +180,7 @@ def asking(call: Waiting) -> Text:
     """A call that waits for approval, louder than all else."""
     text = Text()
     text.append(" APPROVAL NEEDED ", style="bold black on yellow")
-    text.append(f" {call.left(time.time())}\n", style="bold yellow")
+    text.append(f" {call.time_left(time.time())}\n", style="bold yellow")
     text.append(f"  {call.call}\n", style="bold")
     text.append("".join(f"    {line}\n" for line in call.arguments.splitlines()))
     text.append(f"  {call.command('approve')}\n  {call.command('decline')}", style="bold")

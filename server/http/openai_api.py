@@ -185,8 +185,8 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(map(str, wrong["loc"]))
-            told = f"{place}: {wrong['msg']}" if place else wrong["msg"]
-            return auth.refusal(400, told, "invalid_value", param=place or None)
+            message = f"{place}: {wrong['msg']}" if place else wrong["msg"]
+            return auth.refusal(400, message, "invalid_value", param=place or None)
         except Unservable as error:
             return auth.refusal(error.status, str(error), error.code, param=error.param)
         except Busy as busy:
@@ -258,7 +258,7 @@ class Completion:
     async def whole(self) -> Response:
         """The reply once the run has ended."""
         content = "".join([self._document.tell(event) async for event in self.run.follow()])
-        await self.run.saved()
+        await self.run.flush()
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
@@ -275,21 +275,21 @@ class Completion:
 
     async def events(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
-        run, told = self.run, 0
+        run, sent = self.run, 0
         quiet_since = anyio.current_time()
         yield self._chunk({"role": "assistant", "content": ""})
         while True:
             known = len(run.events)
-            await run.saved()  # what a client was told is not lost
-            for event in run.events[told:known]:
+            await run.flush()  # what a client was told is not lost
+            for event in run.events[sent:known]:
                 quiet_since = anyio.current_time()
                 for delta in self._deltas(event):
                     yield self._chunk(delta)
-            told = known
-            if run.finished and told == len(run.events):
+            sent = known
+            if run.finished and sent == len(run.events):
                 break
             with anyio.move_on_after(HEARTBEAT_SECONDS):
-                await run.wait_beyond(told)
+                await run.wait_beyond(sent)
                 continue
             quiet = anyio.current_time() - quiet_since
             yield f": {heartbeat(self._document.state, quiet, run.queued)}\n\n"
@@ -354,8 +354,8 @@ class Completion:
             return ""
         lines = []
         for each in cited:
-            told = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
-            lines.append(f"- `{_code(each.source)}`{told}")
+            quote = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
+            lines.append(f"- `{_code(each.source)}`{quote}")
         return inert("\n".join([EVIDENCE, "", *lines, "", f"[The whole run]({self.link})"]))
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:

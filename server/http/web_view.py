@@ -33,7 +33,7 @@ from planner.evidence.context import readable
 from planner.protocol import RunRequest
 from planner.tools import Policy
 from server import auth
-from server.journal.base import Listed
+from server.journal.base import RunSummary
 from server.mcp.context import engine_of
 from server.mcp.tools import VIEW
 from server.runs.engine import Engine
@@ -152,7 +152,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     async def steer(request: Request) -> Response:
         try:
             of_our_page(request)
-            said = Said.model_validate_json(await request.body())
+            said = SteerRequest.model_validate_json(await request.body())
             run = await find(engine(), request.path_params["run_id"])
             await engine().steer(run, **said.model_dump(), by="person")
         except (PlanloomError, ValidationError) as error:
@@ -196,7 +196,7 @@ def of_our_page(request: Request) -> None:
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
 
-class Said(BaseModel):
+class SteerRequest(BaseModel):
     """What a person says to a run: see `Engine.steer`."""
 
     hint: str = ""
@@ -255,11 +255,11 @@ async def find(engine: Engine, run_id: str) -> Run:
 async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
     """The newest runs of these callers: id, status, prompt, project, times in seconds since
     the epoch, and the call that waits for approval."""
-    found = await engine.listed(MAX_LISTED, callers)
+    found = await engine.list_runs(MAX_LISTED, callers)
     return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
 
 
-async def _going_on(engine: Engine, listed: Listed) -> dict[str, Any]:
+async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
     """What a list says of a run that has not ended."""
     if listed.status != "running":
         return {"approval": None}
@@ -279,15 +279,15 @@ def approval(run: Run) -> dict[str, Any] | None:
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
     """The keys of the run's page that have changed, at first all of them, as JSON, until the run or
     the server ends."""
-    told: dict[str, str] = {}
+    sent: dict[str, str] = {}
     while True:
-        await run.saved()  # what a page was told is not lost
+        await run.flush()  # what a page was told is not lost
         page = _PAGES.setdefault(run, Page())
         page.draw(run)
         count, now = page.count, page.shown
-        new = {key: value for key, value in now.items() if told.get(key) != value}
+        new = {key: value for key, value in now.items() if sent.get(key) != value}
         yield f"{{{', '.join(f'{json.dumps(key)}: {value}' for key, value in new.items())}}}"
-        told = now
+        sent = now
         if engine.ended or (run.finished and count == len(run.events)):
             return
         await anyio.sleep(max(PACE_SECONDS, page.pause))

@@ -35,14 +35,14 @@ from server.journal.base import (
     Entry,
     Journal,
     KeyUsed,
-    Left,
     Letter,
-    Listed,
-    Made,
-    Record,
-    Recorded,
-    readable,
-    readable_left,
+    PendingSteering,
+    RunSetup,
+    RunSummary,
+    RunWriter,
+    StoredRun,
+    parse_letters,
+    parse_steering,
 )
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ _REOPEN, _COLLECT, _POST, _DELETE = (
 
 
 @dataclass
-class RedisRecord(Record):
+class RedisRunWriter(RunWriter):
     journal: "RedisJournal"
     run_id: str
     next: int = 0
@@ -179,13 +179,13 @@ class RedisRecord(Record):
         status = entry.data["status"] if last else ""
         self._soon(_APPEND, str(number), self.journal._line(entry), str(time.time()), status)
 
-    def began_with(self, tools: Sequence[ToolSpec]) -> None:
-        listed = json.dumps([self.journal.scrubbed(tool.model_dump()) for tool in tools])
+    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
+        listed = json.dumps([self.journal.redact(tool.model_dump()) for tool in tools])
         digest = hashlib.sha256(listed.encode()).hexdigest()
         self._soon(_OFFER, digest, listed)
 
-    async def saved(self) -> bool:
-        await self.journal._drained()
+    async def flush(self) -> bool:
+        await self.journal._drain()
         return self.problem is None
 
     def release(self) -> None:
@@ -202,13 +202,13 @@ class RedisJournal(Journal):
 
     look_seconds: ClassVar[float] = 2.0  # who is not told by then looks by himself
 
-    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
-        super().__init__(settings, redacted)
+    def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
+        super().__init__(settings, redact)
         assert settings.redis
         self._url = settings.redis.get_secret_value()
         self._db: Database = None
         self._stack = AsyncExitStack()
-        self._waiting: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
+        self._waiting: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         self._done = 0
         """How many writes were sent and answered."""
         self._due = anyio.Event()
@@ -235,7 +235,7 @@ class RedisJournal(Journal):
         with anyio.CancelScope(shield=True):
             if self.problem is None:
                 with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
-                    await self._drained()
+                    await self._drain()
                     await self._db.delete(f"{SPACE}server:{self.owner}")
         await self._stack.aclose()
 
@@ -245,20 +245,20 @@ class RedisJournal(Journal):
         self,
         run_id: str,
         request: RunRequest,
-        made: Made,
+        setup: RunSetup,
         caller: str,
         request_key: str | None,
         fleet: str = "",
         waits: bool = False,
-    ) -> Record:
-        record = RedisRecord(self, run_id, problem=self.problem)
-        if record.problem is not None:
-            return record
+    ) -> RunWriter:
+        writer = RedisRunWriter(self, run_id, problem=self.problem)
+        if writer.problem is not None:
+            return writer
         now = str(time.time())
         fields = {
             "caller": caller,
-            "request": json.dumps(self.scrubbed(request.model_dump())),
-            "made": made.model_dump_json(),
+            "request": json.dumps(self.redact(request.model_dump())),
+            "made": setup.model_dump_json(),
             "status": "running",
             "owner": "" if waits else self.owner,
             "fleet": fleet,
@@ -273,27 +273,27 @@ class RedisJournal(Journal):
         try:
             used = await self._eval(_BEGIN, run_id, key, run_id, now, fleet, *flat)
         except (RedisError, OSError) as error:
-            record.problem = self._why(error)
+            writer.problem = self._why(error)
         else:
             if used:
                 raise KeyUsed(str(used))
-        return record
+        return writer
 
-    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
-        return await self._claimed(run_id, "")
+    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._claim(run_id, "")
 
-    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
-        return await self._claimed("", f"{SPACE}fleet:{fleet}")
+    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._claim("", f"{SPACE}fleet:{fleet}")
 
-    async def _claimed(self, run_id: str, among: str) -> tuple[Record, Recorded] | None:
-        return await self._taken(_CLAIM, run_id, among)
+    async def _claim(self, run_id: str, among: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._take_over(_CLAIM, run_id, among)
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
-        return await self._taken(_REOPEN, run_id, self._line(entry), str(time.time()))
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+        return await self._take_over(_REOPEN, run_id, self._line(entry), str(time.time()))
 
-    async def _taken(
+    async def _take_over(
         self, script: str, run_id: str, *arguments: str
-    ) -> tuple[Record, Recorded] | None:
+    ) -> tuple[RunWriter, StoredRun] | None:
         """The run that a script has made this server's."""
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
@@ -303,12 +303,12 @@ class RedisJournal(Journal):
             raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
         if found is None:
             return None
-        recorded = await self.load(found)
-        assert recorded  # it is ours, and nobody deletes what is
-        return RedisRecord(self, recorded.id, next=len(recorded.entries)), recorded
+        stored = await self.load(found)
+        assert stored  # it is ours, and nobody deletes what is
+        return RedisRunWriter(self, stored.id, next=len(stored.entries)), stored
 
-    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
-        line = json.dumps(self.scrubbed(steering.model_dump()))
+    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
+        line = json.dumps(self.redact(steering.model_dump()))
         try:
             return int(await self._eval(_LEAVE, run_id, str(most), line))
         except (RedisError, OSError) as error:
@@ -318,21 +318,21 @@ class RedisJournal(Journal):
                 ) from None
             raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
 
-    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         async def lines(db: Database) -> list[list[str]]:
             pipe = db.pipeline(transaction=False)
             for run_id, number in after.items():
                 pipe.lrange(_keys(run_id)[3], number, -1)
             return cast(list[list[str]], await pipe.execute())
 
-        return readable_left(
+        return parse_steering(
             (run_id, number, line)
             for (run_id, last), found in zip(after.items(), await self._read(lines), strict=True)
             for number, line in enumerate(found, last + 1)
         )
 
     def _line(self, entry: Entry) -> str:
-        line: dict[str, Any] = {"data": self.scrubbed(entry.data), "kind": entry.kind}
+        line: dict[str, Any] = {"data": self.redact(entry.data), "kind": entry.kind}
         if entry.key:
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})
@@ -351,7 +351,7 @@ class RedisJournal(Journal):
                 keys = _keys(run_id)
                 pipe.eval(_COLLECT, len(keys), *keys)
             found = await pipe.execute()
-            return readable(line for lines in found for line in lines)
+            return parse_letters(line for lines in found for line in lines)
 
         return await self._read(letters)
 
@@ -388,26 +388,26 @@ class RedisJournal(Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
-        async def recorded(db: Database) -> Recorded | None:
+    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
+        async def stored(db: Database) -> StoredRun | None:
             row = await db.hgetall(_keys(run_id)[0])
             if not row or caller not in (None, row["caller"]):
                 return None
             tools = None
             if "catalogue" in row:
                 tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
-            return Recorded(
+            return StoredRun(
                 id=run_id,
                 caller=row["caller"],
                 request=RunRequest.model_validate_json(row["request"]),
-                made=Made.model_validate_json(row["made"]),
+                setup=RunSetup.model_validate_json(row["made"]),
                 tools=tools and TOOLS.validate_json(tools),
                 status=await _status(db, row),
                 created=float(row["created"]),
                 entries=await _entries(db, run_id, 0),
             )
 
-        return await self._read(recorded)
+        return await self._read(stored)
 
     async def entries(self, run_id: str, first: int) -> list[Entry]:
         return await self._read(lambda db: _entries(db, run_id, first))
@@ -442,12 +442,12 @@ class RedisJournal(Journal):
         ]
         return found[:2]
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
-        async def listed(db: Database) -> list[Listed]:
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
+        async def listed(db: Database) -> list[RunSummary]:
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
-                Listed(
+                RunSummary(
                     id=run_id,
                     status=await _status(db, row),
                     created=float(row["created"]),
@@ -487,12 +487,12 @@ class RedisJournal(Journal):
         keys = _keys(run_id)
         return await self._db.eval(script, len(keys), *keys, self.owner, *arguments)
 
-    def _soon(self, record: RedisRecord, *command: str | int) -> None:
-        if record.problem is None or record.late:
-            self._waiting.append((record, command))
+    def _soon(self, writer: RedisRunWriter, *command: str | int) -> None:
+        if writer.problem is None or writer.late:
+            self._waiting.append((writer, command))
             self._due.set()
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         last = self._done + len(self._waiting)
         while self._done < last:
             await self._written.wait()
@@ -502,7 +502,7 @@ class RedisJournal(Journal):
         taken so far. The runs do not wait for it, and say meanwhile that they are not recorded.
         What was taken without an answer may be sent again: an entry has its number."""
         assert self._db
-        kept: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
+        kept: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         while True:
             await self._due.wait()
             self._due = anyio.Event()
@@ -516,15 +516,15 @@ class RedisJournal(Journal):
             except (RedisError, OSError) as error:
                 answers = [error] * len(due)
             failed: dict[str, str] = {}
-            for (record, _), answer in zip(due, answers, strict=True):
+            for (writer, _), answer in zip(due, answers, strict=True):
                 if isinstance(answer, ResponseError) and "TAKEN" in str(answer):
-                    record.lost, record.late, record.problem = True, False, TAKEN
+                    writer.lost, writer.late, writer.problem = True, False, TAKEN
                 elif isinstance(answer, Exception):
-                    failed.setdefault(record.run_id, self._why(answer))
+                    failed.setdefault(writer.run_id, self._why(answer))
             kept = [each for each in due if each[0].run_id in failed and not each[0].lost]
-            for record in {id(record): record for record, _ in due if not record.lost}.values():
-                record.problem = failed.get(record.run_id)
-                record.late = record.problem is not None
+            for writer in {id(writer): writer for writer, _ in due if not writer.lost}.values():
+                writer.problem = failed.get(writer.run_id)
+                writer.late = writer.problem is not None
             del self._waiting[:waiting]
             self._done += waiting
             written, self._written = self._written, anyio.Event()
@@ -559,7 +559,7 @@ class RedisJournal(Journal):
                     while True:
                         said = await bell.get_message(True, timeout=LEASE_SECONDS / 2)
                         if said:
-                            self.ring(said["data"])
+                            self.notify(said["data"])
             await anyio.sleep(1.0)
 
     def _why(self, error: Exception) -> str:

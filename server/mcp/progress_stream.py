@@ -52,7 +52,7 @@ async def followed(
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
-    told, begins = 0, max(run.told, _begins(run))
+    sent, begins = 0, max(run.reported_events, _begins(run))
     deaf = False
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
@@ -72,17 +72,17 @@ async def followed(
     async with anyio.create_task_group() as tasks:
         while True:
             known = len(run.events)
-            await run.saved()  # what a client was told is not lost
-            while told < known:
-                event = run.events[told]
-                told += 1
+            await run.flush()  # what a client was told is not lost
+            while sent < known:
+                event = run.events[sent]
+                sent += 1
                 seen.apply(event)
-                if told > begins and len(run.events) - told < BACKLOG:
+                if sent > begins and len(run.events) - sent < BACKLOG:
                     await in_time(tell, message(event, seen), _slim(event))
                     if isinstance(event, UpstreamLogged):
                         await in_time(ctx.log, event.text, event.level, event.upstream)
                 quiet_since = anyio.current_time()
-            if told < len(run.events):
+            if sent < len(run.events):
                 continue
             question = run.approvals.question
             if asks and question and question is not asked:
@@ -95,7 +95,7 @@ async def followed(
             if run.finished or left <= 0:
                 break
             with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)) as pause:
-                await run.wait_beyond(told)
+                await run.wait_beyond(sent)
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:

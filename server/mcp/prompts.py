@@ -110,7 +110,7 @@ def register(mcp: FastMCP) -> None:
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
             match argument.name:
                 case "run_id" | "request":
-                    runs = await engine_of(ctx).listed(MAX_OFFERED, [caller()])
+                    runs = await engine_of(ctx).list_runs(MAX_OFFERED, [caller()])
                     if argument.name == "run_id":
                         return [
                             run.id

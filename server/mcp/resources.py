@@ -86,7 +86,7 @@ class NewestRuns(Provider):
                 description=f"{run.status}, {_at(run.created)}",
                 mime_type="text/markdown",
             )
-            for run in await engine.listed(MAX_LISTED, [caller()])
+            for run in await engine.list_runs(MAX_LISTED, [caller()])
         ]
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> None:

@@ -48,7 +48,7 @@ MAX_LINE = 200
 """Characters of a line, of a step and of what happened."""
 MAX_NEWS = 6
 """Events that a poll tells, the newest."""
-TOLD = (
+REPORTED = (
     *(ApprovalAsked, ApprovalDecided, GuardTripped, PassagesGathered, PlanMade, QuestionAsked),
     *(RunContinued, RunResumed, StepConcluded, StepStarted, SteeringTaken, ToolCalled),
     ToolReturned,
@@ -148,18 +148,18 @@ def ended(found: Report) -> ShortReport:
 def under_way(run: Run, found: Report) -> ShortReport:
     """What is new in a run since its caller was told of it last."""
     state, news = RunState(), []
-    told = RunState.of(run.events[: run.told])
+    before = RunState.of(run.events[: run.reported_events])
     for number, event in enumerate(run.events):
         state.apply(event)
-        if number >= run.told and isinstance(event, TOLD):
+        if number >= run.reported_events and isinstance(event, REPORTED):
             news.append(shortened(message(event, state), MAX_LINE))
     return ShortReport(
         run_id=run.id,
         status=found.status,
-        plan=_plan(found) if _objectives(state) != _objectives(told) else [],
+        plan=_plan(found) if _objectives(state) != _objectives(before) else [],
         doing=heartbeat(state, run.quiet, run.queued),
         news=news[-MAX_NEWS:],
-        draft=state.draft.removeprefix(told.draft),
+        draft=state.draft.removeprefix(before.draft),
         warnings=found.warnings,
         next=what_next(found),
         report=RUN.format(run_id=run.id),

@@ -130,7 +130,7 @@ class Tasks(ServerExtension):
                 fault = {"code": INVALID_PARAMS, "message": str(error)}
                 fields = _fields(run, context) | {"status_message": str(error)}
                 return DetailedTask(**fields, status="failed", error=fault)
-        await run.saved()  # what a client was told is not lost
+        await run.flush()  # what a client was told is not lost
         fields = _fields(run, context)
         if run.finished:
             if run.status == "cancelled":

@@ -508,7 +508,7 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
     elif found.status == "running" and not whole:
         short = short_report.under_way(run, found)
         text, data = short_report.markdown_under_way(short), short_report.as_data(short)
-        run.told = len(run.events)
+        run.reported_events = len(run.events)
     elif whole:
         text, data = markdown(found), found.model_dump(mode="json")
     else:

@@ -27,7 +27,16 @@ from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
 from server.approval.approval import GuardedPool, Question
 from server.config import ApprovalSettings
-from server.journal.base import Entry, Journal, KeyUsed, Letter, Listed, Made, Record, Recorded
+from server.journal.base import (
+    Entry,
+    Journal,
+    KeyUsed,
+    Letter,
+    RunSetup,
+    RunSummary,
+    RunWriter,
+    StoredRun,
+)
 from server.runs import replay
 from server.runs.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
 from server.runs.run import LOCAL, Run, cancelled
@@ -176,7 +185,7 @@ class Engine:
         """The caller's newest run that asks the same and was cut off, going on."""
         for run in self._runs.values():
             if run.caller == caller and run.stopping and _same(run.request, request):
-                await self._stopped(run, CANCEL_SECONDS)
+                await self._wait_until_ended(run, CANCEL_SECONDS)
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
@@ -193,24 +202,24 @@ class Engine:
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
         models = await self._models()
-        made = self._made(models)
-        fleet = self._fleet_of(made)
+        setup = self._setup(models)
+        fleet = self._fleet_of(setup)
         await self._hold_bounds(fleet, caller)
         elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
-        run.project = made.project
+        run.project = setup.project
         run.approvals.can_ask = can_ask
         if not elsewhere:
             self._own(run, models)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                record = run.recording = await self.journal.begin(
-                    run.id, request, made, caller, request_key, fleet, waits=elsewhere
+                writer = run.writer = await self.journal.begin(
+                    run.id, request, setup, caller, request_key, fleet, waits=elsewhere
                 )
         except KeyUsed as used:
             self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
-        if elsewhere and record.problem is None:
+        if elsewhere and writer.problem is None:
             return await self.get(run.id, caller)
         self._own(run, models)
         self._go_on(run, models)
@@ -227,14 +236,14 @@ class Engine:
         if kept is not None:
             if not _may_go_on_elsewhere(kept):
                 return kept
-            await kept.saved()
+            await kept.flush()
         followed = self._followed.get(run_id)
         if followed is not None and followed.caller == caller:
             return followed
-        recorded = await self.journal.load(run_id, caller)
-        if recorded is None and kept is not None:
+        stored = await self.journal.load(run_id, caller)
+        if stored is None and kept is not None:
             return kept
-        if recorded is None:
+        if stored is None:
             named = f' "{run_id}"' if run_id.isalnum() else " of that id"  # for it may be logged
             raise RequestError(
                 f"There is no run{named}. Run ids come with the report of plan_and_answer; "
@@ -242,13 +251,13 @@ class Engine:
             )
         if there := self._followed.get(run_id):  # since the journal was asked
             return there
-        run = Run.of(recorded, self._approval)
+        run = Run.of(stored, self._approval)
         if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
             return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
             self._followed[run_id] = run
             self._mirror(run)
-            self._tasks.start_soon(self._follow, run, len(recorded.entries))
+            self._tasks.start_soon(self._follow, run, len(stored.entries))
         return run
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
@@ -256,8 +265,8 @@ class Engine:
         if not (MIN_ID_CHARS <= len(beginning) < WHOLE_ID and beginning.isalnum()):
             return beginning
         own = [run.id for run in self._runs.values() if run.caller == caller]
-        recorded = [] if self.journal.problem else await self.journal.ids(beginning, caller)
-        found = {*recorded, *(each for each in own if each.startswith(beginning))}
+        stored = [] if self.journal.problem else await self.journal.ids(beginning, caller)
+        found = {*stored, *(each for each in own if each.startswith(beginning))}
         if len(found) > 1:
             raise RequestError(f'Several runs begin with "{beginning}". Give more of the id.')
         return found.pop() if found else beginning
@@ -272,18 +281,18 @@ class Engine:
             models = await self._models()
             before = await self.journal.load(run.id, caller)
             assert before  # it was there a moment ago
-            _check_made(before, self._made(models))
+            _check_setup(before, self._setup(models))
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.resume(run.id)
             return self._take_over(*taken, models) if taken else await self.get(run.id, caller)
 
-    def _take_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
+    def _take_over(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
-        run = self._taken_over(record, recorded, models)
-        if recorded.entries:
-            unknown = replay.in_doubt(recorded.entries)
+        run = self._drive_here(writer, stored, models)
+        if stored.entries:
+            unknown = replay.in_doubt(stored.entries)
             run.record(RunResumed(paused=run.paused, unknown=unknown))
-        self._go_on(run, models, recorded)
+        self._go_on(run, models, stored)
         return run
 
     async def _take_up(self) -> None:
@@ -294,7 +303,7 @@ class Engine:
                 try:
                     models = await self._models()
                     with anyio.CancelScope(shield=True):  # what is taken over is driven
-                        fleet = self._fleet_of(self._made(models))
+                        fleet = self._fleet_of(self._setup(models))
                         if taken := await self.journal.take(fleet):
                             run = self._take_over(*taken, models)
                             # Else its policy would be another: see `start`.
@@ -302,7 +311,7 @@ class Engine:
                 except PlanloomError as error:
                     log.warning("fleet %s: %s", self._fleet, error)
             if taken is None:
-                await self.journal.heard("fleet")
+                await self.journal.wait_for_news("fleet")
 
     def watch(self, callers: Sequence[str]) -> None:
         """A person looks at the runs of these callers, in a view that can ask for approval."""
@@ -314,8 +323,8 @@ class Engine:
 
     async def attend(self, run: Run) -> None:
         """A client follows the run that can ask a person for approval."""
-        told, run.approvals.can_ask = run.approvals.can_ask, True
-        if not told and not run.driven and not run.finished:
+        message, run.approvals.can_ask = run.approvals.can_ask, True
+        if not message and not run.driven and not run.finished:
             with suppress(RequestError):  # nobody can be told; so nobody is asked
                 await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
@@ -334,29 +343,29 @@ class Engine:
             can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
-            await self._hold_bounds(self._fleet_of(self._made(models)), caller)
-            await run.saved()
+            await self._hold_bounds(self._fleet_of(self._setup(models)), caller)
+            await run.flush()
             before = None if run.not_recorded else await self.journal.load(run.id, caller)
             if before is None:
                 why = f" {run.not_recorded}" if run.not_recorded else ""
                 raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
-            _check_made(before, self._made(models))
+            _check_setup(before, self._setup(models))
             paused = run.paused
             event = RunContinued(request=request, spent=before.seconds, paused=paused)
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
             if taken is None:
                 raise RequestError(UNDER_WAY.format(run.id))
-            run = self._taken_over(*taken, models)
+            run = self._drive_here(*taken, models)
             run.approvals.can_ask = can_ask
             if run.spans:
                 run.spans.record(event)
             self._go_on(run, models, taken[1])
             return run
 
-    def _taken_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
-        run = Run.of(recorded, self._approval)
-        run.interrupted, run.recording = False, record
+    def _drive_here(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
+        run = Run.of(stored, self._approval)
+        run.interrupted, run.writer = False, writer
         self._own(run, models)
         return run
 
@@ -378,32 +387,32 @@ class Engine:
         if (run.interrupted or not (run.driven or run.finished)) and (
             taken := await self.journal.resume(run.id)
         ):
-            run.recording, run.interrupted = taken[0], False
+            run.writer, run.interrupted = taken[0], False
             run.record(cancelled(run.state, "cancelled"))
-            await run.saved()
+            await run.flush()
         if run.finished:
             return
         if run.driven:
             run.scope.cancel()
         else:
             await self.journal.post(Letter(run_id=run.id, kind="cancel"))
-        await self._stopped(run, CANCEL_SECONDS)
+        await self._wait_until_ended(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
                 f"Run {run.id} is driven by another Planloom server, which was told to end it and "
                 f"has not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
             )
 
-    async def listed(self, most: int, callers: Sequence[str]) -> list[Listed]:
+    async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be
         recorded. Raises `RequestError` when the journal cannot be read."""
-        recorded = [] if self.journal.problem else await self.journal.list(most, callers)
-        found = {each.id: each for each in recorded}
+        stored = [] if self.journal.problem else await self.journal.list(most, callers)
+        found = {each.id: each for each in stored}
         for run in self._runs.values():
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
                 times = run.created, run.now
-                found[run.id] = Listed(run.id, run.status, *times, prompt, run.project)
+                found[run.id] = RunSummary(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
@@ -425,11 +434,11 @@ class Engine:
         steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
             run.record(RunSteered(steering=steering))
-            await run.saved()
+            await run.flush()
             return
         if self.journal.problem:
             raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
-        number = await self.journal.leave(run.id, steering, MAX_STEERED)
+        number = await self.journal.add_steering(run.id, steering, MAX_STEERED)
         if not (run.interrupted or run.queued):
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
@@ -439,7 +448,7 @@ class Engine:
         if run.driven:
             run.stopping = True
             run.scope.cancel()
-            await self._stopped(run, CANCEL_SECONDS)
+            await self._wait_until_ended(run, CANCEL_SECONDS)
         elif not run.events:
             await self.cancel(run)
 
@@ -450,10 +459,10 @@ class Engine:
             for run in [each for each in self._runs.values() if each.driven and not each.finished]:
                 run.stopping = True
                 run.scope.cancel()
-                tasks.start_soon(self._stopped, run, INTERRUPT_SECONDS)
+                tasks.start_soon(self._wait_until_ended, run, INTERRUPT_SECONDS)
         self.ended = True
 
-    async def _stopped(self, run: Run, seconds: float) -> None:
+    async def _wait_until_ended(self, run: Run, seconds: float) -> None:
         with anyio.CancelScope(shield=True):
             await self._until(lambda: run.finished, run, seconds)
 
@@ -462,7 +471,7 @@ class Engine:
         with anyio.move_on_after(seconds):
             while not (holds() or run.finished):
                 await run.wait_beyond(len(run.events))
-            await run.saved()
+            await run.flush()
 
     def _own(self, run: Run, models: Models) -> None:
         run.driven = True
@@ -470,14 +479,14 @@ class Engine:
         self._runs[run.id] = run
         self._forget_oldest()
 
-    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
-        self._tasks.start_soon(self._drive, run, models, recorded)
+    def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
+        self._tasks.start_soon(self._drive, run, models, stored)
         if not self._reading_letters and self.journal.problem is None:
             self._reading_letters = True
             self._tasks.start_soon(self._read_letters)
 
-    async def _drive(self, run: Run, models: Models, recorded: Recorded | None) -> None:
-        assert run.recording
+    async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
+        assert run.writer
         tape: Tape | None = None
         try:
             with run.scope:
@@ -485,37 +494,37 @@ class Engine:
                 async with self._share_of(run.caller), self._turns:
                     run.queued = False
                     began = anyio.current_time()
-                    spent = recorded.seconds if recorded else 0.0
+                    spent = stored.seconds if stored else 0.0
                     left = max(0.0, run.request.limits.seconds - spent)
                     bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
                     await self.pool.usable(*bounds, run.request.prompt)
                     spent += anyio.current_time() - began
-                    tools = recorded.tools if recorded else None
+                    tools = stored.tools if stored else None
                     if tools is None:
                         tools = list(self.pool.tools())
-                        run.recording.began_with(tools)
-                    tape = Tape(run.recording, run.record, recorded, spent)
+                        run.writer.save_tools(tools)
+                    tape = Tape(run.writer, run.record, stored, spent)
                     run.clock = tape.clock
                     ours = RunPool(self.pool, run.request.roots, run.state, run.converse)
                     guarded = GuardedPool(ours, run.approvals, self.pool.changed())
-                    pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
+                    pool = TapedPool(guarded, tape, tools, stored.began if stored else None)
                     taped = taped_models(models, tape)
                     approver = taped_approver(run.approvals, tape)
                     inbox = TapedInbox(tape, lambda: run.state.waiting)
-                    if recorded:
-                        await self._take_left([run])
+                    if stored:
+                        await self._take_steering([run])
                     await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
                     self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
-            if recorded and tape and tape.diverged:
-                reason = _parted(recorded.made.planloom, tape.diverged)
+            if stored and tape and tape.diverged:
+                reason = _divergence(stored.setup.planloom, tape.diverged)
                 run.record(agent.cut_short(run.state, reason))
                 return
-            log.error("run %s\n%s", run.id, self.pool.redacted(traceback.format_exc()))
-            told = self.pool.redacted(f"{type(error).__name__}: {error}")
-            reason = f"a fault in planloom itself ({told})"
+            log.error("run %s\n%s", run.id, self.pool.redact(traceback.format_exc()))
+            message = self.pool.redact(f"{type(error).__name__}: {error}")
+            reason = f"a fault in planloom itself ({message})"
             answer = (
                 f"The run ended by {reason}. Its trace is in the server's log; please report it."
             )
@@ -526,17 +535,19 @@ class Engine:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     run.interrupt()
-            if run.recording.lost and self._runs.get(run.id) is run:
+            if run.writer.lost and self._runs.get(run.id) is run:
                 del self._runs[run.id]  # to be followed, as any other server's
-            self.journal.ring("fleet")  # there is a turn
+            self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
 
-    async def _take_left(self, runs: Sequence[Run]) -> None:
+    async def _take_steering(self, runs: Sequence[Run]) -> None:
         """Record what was said to these runs through other servers."""
         driven = {run.id: run for run in runs}
         with suppress(RequestError):  # a run does not end because its record cannot be read
-            for each in await self.journal.left({run.id: run.state.left for run in runs}):
+            for each in await self.journal.pending_steering(
+                {run.id: run.state.left for run in runs}
+            ):
                 run = driven[each.run_id]
                 if each.number > run.state.left and not run.finished:
                     run.record(RunSteered(steering=each.steering, left=each.number))
@@ -545,7 +556,7 @@ class Engine:
         """Take in what another server records of a run that it drives, and ask its questions."""
         try:
             while not run.finished:
-                await self.journal.heard(run.id)
+                await self.journal.wait_for_news(run.id)
                 try:
                     status = await self.journal.status(run.id)
                     entries = await self.journal.entries(run.id, seen)
@@ -584,12 +595,12 @@ class Engine:
     async def _read_letters(self) -> None:
         """Do what other servers' clients ask of the runs that are driven here, and say to them."""
         while driven := {run.id: run for run in self._runs.values() if run.under_way}:
-            await self.journal.heard("letters")
+            await self.journal.wait_for_news("letters")
             for run in driven.values():
-                if run.recording and run.recording.lost:
+                if run.writer and run.writer.lost:
                     run.stopping = True
                     run.scope.cancel()
-            await self._take_left(list(driven.values()))
+            await self._take_steering(list(driven.values()))
             try:
                 letters = await self.journal.collect(list(driven))
             except RequestError as error:
@@ -623,8 +634,8 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _made(self, models: Models) -> Made:
-        return Made(
+    def _setup(self, models: Models) -> RunSetup:
+        return RunSetup(
             planloom=version("planloom"),
             fast=models.fast.name,
             full=models.full.name,
@@ -632,11 +643,11 @@ class Engine:
             project=str(self.pool.project),
         )
 
-    def _fleet_of(self, made: Made) -> str:
+    def _fleet_of(self, setup: RunSetup) -> str:
         """The fleet, among those with the same models: no other could go on with a run."""
         if not self._fleet:
             return ""
-        same = made.model_dump_json(exclude={"planloom", "project"})
+        same = setup.model_dump_json(exclude={"planloom", "project"})
         return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
     def _has_turn(self) -> bool:
@@ -693,21 +704,21 @@ def _spans(run: Run, models: Models) -> Spans:
     return Spans(run.id, {each.name: each.provider for each in models.distinct})
 
 
-def _check_made(recorded: Recorded, now: Made) -> None:
+def _check_setup(stored: StoredRun, now: RunSetup) -> None:
     """Raises `RequestError` for a run that was begun with other models."""
-    was = recorded.made
+    was = stored.setup
     if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
         raise RequestError(
-            f"Run {recorded.id} was begun with {_models(was)}; this server has {_models(now)}. "
+            f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
             "Resume it with those, or ask anew."
         )
 
 
-def _models(made: Made) -> str:
-    names = dict.fromkeys((made.fast, made.full))
-    return f"{' and '.join(names)} (num_ctx {made.context_tokens[1]})"
+def _models(setup: RunSetup) -> str:
+    names = dict.fromkeys((setup.fast, setup.full))
+    return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"
 
 
-def _parted(before: str, what: str) -> str:
+def _divergence(before: str, what: str) -> str:
     other = f", made by planloom {before}," if before != version("planloom") else ""
     return f"the record of the run{other} cannot be followed to its end: {what}"

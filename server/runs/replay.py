@@ -41,7 +41,7 @@ from planner.tools import (
     UpstreamStatus,
 )
 from server.approval.approval import Approvals
-from server.journal.base import Entry, Record, Recorded
+from server.journal.base import Entry, RunWriter, StoredRun
 
 T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=BaseEvent)
@@ -80,18 +80,18 @@ class Tape:
 
     def __init__(
         self,
-        record: Record,
+        writer: RunWriter,
         emit: Callable[[Event], None],
-        recorded: Recorded | None = None,
+        stored: StoredRun | None = None,
         spent: float = 0.0,
     ) -> None:
-        """`emit` gets every event that is not in the record yet; `recorded` is what is, of a run
+        """`emit` gets every event that is not in the record yet; `stored` is what is, of a run
         that is resumed. `spent`: the seconds that the run has taken before."""
-        played = recorded.entries if recorded else []
+        played = stored.entries if stored else []
         self.clock = Clock(spent)
         self.clock.hold()
         self.diverged: str | None = None
-        self._record = record
+        self._writer = writer
         self._emit = emit
         self._played = [each for each in played if each.data.get("type") not in FROM_OUTSIDE]
         self._head = 0
@@ -146,7 +146,7 @@ class Tape:
         what to go on with when it may have been done and nobody knows. Raises `ModelError` as
         `ask` does, and `NotRecorded` for such when its beginning cannot be recorded.
         """
-        asked = self._record.journal.scrubbed(list(asked))  # as it is when it comes from the record
+        asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
         begun = self._find(key, "intent") if in_doubt is not None else None
         if begun is not None:
@@ -166,16 +166,16 @@ class Tape:
             self._write("outcome", in_doubt.model_dump(), key)
             return in_doubt
         self._write("intent", {"asked": asked}, key, synced=True)
-        if not await self._record.saved():
-            if self._record.lost:
+        if not await self._writer.flush():
+            if self._writer.lost:
                 await anyio.sleep_forever()  # the server sees it soon, and lets go of the run
             self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
             raise NotRecorded  # for good, should the intent still come on record
         return await self._asked(key, ask)
 
-    async def saved(self) -> bool:
+    async def flush(self) -> bool:
         """Wait until all that is recorded is on disk, except while it is played from there."""
-        return self._head < len(self._played) or await self._record.saved()
+        return self._head < len(self._played) or await self._writer.flush()
 
     async def _asked(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -239,7 +239,7 @@ class Tape:
         return Diverged(self.diverged)
 
     def _write(self, kind: Any, data: dict[str, Any], key: str, synced: bool = False) -> None:
-        self._record.append(Entry(kind, data, key, self.clock.seconds), synced=synced)
+        self._writer.append(Entry(kind, data, key, self.clock.seconds), synced=synced)
 
 
 def in_doubt(played: Sequence[Entry]) -> list[str]:
@@ -355,7 +355,7 @@ class TapedPool:
             if tool.name in self._changed:
                 text = f"{tool.name} was changed since this run began, and is not called any more."
                 return ToolResult(outcome=Outcome.ERROR, text=text)
-            await self._tape.saved()
+            await self._tape.flush()
             return await self._pool.call(tool, arguments)
 
         twice = tool.safety is Safety.READ_ONLY

@@ -16,7 +16,7 @@ from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results, roots
 from server.upstreams.launch import Launcher
-from server.upstreams.pins import Held, Pins
+from server.upstreams.pins import HeldTool, Pins
 from server.upstreams.redaction import Redactor
 from server.upstreams.result_cache import Reuse
 from server.upstreams.side_channel import Conversation
@@ -201,7 +201,7 @@ class UpstreamPool:
         specs = self._specs().values()
         return next((s for s in specs if s.upstream == upstream and s.name == tool), None)
 
-    def held(self, name: str) -> Held | None:
+    def held(self, name: str) -> HeldTool | None:
         """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""
         for upstream in self._upstreams.values():
             for tool, held in upstream.held.items():
@@ -226,9 +226,9 @@ class UpstreamPool:
             if len({spec.upstream for spec in specs}) > 1
         ]
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """A text of ours without what is recognisably a secret of an upstream."""
-        return self._redactor.said(text)
+        return self._redactor.redact_output(text)
 
     async def call(
         self,

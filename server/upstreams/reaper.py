@@ -145,12 +145,12 @@ def appointed(groups: set[int]) -> TextIO:
     """What tells the standby, once this process is the reaper: at once for the first one, for a
     standby when the one before it was killed. `groups` are those known by then."""
     while True:
-        told, telling = os.pipe()
+        read_end, telling = os.pipe()
         if os.fork():
-            os.close(told)
+            os.close(read_end)
             return os.fdopen(telling, "w", buffering=1)
         os.close(telling)
-        with os.fdopen(told) as lines:
+        with os.fdopen(read_end) as lines:
             if follow(lines, groups):
                 sys.exit()
 

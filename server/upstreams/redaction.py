@@ -34,16 +34,16 @@ class Redactor:
     def know(self, everyone: Iterable[UpstreamSettings]) -> None:
         """Take out the secrets of these from now on."""
         likely = {secret for each in everyone for secret in recognisable(each)}
-        self._said = _pattern(likely)
-        self._told = _pattern(likely | self._own.secrets if self._own else likely)
+        self._in_output = _pattern(likely)
+        self._in_messages = _pattern(likely | self._own.secrets if self._own else likely)
 
-    def said(self, text: str) -> str:
+    def redact_output(self, text: str) -> str:
         """A text of the upstream: a result, a description."""
-        return self._said.sub(HIDDEN, text)
+        return self._in_output.sub(HIDDEN, text)
 
-    def told(self, text: str) -> str:
+    def redact_message(self, text: str) -> str:
         """A text about the upstream: an error, the end of its log."""
-        return self._told.sub(HIDDEN, text)
+        return self._in_messages.sub(HIDDEN, text)
 
 
 def recognisable(upstream: UpstreamSettings) -> Iterator[str]:

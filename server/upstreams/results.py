@@ -38,10 +38,10 @@ _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 
 
-def redacted(tool: Tool, redact: Callable[[str], str]) -> Tool:
+def redact_tool(tool: Tool, redact: Callable[[str], str]) -> Tool:
     """The tool with `redact` applied to all it says, its names and keys too."""
-    said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Tool.model_validate(_each_text(said, redact))
+    data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Tool.model_validate(_each_text(data, redact))
 
 
 def log_text(data: Any) -> str:

@@ -49,17 +49,17 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
         super().__init__(*streams)
         self.unreadable: list[str] = []
         """Why each of those is none."""
-        self._listed = 0
+        self._tool_list_chars = 0
         """Characters of the tool list so far, over its pages."""
         self._unanswered = 0
-        self._told = False
+        self._warned = False
 
     async def _dispatch_request(self, *request: Any) -> None:
         if self._unanswered < MAX_REQUESTS:
             self._unanswered += 1
             await super()._dispatch_request(*request)
-        elif not self._told:
-            self._told = True
+        elif not self._warned:
+            self._warned = True
             log.warning("an upstream requests too much at once; not all of it is answered")
 
     async def _handle_request(self, *request: Any) -> None:
@@ -77,9 +77,9 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         result = await super().send_raw_request(method, params, opts, **related)
         if method == "tools/list" and isinstance(listed := result.get("tools"), list):
-            before = self._listed if "cursor" in (params or {}) else 0
-            self._listed = before + len(json.dumps(listed))
-            if self._listed > MAX_MESSAGE_BYTES:
+            before = self._tool_list_chars if "cursor" in (params or {}) else 0
+            self._tool_list_chars = before + len(json.dumps(listed))
+            if self._tool_list_chars > MAX_MESSAGE_BYTES:
                 why = (
                     f"its tool list is longer than {MAX_MESSAGE_BYTES // 2**20} MiB, with all pages"
                 )

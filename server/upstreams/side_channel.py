@@ -60,7 +60,7 @@ SECRET = (
 NONE = ElicitResult(action="cancel")
 
 
-class Taken(NamedTuple):
+class Resolution(NamedTuple):
     """How a question was taken: by whom, why, and what the upstream gets."""
 
     by: DecidedBy
@@ -68,7 +68,7 @@ class Taken(NamedTuple):
     result: ElicitResult = NONE
 
 
-WITHDRAWN = Taken("policy", "it was withdrawn")
+WITHDRAWN = Resolution("policy", "it was withdrawn")
 
 
 class Conversation:
@@ -100,7 +100,7 @@ class Conversation:
         self._question: Question | None = None
         self._typed: list[str] = []
         self._questions = self._logs = 0
-        self._progressed = -PROGRESS_SECONDS
+        self._progress_reported_at = -PROGRESS_SECONDS
         self._asking = self._over = False
 
     def end(self) -> None:
@@ -110,102 +110,104 @@ class Conversation:
         if self._question:
             self._question.closed.set()
 
-    def hidden(self, text: str) -> str:
+    def hide_typed(self, text: str) -> str:
         """A text of the upstream, without what a person typed where it asked for a secret."""
         for typed in self._typed:
             text = text.replace(typed, HIDDEN)
         return text
 
-    def progressed(self, progress: float, total: float | None, message: str) -> None:
+    def report_progress(self, progress: float, total: float | None, message: str) -> None:
         """Pass on how far the call has got, once in a while."""
         now = anyio.current_time()
-        if self._over or now - self._progressed < PROGRESS_SECONDS:
+        if self._over or now - self._progress_reported_at < PROGRESS_SECONDS:
             return
         if not math.isfinite(progress + (total or 0)):
             return
-        self._progressed = now
-        said = elicitation.line(self.hidden(message), MAX_PROGRESS_CHARS)
-        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=said))
+        self._progress_reported_at = now
+        line = elicitation.line(self.hide_typed(message), MAX_PROGRESS_CHARS)
+        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=line))
 
-    def logged(self, level: LoggingLevel, text: str) -> None:
+    def report_log(self, level: LoggingLevel, text: str) -> None:
         """Pass on a log message, unless it is for debugging, or one too many."""
         if self._over or level == "debug" or self._logs >= MAX_LOGS:
             return
         self._logs += 1
-        said = elicitation.line(self.hidden(text), MAX_LOG_CHARS)
-        self._record(UpstreamLogged(**self._of, level=level, text=said))
+        line = elicitation.line(self.hide_typed(text), MAX_LOG_CHARS)
+        self._record(UpstreamLogged(**self._of, level=level, text=line))
 
-    async def ask(self, params: ElicitRequestParams, said: Callable[[str], str]) -> ElicitResult:
-        """Put a question to the person; returns what the upstream gets. `said` takes the operator's
-        secrets out of a text of the upstream."""
+    async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
+        """Put a question to the person, and return what the upstream gets. `redact` takes the
+        operator's secrets out of a text of the upstream."""
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             return NONE
         self.asked = True
-        text = cut(said(clean(params.message)).strip(), MAX_QUESTION_CHARS)
+        text = cut(redact(clean(params.message)).strip(), MAX_QUESTION_CHARS)
         with self.clock.held(), self._run_clock.held():
             async with self.approvals.turn:
                 if self._over:
                     return NONE
                 self._record(QuestionAsked(**self._of, text=text))
                 self._asking = True
-                taken = WITHDRAWN
+                resolution = WITHDRAWN
                 try:
-                    taken = await self._put(params, text, said)
+                    resolution = await self._put_question(params, text, redact)
                 finally:
-                    self._note(taken)
-        return taken.result
+                    self._note(resolution)
+        return resolution.result
 
-    def _note(self, taken: Taken) -> None:
+    def _note(self, resolution: Resolution) -> None:
         """Record how a question was taken: as long as the call goes on, so that nothing comes after
         the run's end."""
         if self._asking:
             self._asking = False
-            action = taken.result.action
+            action = resolution.result.action
             self._record(
-                QuestionAnswered(**self._of, action=action, by=taken.by, reason=taken.reason)
+                QuestionAnswered(
+                    **self._of, action=action, by=resolution.by, reason=resolution.reason
+                )
             )
 
-    async def _put(
-        self, params: ElicitRequestParams, text: str, said: Callable[[str], str]
-    ) -> Taken:
+    async def _put_question(
+        self, params: ElicitRequestParams, text: str, redact: Callable[[str], str]
+    ) -> Resolution:
         try:
             if isinstance(params, ElicitRequestURLParams):
                 question = self._about_page(params, text)
             else:
-                question = self._with_form(params, text, said)
+                question = self._with_form(params, text, redact)
         except elicitation.Unfit as unfit:
-            return Taken("policy", f"it was not passed on, since {unfit}")
+            return Resolution("policy", f"it was not passed on, since {unfit}")
         if not self.approvals.can_ask:
-            return Taken("no_way_to_ask", "no client that can ask the user follows the run")
+            return Resolution("no_way_to_ask", "no client that can ask the user follows the run")
         self._question = question
         await self.approvals.put(question)
         if question.result is None and question.approval:
-            return Taken(question.approval.by, question.approval.reason)
+            return Resolution(question.approval.by, question.approval.reason)
         if question.result is None:
-            return Taken("timeout", f"nobody answered within {self.approvals.timeout_s:g} s")
-        return self._taken(question.result, question.form, text)
+            return Resolution("timeout", f"nobody answered within {self.approvals.timeout_s:g} s")
+        return self._resolve(question.result, question.form, text)
 
-    def _taken(self, result: ElicitResult, form: dict[str, Any], text: str) -> Taken:
+    def _resolve(self, result: ElicitResult, form: dict[str, Any], text: str) -> Resolution:
         page = form is elicitation.PAGE
         if result.action == "cancel":
-            return Taken("person", "the user gave no answer")
+            return Resolution("person", "the user gave no answer")
         content = elicitation.filled_in(result.content, form)
         if result.action == "decline" or (page and not (content or {}).get(elicitation.CHECKBOX)):
-            return Taken("person", "the user said no", ElicitResult(action="decline"))
+            return Resolution("person", "the user said no", ElicitResult(action="decline"))
         if content is None:
-            return Taken("person", "what came back does not fit the form")
+            return Resolution("person", "what came back does not fit the form")
         if not page and elicitation.asks_for_secret(text, form):
             texts = [each for each in content.values() if isinstance(each, str)]
             self._typed += [each for each in texts if len(each) >= MIN_SECRET_CHARS]
         accepted = ElicitResult(action="accept", content=None if page else content)
-        return Taken("person", "the user answered", accepted)
+        return Resolution("person", "the user answered", accepted)
 
     def _with_form(
-        self, params: ElicitRequestFormParams, text: str, said: Callable[[str], str]
+        self, params: ElicitRequestFormParams, text: str, redact: Callable[[str], str]
     ) -> Question:
         form = elicitation.form(params.requested_schema)
-        if said(json.dumps(form)) != json.dumps(form):
+        if redact(json.dumps(form)) != json.dumps(form):
             raise elicitation.Unfit("its form shows a secret of the operator's")
         lines = [SECRET] if elicitation.asks_for_secret(text, form) else []
         lines.append(

@@ -24,7 +24,7 @@ from server.text import clean
 from server.upstreams import results
 from server.upstreams.connection import GRACE_S, Generation
 from server.upstreams.launch import Launcher
-from server.upstreams.pins import Definition, Held, Pins, identity
+from server.upstreams.pins import Definition, HeldTool, Pins, identity
 from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import REFUSALS
 from server.upstreams.side_channel import Conversation
@@ -71,7 +71,7 @@ class Upstream:
         self.state = STARTING if settings.enabled else DISABLED
         self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: what a model was told exists does not come and go."""
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldTool] = {}
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
         self.unreadable: list[str] = []
@@ -191,7 +191,7 @@ class Upstream:
         else:
             result = await self._call(generation, name, arguments, conversation)
             if conversation:
-                result = result.model_copy(update={"text": conversation.hidden(result.text)})
+                result = result.model_copy(update={"text": conversation.hide_typed(result.text)})
         return result.model_copy(update={"seconds": anyio.current_time() - started})
 
     async def _call(
@@ -246,7 +246,7 @@ class Upstream:
         text = results.content_text(result.content, result.structured_content)
         if self.settings.lines_from == 0 and not tool.verbatim:
             text = results.lines_from_one(text)
-        text = results.cut(self._redactor.said(clean(text)))
+        text = results.cut(self._redactor.redact_output(clean(text)))
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
         return ToolResult(outcome=Outcome.FAILURE if failed else Outcome.SUCCESS, text=text)
 
@@ -306,7 +306,7 @@ class Upstream:
 
     async def _list_tools(self, generation: Generation) -> None:
         found, unreadable = await generation.list_tools()
-        listed = [results.redacted(tool, self._redactor.said) for tool in found]
+        listed = [results.redact_tool(tool, self._redactor.redact_output) for tool in found]
         specs = [results.tool_spec(tool, self.name, self.settings) for tool in listed]
         tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
         if self.settings.pin_tools:
@@ -365,7 +365,7 @@ class Upstream:
         self.changed = anyio.Event()
 
     def _scrub(self, text: str) -> str:
-        return self._redactor.told(clean(text))
+        return self._redactor.redact_message(clean(text))
 
 
 def _failed(text: str, answered: bool = True) -> ToolResult:

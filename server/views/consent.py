@@ -54,7 +54,7 @@ class Waiting(BaseModel):
     arguments: str = Field(description="All of them, as a person reads them.")
     lapses: float = Field(description="Seconds since the epoch; no answer until then means no.")
 
-    def left(self, now: float) -> str:
+    def time_left(self, now: float) -> str:
         """How long an answer is waited for."""
         return f"{max(0.0, self.lapses - now):.0f} s left"
 
@@ -95,10 +95,10 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
             "This call does not wait for approval (any more): it was decided, its time is over, or "
             "the run has gone on to another."
         )
-    return said(approve, f" {where}")
+    return approval_by_person(approve, f" {where}")
 
 
-def said(approve: bool, where: str = "") -> Approval:
+def approval_by_person(approve: bool, where: str = "") -> Approval:
     """What a person's yes or no comes to."""
     word = "approved it" if approve else "said no"
     return Approval(approved=approve, by="person", reason=f"the user {word}{where}")

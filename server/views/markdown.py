@@ -52,13 +52,13 @@ class Document:
 
     def _step(self, event: StepStarted) -> str:
         later = [step for step in self.state.later_steps if step != event.objective]
-        steps, told, self._later = [event.objective, *later], self._later, later
+        steps, shown, self._later = [event.objective, *later], self._later, later
         plan = ""
-        if told is None:
+        if shown is None:
             objective = line(self.state.main_objective or "")
             plan = f"A plan has been created where the objective is: {objective}\n\n"
             plan += _bullets(steps)
-        elif steps != told:
+        elif steps != shown:
             plan = _changed(steps)
         return plan + _heading(line(event.objective) or f"Step {event.number}")
 

@@ -93,7 +93,7 @@ def heartbeat(
     elif called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
         waiting = " and ".join(called)
     elif state.undecided:
-        left = f" ({call.left(time.time())})" if call else ""
+        left = f" ({call.time_left(time.time())})" if call else ""
         waiting = f"approval of {state.undecided.tool}{left}"
     text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
     return text[0].upper() + text[1:]

@@ -266,12 +266,12 @@ def usage(state: RunState, now: float) -> Usage:
 def _spared(state: RunState) -> Spared:
     read = sum(len(each.result) for each in state.iterations if each.upstream is not None)
     data = "" if state.data is None else json.dumps(state.data, ensure_ascii=False)
-    told = len(state.answer) + len(data)
+    characters = len(state.answer) + len(data)
     return Spared(
         characters=read,
         tokens=round(read / CHARACTERS_PER_TOKEN),
-        answer_characters=told,
-        answer_tokens=round(told / CHARACTERS_PER_TOKEN),
+        answer_characters=characters,
+        answer_tokens=round(characters / CHARACTERS_PER_TOKEN),
     )
 
 

@@ -36,7 +36,7 @@ def _line(tries: Sequence[Iteration], over: bool) -> str | None:
     if unknown := [each for each in tries if _unknown(each, over)]:
         why = _why(unknown[0])
         return f"It is not known whether {call} was carried out, and it was not made again: {why}"
-    if any(map(_told_elsewhere, tries)) or tries[-1].outcome is None:
+    if any(map(_shown_elsewhere, tries)) or tries[-1].outcome is None:
         return None
     return f"{call} was not made: {_why(tries[-1])}"
 
@@ -47,7 +47,7 @@ def _unknown(iteration: Iteration, over: bool) -> bool:
     return over if iteration.outcome is None else not iteration.answered
 
 
-def _told_elsewhere(iteration: Iteration) -> bool:
+def _shown_elsewhere(iteration: Iteration) -> bool:
     refused = iteration.approval is not None and not iteration.approval.approved
     return refused or iteration.outcome in (Outcome.SUCCESS, Outcome.FAILURE)
 
