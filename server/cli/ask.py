@@ -28,7 +28,7 @@ from server.backends import open_models
 from server.cli.live_view import Drawing
 from server.cli.runs import YES, console, output, print_report, show_markdown
 from server.config import Settings
-from server.runs.engine import START_SECONDS
+from server.runs.execution import START_SECONDS
 from server.runs.run import Run, report_of
 from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing

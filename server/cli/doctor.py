@@ -22,7 +22,7 @@ from server.backends import (
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
 from server.config import ModelSettings, Settings, named_variables
-from server.runs.engine import START_SECONDS
+from server.runs.execution import START_SECONDS
 from server.text import counted, indented
 from server.upstreams.pool import UpstreamPool
 

@@ -4,11 +4,9 @@ What happens in a run goes to the journal (`server.journal.base`) as well; a run
 progress here, or not any more, comes from there.
 """
 
-import hashlib
 import logging
 import math
 import time
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -20,29 +18,29 @@ from anyio.abc import TaskGroup
 
 from planner import agent
 from planner.agent import warming
-from planner.errors import Busy, PlanloomError, RequestError
+from planner.errors import PlanloomError, RequestError
 from planner.events import RunContinued, RunFinished, RunResumed, RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
-from server.approval.approval import GuardedPool, Question
 from server.config import ApprovalSettings
 from server.journal.base import (
     Entry,
     Journal,
     KeyUsed,
-    Letter,
     RunSetup,
     RunSummary,
     RunWriter,
     StoredRun,
 )
 from server.runs import replay
-from server.runs.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
+from server.runs.execution import START_SECONDS, execute, failure
+from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
 from server.runs.steering import MAX_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
 from server.runs.telemetry import Spans
-from server.upstreams.pool import RunPool, UpstreamPool
+from server.runs.turns import Turns
+from server.upstreams.pool import UpstreamPool
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +48,6 @@ MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: the fewest that name a run, and all."""
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
-SHARE = 0.75
-"""Of the turns and of the places in the queue, the most that one caller of several may have."""
-PATIENCE_SECONDS = 15.0
-"""How long a run waits for slow upstreams when another is up; it goes on without them."""
-START_SECONDS = 90.0
-"""How long it waits when none is."""
 STEER_SECONDS = 5.0
 """How long `steer` waits for the server that drives a run to take what is said to it."""
 WATCHED_SECONDS = 15.0
@@ -72,8 +64,6 @@ TAKEN_UP_SECONDS = 900.0
 have changed since."""
 LOOKED_THROUGH = 20
 """Runs that are looked through for one that was cut off."""
-USUAL_SECONDS = 30.0
-"""What a run takes, as long as none has ended."""
 
 
 class Engine:
@@ -94,14 +84,10 @@ class Engine:
         self._approval = approval
         self.pool = pool
         self.journal = journal
-        self._turns = anyio.CapacityLimiter(journal.settings.concurrent)
-        self._turns_of_all = anyio.CapacityLimiter(math.inf)
-        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
-        self._usual_seconds = USUAL_SECONDS
+        self._turns = Turns(journal.settings)
+        self._peers = Peers(journal, tasks, self)
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
-        self._followed: dict[str, Run] = {}
-        """Those that other servers drive, and somebody has asked for here."""
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
@@ -109,8 +95,6 @@ class Engine:
         """Callers' request keys of which a run is just being begun."""
         self.ended = False
         """Whether the server ends: views of runs that others drive end then, too."""
-        self._fleet = ""
-        self._reading_letters = False
 
     @classmethod
     @asynccontextmanager
@@ -143,12 +127,6 @@ class Engine:
                 await warming.read_instructions(models, self.pool)
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # a run will tell whom it concerns
-
-    def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive what the others of it do not drive any more or have no turn
-        for, and let them."""
-        self._fleet = fleet
-        self._tasks.start_soon(self._take_up)
 
     async def start(
         self,
@@ -203,9 +181,9 @@ class Engine:
     ) -> Run:
         models = await self._models()
         setup = self._setup(models)
-        fleet = self._fleet_of(setup)
-        await self._hold_bounds(fleet, caller)
-        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
+        await self._check_room(caller, setup)
+        fleet = self._peers.fleet_of(setup)
+        elsewhere = bool(fleet) and not self.has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
         run.project = setup.project
         run.approvals.can_ask = can_ask
@@ -237,7 +215,7 @@ class Engine:
             if not _may_go_on_elsewhere(kept):
                 return kept
             await kept.flush()
-        followed = self._followed.get(run_id)
+        followed = self._peers.followed(run_id)
         if followed is not None and followed.caller == caller:
             return followed
         stored = await self.journal.load(run_id, caller)
@@ -249,15 +227,13 @@ class Engine:
                 f"There is no run{named}. Run ids come with the report of plan_and_answer; "
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
-        if there := self._followed.get(run_id):  # since the journal was asked
+        if there := self._peers.followed(run_id):  # since the journal was asked
             return there
         run = Run.of(stored, self._approval)
         if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
             return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
-            self._followed[run_id] = run
-            self._mirror(run)
-            self._tasks.start_soon(self._follow, run, len(stored.entries))
+            self._peers.follow(run, len(stored.entries))
         return run
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
@@ -295,23 +271,30 @@ class Engine:
         self._go_on(run, models, stored)
         return run
 
-    async def _take_up(self) -> None:
-        """Drive the runs of the fleet that nobody drives, the oldest first, as there are turns."""
-        while self._fleet:
-            taken = None
-            if self._has_turn():
-                try:
-                    models = await self._models()
-                    with anyio.CancelScope(shield=True):  # what is taken over is driven
-                        fleet = self._fleet_of(self._setup(models))
-                        if taken := await self.journal.take(fleet):
-                            run = self._take_over(*taken, models)
-                            # Else its policy would be another: see `start`.
-                            run.approvals.can_ask = run.request.policy is Policy.ASK
-                except PlanloomError as error:
-                    log.warning("fleet %s: %s", self._fleet, error)
-            if taken is None:
-                await self.journal.wait_for_news("fleet")
+    # What `Peers` asks of this server's runs.
+
+    def join(self, fleet: str) -> None:
+        """Take part in a fleet: its servers drive each other's runs."""
+        self._peers.join(fleet)
+
+    def under_way(self) -> list[Run]:
+        """The runs that this server drives."""
+        return [run for run in self._runs.values() if run.under_way]
+
+    def has_turn(self) -> bool:
+        return self._turns.is_free(self._runs.values())
+
+    async def take_next(self) -> bool:
+        """Drive the oldest run of the fleet that no server drives; False when there is none."""
+        models = await self._models()
+        with anyio.CancelScope(shield=True):  # what is taken over is driven
+            taken = await self.journal.take(self._peers.fleet_of(self._setup(models)))
+        if taken is None:
+            return False
+        run = self._take_over(*taken, models)
+        # Else its policy would be another: see `start`.
+        run.approvals.can_ask = run.request.policy is Policy.ASK
+        return True
 
     def watch(self, callers: Sequence[str]) -> None:
         """A person looks at the runs of these callers, in a view that can ask for approval."""
@@ -323,10 +306,9 @@ class Engine:
 
     async def attend(self, run: Run) -> None:
         """A client follows the run that can ask a person for approval."""
-        message, run.approvals.can_ask = run.approvals.can_ask, True
-        if not message and not run.driven and not run.finished:
-            with suppress(RequestError):  # nobody can be told; so nobody is asked
-                await self.journal.post(Letter(run_id=run.id, kind="attend"))
+        known, run.approvals.can_ask = run.approvals.can_ask, True
+        if not known and not run.driven and not run.finished:
+            await self._peers.attend(run)
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -343,7 +325,7 @@ class Engine:
             can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
-            await self._hold_bounds(self._fleet_of(self._setup(models)), caller)
+            await self._check_room(caller, self._setup(models))
             await run.flush()
             before = None if run.not_recorded else await self.journal.load(run.id, caller)
             if before is None:
@@ -395,7 +377,7 @@ class Engine:
         if run.driven:
             run.scope.cancel()
         else:
-            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
+            await self._peers.cancel(run)
         await self._wait_until_ended(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
@@ -446,19 +428,17 @@ class Engine:
         """Stop a run, so that it can be resumed; one that is not recorded ends, and so does one
         that has not begun. One that another server drives goes on."""
         if run.driven:
-            run.stopping = True
-            run.scope.cancel()
+            run.stop()
             await self._wait_until_ended(run, CANCEL_SECONDS)
         elif not run.events:
             await self.cancel(run)
 
     async def interrupt_all(self) -> None:
         """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
-        self._fleet = ""  # none is taken up any more
+        self._peers.leave()
         async with anyio.create_task_group() as tasks:
-            for run in [each for each in self._runs.values() if each.driven and not each.finished]:
-                run.stopping = True
-                run.scope.cancel()
+            for run in self.under_way():
+                run.stop()
                 tasks.start_soon(self._wait_until_ended, run, INTERRUPT_SECONDS)
         self.ended = True
 
@@ -481,54 +461,20 @@ class Engine:
 
     def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, stored)
-        if not self._reading_letters and self.journal.problem is None:
-            self._reading_letters = True
-            self._tasks.start_soon(self._read_letters)
+        self._peers.read_letters()
 
     async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
         assert run.writer
-        tape: Tape | None = None
         try:
             with run.scope:
                 run.queued = True
-                async with self._share_of(run.caller), self._turns:
+                async with self._turns.turn(run.caller):
                     run.queued = False
-                    began = anyio.current_time()
-                    spent = stored.seconds if stored else 0.0
-                    left = max(0.0, run.request.limits.seconds - spent)
-                    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
-                    await self.pool.usable(*bounds, run.request.prompt)
-                    spent += anyio.current_time() - began
-                    tools = stored.tools if stored else None
-                    if tools is None:
-                        tools = list(self.pool.tools())
-                        run.writer.save_tools(tools)
-                    tape = Tape(run.writer, run.record, stored, spent)
-                    run.clock = tape.clock
-                    ours = RunPool(self.pool, run.request.roots, run.state, run.converse)
-                    guarded = GuardedPool(ours, run.approvals, self.pool.changed())
-                    pool = TapedPool(guarded, tape, tools, stored.began if stored else None)
-                    taped = taped_models(models, tape)
-                    approver = taped_approver(run.approvals, tape)
-                    inbox = TapedInbox(tape, lambda: run.state.waiting)
-                    if stored:
-                        await self._take_steering([run])
-                    await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
-                    self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
+                    await execute(run, models, self.pool, stored, self._peers.take_steering)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
-            if stored and tape and tape.diverged:
-                reason = _divergence(stored.setup.planloom, tape.diverged)
-                run.record(agent.cut_short(run.state, reason))
-                return
-            log.error("run %s\n%s", run.id, self.pool.redact(traceback.format_exc()))
-            message = self.pool.redact(f"{type(error).__name__}: {error}")
-            reason = f"a fault in planloom itself ({message})"
-            answer = (
-                f"The run ended by {reason}. Its trace is in the server's log; please report it."
-            )
-            run.record(RunFinished(status="failed", answer=answer, reason=reason))
+            run.record(failure(run, error, self.pool))
         finally:
             if not run.finished:
                 if run.scope.cancel_called and not run.stopping:
@@ -540,82 +486,6 @@ class Engine:
             self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
-
-    async def _take_steering(self, runs: Sequence[Run]) -> None:
-        """Record what was said to these runs through other servers."""
-        driven = {run.id: run for run in runs}
-        with suppress(RequestError):  # a run does not end because its record cannot be read
-            for each in await self.journal.pending_steering(
-                {run.id: run.state.left for run in runs}
-            ):
-                run = driven[each.run_id]
-                if each.number > run.state.left and not run.finished:
-                    run.record(RunSteered(steering=each.steering, left=each.number))
-
-    async def _follow(self, run: Run, seen: int) -> None:
-        """Take in what another server records of a run that it drives, and ask its questions."""
-        try:
-            while not run.finished:
-                await self.journal.wait_for_news(run.id)
-                try:
-                    status = await self.journal.status(run.id)
-                    entries = await self.journal.entries(run.id, seen)
-                except RequestError:  # it cannot be read any more
-                    status, entries = None, []
-                if run.finished:  # it was cancelled here meanwhile
-                    return
-                seen += len(entries)
-                run.queued = run.queued and not entries
-                run.add(*(entry.event for entry in entries if entry.kind == "event"))
-                self._mirror(run)
-                if status in ("interrupted", None) and not entries:
-                    run.interrupted = True
-                    run.add()
-        finally:
-            if question := run.approvals.question:
-                question.closed.set()
-            del self._followed[run.id]
-
-    def _mirror(self, run: Run) -> None:
-        if question := run.approvals.mirror():
-            self._tasks.start_soon(self._pass_on, run, question)
-
-    async def _pass_on(self, run: Run, question: Question) -> None:
-        """Tell the server that drives the run what a person says here to its question."""
-        await question.closed.wait()
-        said = question.approval
-        if said and said.by == "person":  # where no client can ask, another may
-            try:
-                await self.journal.post(
-                    Letter(run_id=run.id, kind="answer", question=question.id, answer=said)
-                )
-            except RequestError as error:
-                log.warning("an answer was lost, which means no: %s", error)
-
-    async def _read_letters(self) -> None:
-        """Do what other servers' clients ask of the runs that are driven here, and say to them."""
-        while driven := {run.id: run for run in self._runs.values() if run.under_way}:
-            await self.journal.wait_for_news("letters")
-            for run in driven.values():
-                if run.writer and run.writer.lost:
-                    run.stopping = True
-                    run.scope.cancel()
-            await self._take_steering(list(driven.values()))
-            try:
-                letters = await self.journal.collect(list(driven))
-            except RequestError as error:
-                log.info("letters: %s", error)  # they are still there the next time
-                continue
-            for letter in letters:
-                run = driven[letter.run_id]
-                match letter.kind:
-                    case "cancel":
-                        run.scope.cancel()
-                    case "attend":
-                        run.approvals.can_ask = True
-                    case "answer" if letter.answer:
-                        run.approvals.answered_elsewhere(letter.question, letter.answer)
-        self._reading_letters = False
 
     async def _of_key(self, caller: str, request_key: str) -> str | None:
         for run in self._runs.values():
@@ -643,46 +513,10 @@ class Engine:
             project=str(self.pool.project),
         )
 
-    def _fleet_of(self, setup: RunSetup) -> str:
-        """The fleet, among those with the same models: no other could go on with a run."""
-        if not self._fleet:
-            return ""
-        same = setup.model_dump_json(exclude={"planloom", "project"})
-        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
-
-    def _has_turn(self) -> bool:
-        return sum(run.under_way for run in self._runs.values()) < self.journal.settings.concurrent
-
-    def _share_of(self, caller: str) -> anyio.CapacityLimiter:
-        """The turns that one of several callers may have at a time."""
-        if caller == LOCAL:
-            return self._turns_of_all
-        most = math.ceil(SHARE * self.journal.settings.concurrent)
-        return self._shares.setdefault(caller, anyio.CapacityLimiter(most))
-
-    async def _hold_bounds(self, fleet: str, caller: str) -> None:
-        limits = self.journal.settings
-        unfinished = sum(not run.finished for run in self._runs.values())
-        own = sum(not run.finished and run.caller == caller for run in self._runs.values())
-        most = math.ceil(SHARE * (limits.concurrent + limits.queue))
-        if caller != LOCAL and own >= most:
-            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
-            raise Busy(
-                f"Busy: {own} runs of yours are under way or wait for their turn, and the other "
-                f"places are for others. Try again in {seconds} s.",
-                seconds,
-            )
-        if fleet:
-            with suppress(RequestError):  # then it is driven here, unrecorded
-                unfinished += await self.journal.waiting(fleet)
-        if unfinished >= limits.concurrent + limits.queue:
-            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
-            raise Busy(
-                f"Busy: {limits.concurrent} runs are under way and "
-                f"{unfinished - limits.concurrent} wait for their turn. "
-                f"Try again in {seconds} s.",
-                seconds,
-            )
+    async def _check_room(self, caller: str, setup: RunSetup) -> None:
+        """Raise `Busy` when the caller can start no run now."""
+        waiting = await self._peers.waiting(setup)
+        self._turns.check_room(caller, self._runs.values(), waiting)
 
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
@@ -717,8 +551,3 @@ def _check_setup(stored: StoredRun, now: RunSetup) -> None:
 def _models(setup: RunSetup) -> str:
     names = dict.fromkeys((setup.fast, setup.full))
     return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"
-
-
-def _divergence(before: str, what: str) -> str:
-    other = f", made by planloom {before}," if before != version("planloom") else ""
-    return f"the record of the run{other} cannot be followed to its end: {what}"

@@ -140,6 +140,11 @@ class Run:
             alone=self.caller == LOCAL,
         )
 
+    def stop(self) -> None:
+        """Have the run stop here, so that it can be resumed."""
+        self.stopping = True
+        self.scope.cancel()
+
     def interrupt(self) -> None:
         """The run stops here, to be resumed; one that is not recorded ends."""
         if self.writer and (self.writer.problem is None or self.writer.lost):
