@@ -33,7 +33,6 @@ from server.journal.base import (
     RunWriter,
     StoredRun,
 )
-from server.runs import replay
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
@@ -266,8 +265,7 @@ class Engine:
         """Drive a run that nobody drives any more, or yet."""
         run = self._drive_here(writer, stored, models)
         if stored.entries:
-            unknown = replay.in_doubt(stored.entries)
-            run.record(RunResumed(paused=run.paused, unknown=unknown))
+            run.record(RunResumed(paused=run.paused))
         self._go_on(run, models, stored)
         return run
 

@@ -242,21 +242,6 @@ class Tape:
         self._writer.append(Entry(kind, data, key, self.clock.seconds), synced=synced)
 
 
-def in_doubt(played: Sequence[Entry]) -> list[str]:
-    """What a run had begun when its server ended, and must not do again, in words."""
-    open_: dict[int, Entry] = {}
-    for number, entry in enumerate(played):
-        if entry.kind == "intent":
-            open_[number] = entry
-        elif same := [begun for begun, each in open_.items() if each.key == entry.key]:
-            del open_[same[0]]
-    return [" ".join(map(_said, entry.data["asked"][1:])) for entry in open_.values()]
-
-
-def _said(part: Any) -> str:
-    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
-
-
 def taped_models(models: Models, tape: Tape) -> Models:
     """The models, with every reply on the tape."""
     fast = _TapedModel(models.fast, tape)
