@@ -44,7 +44,7 @@ class Parts:
     journal: Journal
 
     async def aclose(self) -> None:
-        """End every child process now, from whatever task; the runs stop, to be resumed."""
+        """End every child process now, from any task. The runs stop and can be resumed."""
         await self.engine.interrupt_all()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.pool.aclose)

@@ -824,7 +824,7 @@ async def test_an_approval_under_a_looser_policy_lets_nothing_out() -> None:
     result = await GuardedPool(pool, approvals).call(tool, {"path": "a"})
     assert (result.outcome, pool.calls) == (Outcome.ERROR, [])
     assert result.text == snapshot(
-        "The call of write_file was not made: the operator has changed its upstream files since this run began. Ask anew."
+        "The call of write_file was not made: the operator has changed its upstream files since this run began. Ask again."
     )
 
 

@@ -91,7 +91,8 @@ async def test_an_answer_that_is_compressed_all_the_same_is_not_read(
             await pool.ready(LONG)
             (status,) = pool.upstreams()
             assert status.state == "failed"
-            assert "its answer is compressed (gzip), which was not asked for" in str(status.error)
+            compressed = "its answer is compressed (gzip), which Planloom did not ask for"
+            assert compressed in str(status.error)
 
 
 async def test_the_lines_of_a_result_are_bounded(pool_of: MakePool, tmp_path: Path) -> None:

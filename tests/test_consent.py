@@ -200,7 +200,7 @@ async def test_another_process_declines(place: Place, ollama: ScriptedOllama) ->
         )
         late = await anyio.to_thread.run_sync(place.run, "runs", "approve", run_id)
         assert late.returncode == 2
-        assert "waits for no approval" in late.stderr
+        assert "is not waiting for approval" in late.stderr
     assert noted(place.project) == []
 
 

@@ -279,7 +279,7 @@ async def test_a_run_in_redis_is_driven_by_one_server(redis: str) -> None:
         record.append(guard("second"))
         assert not await record.flush()
         assert record.lost
-        assert "Another server has taken the run over" in str(record.problem)
+        assert "Another server has taken over the run" in str(record.problem)
         new, recorded = taken
         assert len(recorded.entries) == 1
         new.append(ended())

@@ -270,12 +270,12 @@ def test_a_file_that_is_there_is_replaced_by_force_only(run: Run, populated: Pat
     code, _, told = run("init")
     assert (code, file.read_text()) == (2, "upstreams: {}")
     assert told.replace(str(populated), "HOME") == snapshot(
-        "planloom: HOME/.config/planloom/upstreams.yaml is there already. `planloom init --dry-run` shows what would be written; --force replaces it, and keeps what it was beside it.\n"
+        "planloom: HOME/.config/planloom/upstreams.yaml already exists. `planloom init --dry-run` shows what would be written; --force replaces it and keeps a copy of it.\n"
     )
     code, _, told = run("init", "--force")
     assert code == 0
     assert told.splitlines()[0] == snapshot(
-        "Wrote ~/.config/planloom/upstreams.yaml; what it was is ~/.config/planloom/upstreams.yaml.bak"
+        "Wrote ~/.config/planloom/upstreams.yaml; the old file is ~/.config/planloom/upstreams.yaml.bak"
     )
     assert (file.parent / "upstreams.yaml.bak").read_text() == "upstreams: {}"
     run("init", "--force")
@@ -316,7 +316,7 @@ Next: planloom doctor
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ("text", "its entry is no map"),
+        ("text", "its entry is not a map"),
         ({"command": "planloom"}, "it is Planloom itself, which would call itself"),
         ({"command": "C:\\x\\planloom.exe"}, "it is Planloom itself, which would call itself"),
         (
@@ -333,15 +333,15 @@ Next: planloom doctor
         ),
         ({"command": "x", "enabled": False}, "it is switched off there"),
         ({"url": "https://a/sse"}, "it speaks SSE, which streamable HTTP has replaced"),
-        ({"url": "ws://a/mcp"}, "its address is not one of HTTP"),
-        ({"type": "ws", "url": "https://a"}, "the transport ws is none of Planloom's"),
+        ({"url": "ws://a/mcp"}, "its address is not an HTTP address"),
+        ({"type": "ws", "url": "https://a"}, "the transport ws is not supported by Planloom"),
         ({"type": "http", "command": "x"}, "it has no address for the transport http"),
         ({"command": "x", "url": "https://a"}, "it has both a command and a URL"),
-        ({"command": 3}, "its `command` is no text"),
-        ({"command": "\ud800"}, "it has characters that are none"),
-        ({"command": "x", "args": "a"}, "its `args` are no list"),
-        ({"command": "x", "args": [["a"]]}, "one of its values is no text"),
-        ({"command": "x", "env": ["A"]}, "its `env` are no map"),
+        ({"command": 3}, "its `command` is not text"),
+        ({"command": "\ud800"}, "it has invalid characters"),
+        ({"command": "x", "args": "a"}, "its `args` are not a list"),
+        ({"command": "x", "args": [["a"]]}, "one of its values is not text"),
+        ({"command": "x", "env": ["A"]}, "its `env` are not a map"),
         ({"command": "x", "args": ["${file}"]}, None),
         ({"command": "x", "args": ["${config:a.b}"]}, "`${config…` is known to its client only"),
     ],
@@ -1187,7 +1187,7 @@ def test_what_a_person_added_to_an_entry_stays(run: Run, home: Path) -> None:
     ("before", "told"),
     [
         ("[]", "there is no map"),
-        ("[1]", "it is no map of settings"),
+        ("[1]", "it is not a map of settings"),
         ('{"mcpServers": []}', "there is no map"),
         ('{"mcpServers": [1]}', "`mcpServers` is no map"),
         ('{"a": ' * 100_000, "nested too deep"),

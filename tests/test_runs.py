@@ -554,7 +554,7 @@ async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: Script
     assert before.whole
     assert before.whole["status"] == "interrupted"
     assert normalised(text(before)) == snapshot("""\
-Interrupted before it ended. Call plan_and_answer with the same prompt and run_id `RUN` to go on with it; what was done is not done again.
+Interrupted before it ended. Call plan_and_answer with the same prompt and run_id `RUN` to go on with it; nothing is done twice.
 
 _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
@@ -652,7 +652,7 @@ async def test_a_run_is_resumed_with_its_own_models(place: Place, ollama: Script
         refused = await caller.error("plan_and_answer", prompt=QUESTION, run_id=run_id)
         ended = await caller.call("cancel_run", run_id=run_id)
     assert normalised(refused) == snapshot(
-        "Run RUN was begun with qwen2.5-coder:7b (num_ctx 8192); this server has qwen2.5-coder:1.5b (num_ctx 8192). Resume it with those, or ask anew."
+        "Run RUN was begun with qwen2.5-coder:7b (num_ctx 8192); this server has qwen2.5-coder:1.5b (num_ctx 8192). Resume it with those, or ask again."
     )
     assert ended.whole
 
@@ -754,7 +754,7 @@ async def test_a_server_that_does_not_end_a_run_is_told_of(
             refused = await two.error("cancel_run", run_id=run_id)
         done = await two.call("get_run", run_id=run_id)
     assert normalised(refused) == snapshot(
-        "Run RUN is driven by another Planloom server, which was told to end it and has not within 0.0 s. Look again with get_run, or end that server."
+        "Run RUN is driven by another Planloom server, which was asked to end it and did not within 0.0 s. Look again with get_run, or end that server."
     )
     assert (done.whole or {})["status"] == "cancelled"  # once it has its letters
 

@@ -49,7 +49,7 @@ from server.views import consent
 from server.views.consent import Waiting, visible
 
 LATE_SECONDS = 600.0
-"""A client may bring an answer so long after the question was closed, and finds its run."""
+"""How long after a question was closed a client may still bring an answer, and find its run."""
 MAX_PROMPT_CHARS = 200
 ANSWER = "approval"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
@@ -244,7 +244,7 @@ class Approvals:
         if not self.can_ask:
             reason = "no client that can ask the user follows the run"
             return Approval(approved=False, by="no_way_to_ask", reason=reason)
-        # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
+        # Nothing may wait before this: a view that got `ApprovalAsked` looks for it next.
         number = self._state.undecided.number if self._state.undecided else 0
         question = self._about(
             ApprovalAsked(
@@ -264,8 +264,9 @@ class Approvals:
         return question.approval
 
     async def put(self, question: Question) -> None:
-        """Have a question asked by whatever view of the run can, until it is closed."""
-        # Nothing may wait before this: a view that was told of the question looks for it next.
+        """Have any view of the run that can ask put a question to the person, until it is
+        closed."""
+        # Nothing may wait before this: a view that got the question looks for it next.
         self._question = question
         try:
             with anyio.move_on_after(self.timeout_s) as waiting:
@@ -331,7 +332,7 @@ class GuardedPool:
                 return await self._pool.call(tool, arguments)
             text = (
                 f"The call of {tool.name} was not made: the operator has changed its upstream "
-                f"{tool.upstream} since this run began. Ask anew."
+                f"{tool.upstream} since this run began. Ask again."
             )
         return ToolResult(outcome=Outcome.ERROR, text=text)
 

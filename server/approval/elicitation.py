@@ -1,6 +1,6 @@
 """The forms that upstreams have a person fill in, as they are passed on.
 
-A form is built anew from the few primitive types that the protocol knows (2025-11-25, `Primitive
+A form is rebuilt from the few primitive types that the protocol knows (2025-11-25, `Primitive
 SchemaDefinition`): nothing of an upstream's schema gets to a client that is not named here. Pure
 functions, no connection.
 """
@@ -30,7 +30,7 @@ PAGE: dict[str, Any] = {
     "properties": {
         CHECKBOX: {
             "type": "boolean",
-            "title": "I opened the page, or shall",
+            "title": "I opened the page, or will open it",
             "default": False,
         }
     },
@@ -58,7 +58,7 @@ def form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The form, of the protocol's types alone, its texts harmless and short. Raises `Unfit`."""
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not isinstance(properties, dict):
-        raise Unfit("its form is no object with properties")
+        raise Unfit("its form is not an object with properties")
     if len(properties) > MAX_FIELDS:
         raise Unfit(f"its form has more than {MAX_FIELDS} fields")
     for name in properties:
@@ -75,7 +75,7 @@ def form(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _field(name: str, field: Any) -> dict[str, Any]:
     if not isinstance(field, dict):
-        raise Unfit(f"its field {name} is no schema")
+        raise Unfit(f"its field {name} is not a schema")
     built: dict[str, Any] = {"type": field.get("type")}
     for key, longest in (("title", MAX_LABEL_CHARS), ("description", MAX_HELP_CHARS)):
         if isinstance(field.get(key), str):
@@ -98,7 +98,7 @@ def _field(name: str, field: Any) -> dict[str, Any]:
             kind = {"type": "string"} if "enum" in items else {}
             built["items"] = kind | _choices(name, items, "anyOf")
         case _:
-            raise Unfit(f"its field {name} is of a type that no form has")
+            raise Unfit(f"its field {name} has a type that forms do not support")
     default = field.get("default")
     if default is not None and fits(default, built) and _is_clean(default):
         built["default"] = default
@@ -194,7 +194,7 @@ def typed(text: str, field: Mapping[str, Any]) -> Any:
         case "number":
             value = float(text)
             if not math.isfinite(value):
-                raise ValueError(f"{text} is no number")
+                raise ValueError(f"{text} is not a number")
         case "array":
             value = [titles.get(each.strip(), each.strip()) for each in text.split(",")]
         case _:
@@ -227,17 +227,18 @@ def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
 
 
 def page(url: str) -> str:
-    """The address of a page that a person shall open, as it may be shown. Raises `Unfit`."""
+    """The address of a page that a person should open, in a form that may be shown. Raises
+    `Unfit`."""
     try:
         parts = urlsplit(url)
         host, user = parts.hostname or "", parts.username
         _ = parts.port
     except ValueError:
-        raise Unfit("its address is none") from None
+        raise Unfit("its address is not valid") from None
     if len(url) > MAX_URL_CHARS or not re.fullmatch(r"[!-~]+", url) or "\\" in url:
-        raise Unfit("its address is too long, or has characters that no address has")
+        raise Unfit("its address is too long, or has characters that are not allowed in an address")
     if user is not None or not re.fullmatch(r"[A-Za-z0-9.:-]+", host):
-        raise Unfit("its address hides where it leads to")
+        raise Unfit("its address does not show where it leads")
     if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
-        raise Unfit("its address is no https one")
+        raise Unfit("its address does not begin with https")
     return url

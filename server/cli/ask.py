@@ -271,7 +271,7 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                 output.print(Text(f"{shown_count} {each.upstream}.{each}"), soft_wrap=True)
             if not same:
                 raise ConfigError(
-                    f"--accept {named}: it has been listed in another way since; see what is held "
+                    f"--accept {named}: its definition has changed since; see what is held "
                     f"back now: planloom tools --accept {name}"
                 )
             if not digest:
@@ -280,7 +280,7 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
         raise ConfigError(f"{pins.file} cannot be used: {error}") from None
     if shown:
         command = f"planloom tools --accept {' --accept '.join(shown)}"
-        output.print(Text(f"\nNothing else than this is accepted by: {command}"), soft_wrap=True)
+        output.print(Text(f"\nAccept exactly these definitions with: {command}"), soft_wrap=True)
 
 
 async def prepare_models(settings: Settings) -> None:

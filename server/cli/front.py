@@ -38,7 +38,7 @@ class Front:
 
     @classmethod
     def open(cls, project: Path) -> Self:
-        """Take the standard streams from whoever else might use them, and begin to read."""
+        """Take the standard streams from everything else that might use them, and begin to read."""
         front = cls(project)
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)

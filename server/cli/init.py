@@ -50,13 +50,14 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
     else:
         if target.exists() and not force:
             raise ConfigError(
-                f"{target} is there already. `planloom init --dry-run` shows what would be "
-                "written; --force replaces it, and keeps what it was beside it."
+                f"{target} already exists. `planloom init --dry-run` shows what would be "
+                "written; --force replaces it and keeps a copy of it."
             )
         kept = files.replace(target, text)
         files.replace(target.with_name(config_schema.NAME), config_schema.schema_text(), keep=False)
         typer.echo(
-            f"Wrote {short(target)}" + (f"; what it was is {short(kept)}" if kept else ""), err=True
+            f"Wrote {short(target)}" + (f"; the old file is {short(kept)}" if kept else ""),
+            err=True,
         )
     typer.echo("\n".join(_report(sources, imported, skipped)), err=True)
 
@@ -72,8 +73,8 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
     if write:
         name, kept = entries.write(entry)
         called = "" if name == entries.NAME else f", as {name}"
-        was = f"; what it was is {short(kept)}" if kept else ""
-        lines = [f"{place} has Planloom now{called}{was}", f"Start {title} anew."]
+        was = f"; the old file is {short(kept)}" if kept else ""
+        lines = [f"{place} has Planloom now{called}{was}", f"Restart {title}."]
     else:
         typer.echo(entries.printed(entry), nl=False)
         lines = [f"This goes into {place}; --write puts it there."]

@@ -1,5 +1,5 @@
-"""A run on a terminal while it goes on: its plan, drawn anew with each event. Elsewhere a line for
-each."""
+"""A run on a terminal while it goes on: its plan, redrawn with each event. Without a terminal: a
+line for each event."""
 
 import time
 from collections.abc import Callable, Iterable

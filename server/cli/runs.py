@@ -118,7 +118,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         if call is None:
             status = await journal.status(run_id)
             raise RequestError(
-                f"Run {run_id[:SHORT_ID]} waits for no approval; it is "
+                f"Run {run_id[:SHORT_ID]} is not waiting for approval; it is "
                 f"{status_in_words(status or 'gone')}."
             )
         if approve and not digest:

@@ -60,7 +60,7 @@ class Form:
     http: Callable[[str, str], Server] | None = None
     """Of the entry's name and a URL; None where a file cannot refer to the token."""
     head: Server = field(default_factory=dict)
-    """What a file needs besides."""
+    """What else a file needs."""
     listed: bool = False
     """The servers are a list, not a map."""
 
@@ -144,7 +144,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What a client has to be told of Planloom."""
+    """What a client has to know about Planloom."""
 
     client: str
     file: Path
@@ -184,7 +184,7 @@ class Entry:
     def _data(self, before: str) -> dict[str, Any]:
         data = clients.parsed(self.file, before) or {}
         if not isinstance(data, dict):
-            raise ConfigError(f"{self.file}: it is no map of settings; mend that first")
+            raise ConfigError(f"{self.file}: it is not a map of settings; correct that first")
         return data
 
     def _servers(self, data: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, Any]]]:
@@ -193,7 +193,7 @@ class Entry:
         servers = data.get(form.key) or ([] if form.listed else {})
         if not isinstance(servers, list if form.listed else dict):
             kind = "list" if form.listed else "map"
-            raise ConfigError(f"{self.file}: `{form.key}` is no {kind}; mend that first")
+            raise ConfigError(f"{self.file}: `{form.key}` is no {kind}; correct that first")
         if isinstance(servers, dict):
             yield from ((str(name), (name, entry)) for name, entry in servers.items())
         else:
@@ -222,7 +222,7 @@ class Entry:
         if self.inputs:
             asked = data.get("inputs") or []
             if not isinstance(asked, list):
-                raise ConfigError(f"{self.file}: `inputs` is no list; mend that first")
+                raise ConfigError(f"{self.file}: `inputs` is not a list; correct that first")
             ids = [each.get("id") if isinstance(each, dict) else None for each in asked]
             if not asked:
                 yield ("inputs",), self.inputs

@@ -99,7 +99,7 @@ class ImportedServer:
     settings: dict[str, Any]
     variables: list[Variable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What did not come along besides."""
+    """What else was not imported."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _import_server(
     name: str, entry: Any, source: Source, variables: "_Variables", shipped: set[str]
 ) -> ImportedServer:
     if not isinstance(entry, dict):
-        raise _CannotImportError("its entry is no map")
+        raise _CannotImportError("its entry is not a map")
     if entry.get("disabled") is True or entry.get("enabled") is False:
         raise _CannotImportError("it is switched off there")
     entry = _flat(entry)
@@ -176,14 +176,14 @@ def _import_server(
         place = ".".join(map(str, problem["loc"])) or "its entry"
         raise _CannotImportError(f"{place}: {problem['msg']}") from None
     if re.search(r"[\ud800-\udfff]", json.dumps(settings, ensure_ascii=False)):
-        raise _CannotImportError("it has characters that are none")
+        raise _CannotImportError("it has invalid characters")
     lost = [key for key in entry if key not in UNDERSTOOD | UNIMPORTANT and entry[key]]
     notes = [f"without its {', '.join(f'`{key}`' for key in lost)}"] if lost else []
     return ImportedServer(called, source, settings, translator.missing_variables, notes)
 
 
 def _flat(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry with `command` a text and `args` a list, whichever way it was written."""
+    """The entry with `command` as text and `args` as a list, in whichever form it was written."""
     entry = {ALIASES.get(key, key): value for key, value in entry.items()}
     if variable := entry.get("bearer_token_env_var"):  # Codex
         entry["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
@@ -197,9 +197,9 @@ def _flat(entry: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(command, list) and command:
         entry = {**entry, "command": command[0], "args": command[1:]}
     if not isinstance(entry.get("args") or [], list):
-        raise _CannotImportError("its `args` are no list")
+        raise _CannotImportError("its `args` are not a list")
     if not isinstance(entry.get("command", ""), str):
-        raise _CannotImportError("its `command` is no text")
+        raise _CannotImportError("its `command` is not text")
     return {**entry, "args": entry.get("args") or []}
 
 
@@ -235,9 +235,9 @@ def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> di
     if way == "sse" or (way is None and urlsplit(url).path.rstrip("/").endswith("/sse")):
         raise _CannotImportError("it speaks SSE, which streamable HTTP has replaced")
     if way is not None and way not in HTTP:
-        raise _CannotImportError(f"the transport {way} is none of Planloom's")
+        raise _CannotImportError(f"the transport {way} is not supported by Planloom")
     if not re.match(r"https?://|\$\{", url):
-        raise _CannotImportError("its address is not one of HTTP")
+        raise _CannotImportError("its address is not an HTTP address")
     options = entry.get("requestOptions")
     given = entry.get("headers") or (options.get("headers") if isinstance(options, dict) else None)
     headers = translator.values(given, "headers")
@@ -261,7 +261,7 @@ class _Translator:
         if given is None:
             return {}
         if not isinstance(given, dict):
-            raise _CannotImportError(f"its `{key}` are no map")
+            raise _CannotImportError(f"its `{key}` are not a map")
         return {
             str(name): self._value(str(name), _scalar(value), key)
             for name, value in given.items()
@@ -378,7 +378,7 @@ def _scalar(value: Any) -> str:
             return str(value).lower()
         case int() | float():
             return str(value)
-    raise _CannotImportError("one of its values is no text")
+    raise _CannotImportError("one of its values is not text")
 
 
 def _plain(text: str) -> str:

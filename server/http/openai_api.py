@@ -125,7 +125,7 @@ class ChatRequest(BaseModel):
         last = self.messages[asked[-1]]
         unread = {part.type for part in last.content or () if isinstance(part, Part)} - {"text"}
         if unread:
-            what = f"The planner reads text, and no {', '.join(sorted(unread))}; leave it out."
+            what = f"The planner reads text only, not {', '.join(sorted(unread))}; leave it out."
             raise Unservable(what, "messages")
         return RunRequest(
             prompt=last.text,
@@ -280,7 +280,7 @@ class Completion:
         yield self._chunk({"role": "assistant", "content": ""})
         while True:
             known = len(run.events)
-            await run.flush()  # what a client was told is not lost
+            await run.flush()  # what a client has seen is not lost
             for event in run.events[sent:known]:
                 quiet_since = anyio.current_time()
                 for delta in self._deltas(event):
@@ -322,7 +322,7 @@ class Completion:
             yield {"content": content}
 
     def _problem(self) -> dict[str, Any] | None:
-        """Why there is no answer, when there is none at all."""
+        """Why there is no answer at all."""
         if self.run.interrupted:
             code, text = (
                 "interrupted",
@@ -347,8 +347,8 @@ class Completion:
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None}
 
     def _sources(self) -> str:
-        """What bears the answer out, and where a person sees the whole run; nothing for an answer
-        that needed no look."""
+        """What supports the answer, and where a person sees the whole run; nothing for an answer
+        without a search."""
         cited = short_report.ended(report_of(self.run)).evidence
         if not cited:
             return ""

@@ -1,7 +1,7 @@
 """The live view of runs in a browser: a page that anyone gets, and runs for those who may see them.
 
-The page draws a run's report (`server.views.report`), as every view does. It is told each change of
-it as an event of a stream.
+The page draws a run's report (`server.views.report`), as every view does. It gets each change as an
+event of a stream.
 """
 
 import json
@@ -47,11 +47,11 @@ STATIC = Path(__file__).with_name("static")
 MAX_LISTED = 100
 """Runs in the list, the newest."""
 PACE_SECONDS = 0.2
-"""Between two changes that a page is told."""
+"""The shortest time between two changes that a page gets."""
 SHARE = 20
 """Times as long as it took to draw a page, it is not drawn again."""
 QUIET_SECONDS = 1.0
-"""After so long without an event a page is told that nothing has changed."""
+"""How long without an event until a page gets a sign that nothing has changed."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -281,7 +281,7 @@ async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
     the server ends."""
     sent: dict[str, str] = {}
     while True:
-        await run.flush()  # what a page was told is not lost
+        await run.flush()  # what a page has seen is not lost
         page = _PAGES.setdefault(run, Page())
         page.draw(run)
         count, now = page.count, page.shown
@@ -296,7 +296,7 @@ async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
 
 
 class Page:
-    """The run's report, and what a page shows besides, drawn once for all who look at it."""
+    """The run's report and what else a page shows, drawn once for everyone who looks at it."""
 
     def __init__(self) -> None:
         self.count = -1
@@ -304,7 +304,7 @@ class Page:
         self.shown: dict[str, str] = {}
         """JSON, by key."""
         self.pause = 0.0
-        """Seconds until it is worth while to draw it again: it shall cost less than its run."""
+        """Seconds until it is drawn again: drawing should cost less than the run itself."""
         self._finished = False
 
     def draw(self, run: Run) -> None:

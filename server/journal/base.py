@@ -1,8 +1,8 @@
-"""The run journal: what every run took in and said, recorded as it happens, for whoever asks later.
+"""The run journal: what every run took in and said, recorded as it happens, for later readers.
 
-It is one for several servers, and how they share runs: each run is driven by one of them, which the
-others know to live or not; they follow it by its record, and write letters to who drives it. Where
-it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
+Several servers use one journal, and share runs through it: one of them drives each run. The others
+can see whether that server is alive, follow the run by its record, and write letters to its server.
+Where it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
 `server.journal.redis` (for those of several).
 """
 
@@ -183,7 +183,7 @@ class RunWriter(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """The run has stopped here; it may be resumed, by whatever server."""
+        """The run has stopped here; any server may resume it."""
 
 
 class Journal(ABC):
@@ -194,7 +194,7 @@ class Journal(ABC):
     """How often it has to be looked at for what other servers do."""
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
-        """`redact` gives a text without what must not be written, whatever it stands in."""
+        """`redact` removes from a text what must not be written."""
         self.settings = settings
         self.problem: str | None = None
         """Why nothing can be recorded."""
@@ -247,17 +247,17 @@ class Journal(ABC):
 
     @abstractmethod
     async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
-        """Take over a run that has ended, with an entry that says what it shall do more; None when
-        it goes on already. Both are on record then, or neither.
+        """Take over a run that has ended, with an entry that says what else it should do; None when
+        it goes on already. Both are recorded, or neither.
 
         Raises `RequestError` when the journal cannot be written.
         """
 
     @abstractmethod
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        """Leave something for a run that another server drives, or none does: whoever goes on with
-        it takes it. Returns its number, from 1 on. Raises `RequestError` for more than `most`, and
-        when the journal cannot be written."""
+        """Add steering for a run that another server drives, or no server: the server that
+        continues the run takes it. Returns its number, counted from 1. Raises `RequestError` for
+        more than `most`, and when the journal cannot be written."""
 
     @abstractmethod
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
@@ -325,14 +325,14 @@ class Journal(ABC):
     # What is new.
 
     async def wait_for_news(self, topic: str) -> None:
-        """Wait until there may be something new: about a run (its id), in letters ("letters"), or
-        to take up ("fleet")."""
+        """Wait until there may be something new: about a run (its id), in letters ("letters"), or a
+        run to take over ("fleet")."""
         bell = self._bells.setdefault(topic, anyio.Event())
         with anyio.move_on_after(self.look_seconds):
             await bell.wait()
 
     def notify(self, topic: str) -> None:
-        """There is something new; who waits on this server looks at once."""
+        """There is something new: whoever waits on this server looks at once."""
         if bell := self._bells.pop(topic, None):
             bell.set()
 

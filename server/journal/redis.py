@@ -2,8 +2,9 @@
 
 What has to be one change is one script, which Redis runs as a whole. A server says that it lives by
 a key that expires; when that has gone, its runs may be taken over, and each of its writes is
-refused from then on: who drives a run is decided in one place, whatever a paused server believes.
-So a call that is not read-only goes out at most once here too, since its intent is such a write.
+refused from then on: who drives a run is decided in one place, even if a paused server believes
+otherwise. So a call that is not read-only goes out at most once here too, since its intent is such
+a write.
 
 Redis has to keep what it took in: `appendonly yes`; and `appendfsync always`, if an intent has to
 outlast a power failure: `synced` can do no more here.
@@ -47,12 +48,12 @@ from server.journal.base import (
 
 T = TypeVar("T")
 Database = Any
-"""A `Redis`; its types stand for the client that waits and the one that does not alike."""
+"""A `Redis`, whose type covers both the blocking and the asynchronous client."""
 
 SPACE = "planloom:1:"
 """What all keys begin with; the number is the format's."""
 LEASE_SECONDS = 10.0
-"""So long after its last sign of life a server counts as dead."""
+"""How long after its last sign of life a server counts as dead."""
 RENEW_SECONDS = 2.0
 PRUNE_SECONDS = 30.0
 """How often it is looked for runs to delete, at most."""
@@ -200,7 +201,7 @@ class RedisRunWriter(RunWriter):
 class RedisJournal(Journal):
     """The runs of every server that uses this database."""
 
-    look_seconds: ClassVar[float] = 2.0  # who is not told by then looks by himself
+    look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
         super().__init__(settings, redact)
@@ -314,7 +315,7 @@ class RedisJournal(Journal):
         except (RedisError, OSError) as error:
             if isinstance(error, ResponseError) and "MOST" in str(error):
                 raise RequestError(
-                    f"Run {run_id} was steered {most} times, which is the most."
+                    f"Run {run_id} was steered {most} times, which is the limit."
                 ) from None
             raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
 
@@ -342,7 +343,9 @@ class RedisJournal(Journal):
             await self._eval(_POST, letter.run_id, letter.model_dump_json())
         except (RedisError, OSError) as error:
             why = self._why(error)
-            raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
+            raise RequestError(
+                f"The server of run {letter.run_id} cannot be reached: {why}"
+            ) from None
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async def letters(db: Database) -> list[Letter]:
@@ -477,7 +480,8 @@ class RedisJournal(Journal):
                 return await query(db)
         except ValidationError:
             raise RequestError(
-                "The run was recorded by another version of Planloom, and cannot be read by this."
+                "The run was recorded by another version of Planloom, and this version cannot "
+                "read it."
             ) from None
         except (RedisError, OSError) as error:
             raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
@@ -565,11 +569,13 @@ class RedisJournal(Journal):
     def _why(self, error: Exception) -> str:
         place = urlsplit(self._url)
         where = f"{place.scheme}://{place.hostname or ''}{f':{place.port}' if place.port else ''}"
-        return f"{where}{place.path}: {error}. See that it runs and takes writes (PLANLOOM_RUNS)."
+        return (
+            f"{where}{place.path}: {error}. Check that it runs and accepts writes (PLANLOOM_RUNS)."
+        )
 
 
 TAKEN = (
-    "Another server has taken the run over, since this one gave no sign of life for "
+    "Another server has taken over the run, because this one gave no sign of life for "
     f"{LEASE_SECONDS:g} s."
 )
 

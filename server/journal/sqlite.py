@@ -328,7 +328,9 @@ class SqliteJournal(Journal):
             with self._transaction():
                 (before,) = self._db.execute(newest, (run_id,)).fetchone()
                 if before >= most:
-                    raise RequestError(f"Run {run_id} was steered {most} times, which is the most.")
+                    raise RequestError(
+                        f"Run {run_id} was steered {most} times, which is the limit."
+                    )
                 values = (run_id, before + 1, line)
                 _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
                 return int(before) + 1
@@ -352,12 +354,16 @@ class SqliteJournal(Journal):
                 _do(self._db, add, letter.model_dump_json(), letter.run_id)
 
         if self.problem:
-            raise RequestError(f"The server of run {letter.run_id} cannot be told: {self.problem}")
+            raise RequestError(
+                f"The server of run {letter.run_id} cannot be reached: {self.problem}"
+            )
         try:
             await self._in_thread(insert)
         except sqlite3.Error as error:
             why = self._why(error)
-            raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
+            raise RequestError(
+                f"The server of run {letter.run_id} cannot be reached: {why}"
+            ) from None
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
@@ -476,7 +482,8 @@ class SqliteJournal(Journal):
             return await anyio.to_thread.run_sync(read)
         except ValidationError:
             raise RequestError(
-                "The run was recorded by another version of Planloom, and cannot be read by this."
+                "The run was recorded by another version of Planloom, and this version cannot "
+                "read it."
             ) from None
         except (sqlite3.Error, OSError) as error:
             raise RequestError(f"The runs cannot be read: {self._why(error)}") from None

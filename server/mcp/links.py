@@ -33,7 +33,8 @@ def _link(run_id: str, iteration: Iteration) -> ResourceLink:
         uri=RESULT.format(run_id=run_id, iteration=iteration.number),
         name=f"result-{iteration.number}",
         title=shortened(called, MAX_TITLE_CHARS),
-        description="The whole result of this tool call, of which the report has the beginning.",
+        description="The whole result of this tool call, of which the report contains the "
+        "beginning.",
         mime_type="text/plain",
         size=len(clean(iteration.result).encode()),
     )

@@ -25,7 +25,7 @@ from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
 
 BACKLOG = 50
-"""Events that a view may lag behind its run; of what is older, a slow client is told nothing."""
+"""How many events a view may lag behind its run; a slow client does not get older ones."""
 SEND_SECONDS = 1.0
 """How long a view waits beyond its time for a client that does not read."""
 META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
@@ -72,7 +72,7 @@ async def followed(
     async with anyio.create_task_group() as tasks:
         while True:
             known = len(run.events)
-            await run.flush()  # what a client was told is not lost
+            await run.flush()  # what a client has seen is not lost
             while sent < known:
                 event = run.events[sent]
                 sent += 1

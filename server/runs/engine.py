@@ -48,9 +48,9 @@ MIN_ID_CHARS, WHOLE_ID = 4, 32
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
 STEER_SECONDS = 5.0
-"""How long `steer` waits for the server that drives a run to take what is said to it."""
+"""How long `steer` waits until the server that drives a run has taken the steering."""
 WATCHED_SECONDS = 15.0
-"""So long after it was last looked at a view counts as open; the page looks every two seconds."""
+"""How long after a page last asked it counts as open; it asks every two seconds."""
 DECIDE_SECONDS = 5.0
 """How long `decide` waits for the server that drives a run to take a person's answer."""
 CANCEL_SECONDS = 5.0
@@ -59,16 +59,16 @@ server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
 TAKEN_UP_SECONDS = 900.0
-"""How old a run may be that is gone on with because the same was asked again; what it found may
+"""How old an interrupted run may be to be continued when the same is asked again; what it found may
 have changed since."""
 LOOKED_THROUGH = 20
 """Runs that are looked through for one that was cut off."""
 
 
 class Engine:
-    """Starts runs in its own task group and keeps them for whoever asks.
+    """Starts runs in its own task group, and keeps them for later calls.
 
-    So many work at a time as `settings` say; the others wait for their turn, as many as may wait.
+    `Turns` bounds how many work and how many wait.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Engine:
             if models and not self._runs:
                 await warming.read_instructions(models, self.pool)
         except PlanloomError as error:
-            log.info("warm-up: %s", error)  # a run will tell whom it concerns
+            log.info("warm-up: %s", error)  # the next run reports it
 
     async def start(
         self,
@@ -166,7 +166,7 @@ class Engine:
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
-        with suppress(RequestError):  # then it is asked anew
+        with suppress(RequestError):  # then a new run starts
             for each in await self.journal.list(LOOKED_THROUGH, [caller]):
                 known = (each.status, each.prompt) == ("interrupted", request.prompt)
                 if known and each.updated > since:
@@ -203,9 +203,9 @@ class Engine:
         return run
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
-        """The caller's run of this id, wherever it is or was driven. Raises `RequestError` when
-        there is none (any more), and in the same words when it is another's. The beginning of an
-        id will do, if no other run's begins so."""
+        """The caller's run of this id, on whichever server. Raises `RequestError` when there is no
+        such run, in the same words as for another caller's. The beginning of an id is enough if it
+        is unique."""
         run_id = await self._whole_id(run_id, caller)
         kept = self._runs.get(run_id)
         if kept is not None and kept.caller != caller:
@@ -350,9 +350,9 @@ class Engine:
         return run
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
-        """A person's answer to the call that a run waits with, on whatever server; `digest` names
-        the call that he was shown. Raises `RequestError` when the run does not wait with it, or the
-        server that drives it does not take the answer."""
+        """A person's answer to the call that a run waits for, on any server; `digest` names the
+        call that the person saw. Raises `RequestError` when the run does not wait for it, or its
+        server does not take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
         await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
         if run.state.undecided and not run.finished:
@@ -362,8 +362,8 @@ class Engine:
             )
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled, on whatever server. Fine when
-        it has ended. Raises `RequestError` when the server that drives it does not end it."""
+        """End a run: its model call and its tool call are cancelled, on any server. Does nothing
+        when it has ended. Raises `RequestError` when the server that drives it does not end it."""
         if (run.interrupted or not (run.driven or run.finished)) and (
             taken := await self.journal.resume(run.id)
         ):
@@ -379,8 +379,8 @@ class Engine:
         await self._wait_until_ended(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
-                f"Run {run.id} is driven by another Planloom server, which was told to end it and "
-                f"has not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
+                f"Run {run.id} is driven by another Planloom server, which was asked to end it and "
+                f"did not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
             )
 
     async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
@@ -432,7 +432,7 @@ class Engine:
             await self.cancel(run)
 
     async def interrupt_all(self) -> None:
-        """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
+        """Stop every run so that it can be resumed. Callers that wait get its report."""
         self._peers.leave()
         async with anyio.create_task_group() as tasks:
             for run in self.under_way():
@@ -523,12 +523,12 @@ class Engine:
 
 
 def _may_go_on_elsewhere(run: Run) -> bool:
-    """Whether another server may have taken up what has ended here."""
+    """Whether another server may have continued what has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
 
 
 def _same(one: RunRequest, other: RunRequest) -> bool:
-    """Whether they ask the same, from wherever."""
+    """Whether they ask the same; their folders do not count."""
     return one.model_copy(update={"roots": other.roots}) == other
 
 
@@ -542,7 +542,7 @@ def _check_setup(stored: StoredRun, now: RunSetup) -> None:
     if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
         raise RequestError(
             f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
-            "Resume it with those, or ask anew."
+            "Resume it with those, or ask again."
         )
 
 

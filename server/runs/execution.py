@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS = 15.0
 """How long a run waits for slow upstreams when another is up; it goes on without them."""
 START_SECONDS = 90.0
-"""How long it waits when none is."""
+"""How long it waits when no upstream is up."""
 
 
 async def execute(
@@ -62,7 +62,7 @@ async def execute(
 
 
 def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
-    """The end of a run by a fault of ours; the log has its trace."""
+    """The end of a run by a fault of Planloom itself; the log has the trace."""
     log.error("run %s\n%s", run.id, upstreams.redact(traceback.format_exc()))
     message = upstreams.redact(f"{type(error).__name__}: {error}")
     reason = f"a fault in planloom itself ({message})"

@@ -1,7 +1,7 @@
 """What a run takes from outside, recorded; and taken from the record when the run is resumed.
 
-A run's events follow from its request and from what models, tools, people and the clock gave it.
-So a run is resumed by running the agent again on the same request: whatever it asks for is answered
+A run's events follow from its request and from what models, tools, people and the clock gave it. So
+a run is resumed by running the agent again on the same request: everything it asks for is answered
 from the record, in the recorded order, and what it says has to be what is recorded. Where the
 record ends, it goes on. There is no other way into the middle of a run, and so none to be wrong.
 """
@@ -47,8 +47,8 @@ T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=BaseEvent)
 
 TURNS = 50
-"""Of the event loop, in which the tasks of a run that is gone through have to get further; then
-they are waited for, so many times again."""
+"""How many turns of the event loop the tasks of a replayed run have to make progress in; after
+that, they are waited for as many times again."""
 TURN_SECONDS = 0.02
 
 UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
@@ -264,7 +264,7 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
 
 
 class TapedInbox(Inbox):
-    """What is said to a run: each on the tape as the event of its being taken."""
+    """The steering of a run; the tape has each as the event that it was taken."""
 
     def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
         """`waiting`: what has come and was not taken yet."""

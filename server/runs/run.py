@@ -57,7 +57,7 @@ class Run:
         self.stopping = False
         """Whether it is being interrupted, not cancelled."""
         self.reported_events = 0
-        """How many events its caller was told of when a call last came back before its end."""
+        """How many events its caller knew when a call last returned before the end of the run."""
         self.clock = Clock()
         self.scope = anyio.CancelScope()
         """Of what it does here."""
@@ -130,7 +130,7 @@ class Run:
         self._changed = anyio.Event()
 
     def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
-        """What is said besides the result during one of its calls."""
+        """The conversation with an upstream during one of its calls."""
         return Conversation(
             tool,
             iteration,

@@ -24,7 +24,7 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
     async def bound(response: httpx2.Response) -> None:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":
-            why = f"its answer is compressed ({encoding[:20]}), which was not asked for"
+            why = f"its answer is compressed ({encoding[:20]}), which Planloom did not ask for"
             on_excess(why)
             raise httpx2.ReadError(why)
         response.stream = _Bounded(response.stream, on_excess)
@@ -47,7 +47,8 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response whose events, or which as a whole, may be so long. Events end in an empty line."""
+    """A response with a limit on the length of each event, or of the whole. An empty line ends an
+    event."""
 
     def __init__(self, stream: Any, on_excess: Callable[[str], None]) -> None:
         self._stream = stream

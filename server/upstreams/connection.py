@@ -111,7 +111,7 @@ class Generation:
                 self._process = psutil.Process(self._stdio.pid)
 
     async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
-        """Its tools, and why what else it lists is none."""
+        """Its tools, and why other things it lists are not tools."""
         session = self.client.session
         assert isinstance(session, Session)
         unreadable = session.dispatcher.unreadable = []

@@ -32,7 +32,7 @@ from server.text import clean, flat, shortened
 BUSY_SECONDS = 5.0
 """How long another process may hold the file."""
 MAX_QUOTE_CHARS = 500
-"""Characters of a text, where a difference is told."""
+"""Characters of a text in the description of a difference."""
 AROUND = 4
 """Words before and after a change."""
 
@@ -85,7 +85,7 @@ class PinCheck:
 
     held: dict[str, HeldTool] = field(default_factory=dict)
     first_seen: int = 0
-    """So many were pinned as they are, since nothing was known of the upstream."""
+    """How many were pinned as they are, because the upstream was new."""
     problem: str | None = None
     """Why they could not be pinned, and what to do."""
 
@@ -248,7 +248,7 @@ def _differences(pinned: str | None, proposed: str) -> list[str]:
         *_changed_schema(old.input_schema, new.input_schema),
         *_changed_keys("its annotation", old.annotations, new.annotations),
     ]
-    return differences or ["its definition is written in another way"]
+    return differences or ["its definition is written differently"]
 
 
 def _changed_text(what: str, old: str, new: str) -> list[str]:
@@ -259,7 +259,7 @@ def _changed_text(what: str, old: str, new: str) -> list[str]:
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]
     if not edits:
-        return [f"{what} has other spaces or line ends"]
+        return [f"{what} has other spaces or line endings"]
     first, last = edits[0], edits[-1]
     was = _quoted(_part(before, first[1], last[2]))
     return [f"{what} says {_quoted(_part(after, first[3], last[4]))}, and said {was}"]

@@ -2,8 +2,8 @@
 
 Of the values that `upstreams.yaml` takes from the environment, not each is a secret: `LOG_LEVEL`
 may be `info`, and hiding that word in every result would spoil them. What an upstream says is
-therefore searched for what is recognisably a secret; what is told of an upstream (its errors, its
-state) for every value of its own. docs/security.md says what that cannot hold.
+therefore searched for what is recognisably a secret; what is said about an upstream (its errors,
+its state) for every value of its own. docs/security.md says what that cannot hold.
 """
 
 import base64
@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus, urlsplit
 from server.config import HIDDEN, UpstreamSettings
 
 TOKEN_LENGTH = 16
-"""In characters: what is as long as this without a space is a token, whatever it is called."""
+"""In characters: a value of this length without a space counts as a token, whatever its name."""
 _MIN_PASSWORD_CHARS = 6
 _MIN_ENCODED_CHARS = 8
 _SHORTEST_BASE64 = 10
@@ -76,7 +76,7 @@ def _password_in(value: str) -> str | None:
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
-    """Matches each of them in every spelling; nothing where there are none."""
+    """Matches each of them in every spelling; matches nothing if there are no secrets."""
     found = {_expression(secret) for secret in secrets}
     for secret in secrets:
         found |= {re.escape(spelling) for spelling in _spellings(secret)}

@@ -35,7 +35,7 @@ class Reuse:
     def keep(
         self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult, seconds: float
     ) -> None:
-        """Keep a result for so many seconds; not one that failed."""
+        """Keep a result for this many seconds, unless it failed."""
         if result.outcome is Outcome.SUCCESS and len(result.text) <= MAX_RESULT_CHARS:
             self._results[_key(tool, arguments)] = (anyio.current_time() + seconds, result)
             while len(self._results) > MAX_RESULTS:

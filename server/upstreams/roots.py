@@ -1,6 +1,6 @@
-"""The folders that a caller works in (MCP roots), and which of them an upstream is told of.
+"""The folders that a caller works in (MCP roots), and which of them an upstream learns.
 
-Roots say what to work on; they hold nobody back who does not heed them. They were deprecated with
+Roots say what to work on; they do not stop an upstream that ignores them. They were deprecated with
 2026-07-28, where they come as the answer to an `InputRequiredResult`; up to 2025-11-25 a server
 asks for them with `roots/list`.
 """
@@ -18,8 +18,8 @@ MAX_ROOTS = 50
 
 
 class CallersProject:
-    """The project of a server that was told of none and has one client: the folder that the client
-    works in, from the first call on that tells it."""
+    """The project of a server that was started without one and has one client: the folder that the
+    client works in, from the first call that names it."""
 
     def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
         """`project`: where it was started. `move` has the server work on another one."""

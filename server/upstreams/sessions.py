@@ -1,7 +1,7 @@
 """The client's side of a session with an upstream: the SDK's, with what our upstreams need.
 
-A listed tool that is none takes out itself alone; an upstream that asks for what it cannot have is
-told so in words; and its questions are taken as they come.
+An invalid tool in a list is left out alone. An upstream that asks for what it cannot have gets an
+error in words. Its questions are handled as they come.
 """
 
 import json
@@ -25,30 +25,33 @@ from pydantic import ValidationError
 from server.upstreams.results import MAX_NAME_CHARS
 from server.upstreams.stdio import MAX_MESSAGE_BYTES
 
-NO_SAMPLING = "Sampling is not supported: Planloom lends its models to nobody."
-NO_ROOTS = "Roots are not supported: `upstreams.yaml` permits this upstream none."
-NO_QUESTIONS = "Elicitation is not supported: `upstreams.yaml` lets this upstream ask nobody."
+NO_SAMPLING = "Sampling is not supported: Planloom does not lend its models."
+NO_ROOTS = "Roots are not supported: `upstreams.yaml` does not permit them for this upstream."
+NO_QUESTIONS = (
+    "Elicitation is not supported: `upstreams.yaml` does not permit it for this upstream."
+)
 REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
-"""What an upstream that asks for it is told."""
+"""The error that an upstream gets which asks for it."""
 
 
 MAX_REQUESTS = 32
-"""Requests of an upstream that are not answered yet; a call of ours, 16 at a time, asks one."""
+"""Requests of an upstream that are not answered yet. Each of our calls, 16 at a time, may cause
+one."""
 
 log = logging.getLogger(__name__)
 
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Takes out of a list of tools what is none, for which the SDK would refuse all of it; a list
-    without a tool is left as it is, and one that is too long over its pages is refused.
+    """Removes invalid tools from a list, because the SDK would refuse the whole list. A list
+    without a valid tool stays as it is, and one that is too long over all pages is refused.
 
-    Of what an upstream requests it takes so much at a time: each is a task, and whoever does not
-    read our answers could have any number of them."""
+    It accepts a limited number of requests of an upstream at a time: each is a task, and an
+    upstream that does not read our answers could cause any number of them."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)
         self.unreadable: list[str] = []
-        """Why each of those is none."""
+        """Why each of those tools is invalid."""
         self._tool_list_chars = 0
         """Characters of the tool list so far, over its pages."""
         self._unanswered = 0
@@ -60,7 +63,7 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
             await super()._dispatch_request(*request)
         elif not self._warned:
             self._warned = True
-            log.warning("an upstream requests too much at once; not all of it is answered")
+            log.warning("an upstream sends too many requests at once; not all of them are answered")
 
     async def _handle_request(self, *request: Any) -> None:
         try:
@@ -93,7 +96,7 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 def unreadable(tool: Any, version: str) -> str | None:
-    """Why a listed tool is none by the protocol of this version; None when it is one."""
+    """Why a listed tool is invalid by the protocol of this version; None if it is valid."""
     try:
         listing = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [tool]}
         validate_server_result("tools/list", version, listing)
@@ -149,5 +152,5 @@ class UpstreamClient(Client[ClientTransport]):
         super().__init__(transport, **options)
         self._transport_options = TransportOptions(session_class=Session)
         if ask:
-            # Not as FastMCP's handler, for which it makes a class of whatever schema comes.
+            # Not as FastMCP's handler, which makes a class of any schema that comes.
             self._session_kwargs["elicitation_callback"] = ask

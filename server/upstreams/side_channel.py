@@ -1,9 +1,9 @@
 """What an upstream asks, logs and reports while it serves a call, passed on to the call's run.
 
-An upstream's question reaches the person through whatever view of the run can ask, as the question
-whether a call may be made does (`server.approval.approval`). The person is told who asks; the form
-is built anew (`server.approval.elicitation`); nobody who can be asked, and no answer in time, is no
-answer to the upstream, and the run goes on; the time a person takes is neither the call's nor the
+An upstream's question reaches the person through any view of the run that can ask, like the
+question whether a call may be made (`server.approval.approval`). The person sees who asks; the form
+is rebuilt (`server.approval.elicitation`). Without a person to ask, or an answer in time, the
+upstream gets no answer, and the run goes on; the time a person takes is neither the call's nor the
 run's; and what he answers goes to the upstream that asked and nowhere else: into no event, record
 or prompt.
 """
@@ -61,7 +61,7 @@ NONE = ElicitResult(action="cancel")
 
 
 class Resolution(NamedTuple):
-    """How a question was taken: by whom, why, and what the upstream gets."""
+    """How a question was decided: by whom, why, and what the upstream gets."""
 
     by: DecidedBy
     reason: str
@@ -72,7 +72,7 @@ WITHDRAWN = Resolution("policy", "it was withdrawn")
 
 
 class Conversation:
-    """What is said besides the result during one call."""
+    """What an upstream asks, logs and reports during one call."""
 
     def __init__(
         self,

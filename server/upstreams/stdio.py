@@ -1,9 +1,9 @@
 """The stdio transport to an upstream, with bounds and with errors that name their request.
 
 The SDK's own transport has no bound on a message, reads a long one in quadratic time, and drops
-what it cannot parse, so that whoever waits for the answer waits for ever (measured with mcp 2.3:
-50 MB take 16 s). Here an answer that is too long or cannot be read ends the one call that it
-belongs to, at once; every other call lives on.
+what it cannot parse, so that the caller waits forever for the answer (measured with mcp 2.3: 50 MB
+take 16 s). Here an answer that is too long or cannot be read ends the one call that it belongs to,
+at once; every other call lives on.
 """
 
 import json
@@ -125,10 +125,10 @@ def _message(line: bytes) -> JSONRPCMessage | None:
     # Bytes that are no UTF-8 and halves of surrogate pairs: the rest can still be read.
     with suppress(ValueError, RecursionError):
         data = json.loads(line.decode("utf-8", "replace"))
-        mended = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
-        return jsonrpc_message_adapter.validate_json(mended, by_name=False)
+        repaired = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+        return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     if found := _ID_FIRST.match(line[:EDGE]) or _ID_LAST.search(line[-EDGE:]):
-        return _error(found[1], "its answer cannot be read: it is no JSON-RPC message")
+        return _error(found[1], "its answer cannot be read: it is not a JSON-RPC message")
     return None
 
 
@@ -230,7 +230,7 @@ class StdioTransport(ClientTransport):
                             if hears.out(message):
                                 await incoming.send(SessionMessage(message))
                         if messages.rubbish and not warned:
-                            log.warning("%s prints what is no message", self.log_file.stem)
+                            log.warning("%s prints lines that are not messages", self.log_file.stem)
                             warned = True
                 except EndlessLine as endless:
                     self.fault = str(endless)
@@ -250,7 +250,7 @@ class StdioTransport(ClientTransport):
             async for each in outgoing:
                 line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(line.encode() + b"\n")
-        await incoming.aclose()  # nobody shall wait for the answer to what was not sent
+        await incoming.aclose()  # nobody should wait for the answer to what was not sent
 
     @property
     def last_words(self) -> str:
@@ -284,7 +284,7 @@ class StdioTransport(ClientTransport):
                 file.write(text)
 
     async def _end(self, process: ServerProcess) -> None:
-        """Its input ends, which asks it to end. Then its whole group is ended, whoever is in it."""
+        """Close its input, which asks it to end; then end its whole process group."""
         assert process.stdin
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             await process.stdin.aclose()
@@ -299,8 +299,8 @@ class StdioTransport(ClientTransport):
 
 
 async def _ended(process: ServerProcess) -> None:
-    """Wait for its end for a while. Not with `wait`, which waits for whoever inherited its pipes
-    as well."""
+    """Wait a while for its end. Not with `wait`, which also waits for processes that inherited its
+    pipes."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)

@@ -28,7 +28,7 @@ class Document:
     def __init__(self) -> None:
         self.state = RunState()
         self._later: list[str] | None = None
-        """The later steps as last told; None before there is a plan."""
+        """The later steps as last shown; None before there is a plan."""
 
     def tell(self, event: Event) -> str:
         """What an event adds; often nothing."""
@@ -64,7 +64,7 @@ class Document:
 
 
 def line(text: str) -> str:
-    """A text of others as one line that is a paragraph, whatever it begins with."""
+    """A foreign text as one line that is always a paragraph."""
     return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert(text)))
 
 

@@ -43,7 +43,7 @@ from server.views.consent import Waiting, shown_arguments
 from server.views.report import UP, steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
-"""After so long without an event, a line says what is being waited for."""
+"""How long without an event until a line says what is being waited for."""
 MAX_LINE_CHARS = 200
 """Characters of a progress message; hosts cut longer ones."""
 MAX_ASKED_CHARS = 8000

@@ -31,7 +31,7 @@ MIN_RESULT_CHARS = 100
 MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
 MAX_CLAIMS = 6
-"""Cited beside the lines that bear them out; the report has all."""
+"""How many claims are cited beside the lines that support them; the report has all."""
 
 
 class StepReport(BaseModel):
@@ -73,8 +73,8 @@ class Usage(BaseModel):
     prompt_tokens: int
     cached_tokens: int
     cached_told: bool = Field(
-        description="Whether the model server told what was cached; else it is what the prompts "
-        "before cover."
+        description="Whether the model server reported what was cached; else it is what the "
+        "prompts before cover."
     )
     generated_tokens: int
     model_seconds: float
@@ -114,7 +114,7 @@ class Report(BaseModel):
     status: Status | Literal["interrupted"] = Field(
         description="running: follow it with get_run. answered. partial: a limit or fault cut it "
         "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
-        "honestly not found. failed. cancelled. interrupted: the call was cut off or its server "
+        "not found. failed. cancelled. interrupted: the call was cut off or its server "
         "ended; plan_and_answer with this run_id goes on with it."
     )
     answer: str = Field(description="Empty while the run is running.")
@@ -123,7 +123,7 @@ class Report(BaseModel):
     )
     data: Any = Field(default=None, description="The answer as data_schema asks; null without one.")
     reason: str | None = Field(default=None, description="Why it ended without a full answer.")
-    unsupported: list[str] = Field(default=[], description="What it says and no result does.")
+    unsupported: list[str] = Field(default=[], description="What it says and no result supports.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
     steering: list[SteeringReport] = Field(default=[], description="What steer_run said to it.")
@@ -134,10 +134,12 @@ class Report(BaseModel):
     )
     warnings: list[str] = Field(
         default=[],
-        description="Calls that were to change something and were not made, or of which it is not "
-        "known; why the run is not recorded.",
+        description="Calls that should have changed something and were not made, or whose outcome "
+        "is not known; why the run is not recorded.",
     )
-    guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
+    guards: list[str] = Field(
+        default=[], description="Where checks in code had to correct the models."
+    )
     usage: Usage
     spared: Spared
     upstreams: list[UpstreamStatus] = []
@@ -276,7 +278,7 @@ def _spared(state: RunState) -> Spared:
 
 
 UP = ("ready", "disabled")
-"""The states of an upstream that need no mending."""
+"""The states of an upstream in which it needs no attention."""
 MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "later": " "}
 NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
@@ -353,10 +355,10 @@ def what_next(found: Report) -> str:
     run = f"run_id `{found.run_id}`"
     if found.status == "interrupted":
         if found.goal == "step":
-            return f"Call run_step with {run} alone to finish the step; nothing is done again."
+            return f"Call run_step with {run} alone to finish the step; nothing is done twice."
         return (
-            f"Call plan_and_answer with the same prompt and {run} to go on with it; what was done "
-            "is not done again."
+            f"Call plan_and_answer with the same prompt and {run} to go on with it; nothing is "
+            "done twice."
         )
     if found.status == "running":
         if found.questions and not found.questions[-1].action:

@@ -1,7 +1,7 @@
-"""The calls that were to change something and did not come through.
+"""The calls that should have changed something and did not.
 
 What the tool itself answered is its result, and what was not approved stands among the approvals.
-All else is told here, so that no change is missing, or made, without a word.
+Everything else is listed here, so that no change is missing, or made, without a word.
 """
 
 import json

@@ -38,7 +38,7 @@ from server.config import (
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
 HOPELESS = 3
-"""After so many questions in a row without an end in time, the rest is not asked."""
+"""How many questions in a row may run out of time; then the rest is not asked."""
 Pair = tuple[str, str]
 
 
