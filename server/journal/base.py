@@ -6,11 +6,12 @@ Where it lives is `server.journal.sqlite` (a file, for the servers of one machin
 `server.journal.redis` (for those of several).
 """
 
+import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -82,6 +83,27 @@ class StoredRun:
     created: float
     entries: list[Entry]
 
+    @classmethod
+    def of_row(
+        cls,
+        run_id: str,
+        row: Mapping[str, Any],
+        status: Any,
+        tools: str | None,
+        entries: list[Entry],
+    ) -> Self:
+        """From a row of the store. Raises `ValidationError` for one of another version."""
+        return cls(
+            id=run_id,
+            caller=row["caller"],
+            request=RunRequest.model_validate_json(row["request"]),
+            setup=RunSetup.model_validate_json(row["made"]),
+            tools=TOOLS.validate_json(tools) if tools else None,
+            status=status,
+            created=float(row["created"]),
+            entries=entries,
+        )
+
     @property
     def events(self) -> list[Event]:
         return [entry.event for entry in self.entries if entry.kind == "event"]
@@ -105,6 +127,18 @@ class RunSummary:
     updated: float
     prompt: str
     project: str = ""
+
+    @classmethod
+    def of_row(cls, run_id: str, row: Mapping[str, Any], status: str) -> Self:
+        """From a row of the store."""
+        return cls(
+            id=run_id,
+            status=status,
+            created=float(row["created"]),
+            updated=float(row["updated"]),
+            prompt=json.loads(row["request"])["prompt"],
+            project=json.loads(row["made"]).get("project", ""),
+        )
 
 
 class KeyUsed(Exception):
@@ -147,6 +181,10 @@ def parse_steering(lines: Iterable[tuple[str, int, str]]) -> list[PendingSteerin
     return found
 
 
+def steered_too_often(run_id: str, most: int) -> RequestError:
+    return RequestError(f"Run {run_id} was steered {most} times, which is the limit.")
+
+
 def parse_letters(letters: Iterable[str]) -> list[Letter]:
     """The letters, without those of another version that cannot be read."""
     found = []
@@ -156,12 +194,15 @@ def parse_letters(letters: Iterable[str]) -> list[Letter]:
     return found
 
 
+@dataclass
 class RunWriter(ABC):
     """The record of one run, being written. What could not be written is written as soon as it can
     be, and nothing before it: a record has no gaps."""
 
-    run_id: str
     journal: "Journal"
+    run_id: str
+    next: int = 0
+    """The number of the next entry."""
     problem: str | None = None
     """Why the run is not recorded (any more)."""
     late: bool = False
@@ -192,6 +233,8 @@ class Journal(ABC):
 
     look_seconds: ClassVar[float]
     """How often it has to be looked at for what other servers do."""
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """What its store raises."""
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
         """`redact` removes from a text what must not be written."""
@@ -321,6 +364,23 @@ class Journal(ABC):
     @abstractmethod
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
         """The newest runs, the newest first; of these callers only, if any are named."""
+
+    @abstractmethod
+    def _why(self, error: Exception) -> str:
+        """What an error of the store means, and what to do."""
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        """Raise `RequestError` for the errors of the store; `what` says what failed."""
+        try:
+            yield
+        except ValidationError:
+            raise RequestError(
+                "The run was recorded by another version of Planloom, and this version cannot "
+                "read it."
+            ) from None
+        except self.errors as error:
+            raise RequestError(f"{what}: {self._why(error)}") from None
 
     # What is new.
 

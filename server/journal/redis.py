@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import anyio
-from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
@@ -32,7 +31,6 @@ from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
 from server.config import RunSettings
 from server.journal.base import (
-    TOOLS,
     Entry,
     Journal,
     KeyUsed,
@@ -44,6 +42,7 @@ from server.journal.base import (
     StoredRun,
     parse_letters,
     parse_steering,
+    steered_too_often,
 )
 
 T = TypeVar("T")
@@ -168,11 +167,6 @@ _REOPEN, _COLLECT, _POST, _DELETE = (
 @dataclass
 class RedisRunWriter(RunWriter):
     journal: "RedisJournal"
-    run_id: str
-    next: int = 0
-    problem: str | None = None
-    lost: bool = False
-    late: bool = False
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         number, self.next = self.next, self.next + 1
@@ -201,6 +195,7 @@ class RedisRunWriter(RunWriter):
 class RedisJournal(Journal):
     """The runs of every server that uses this database."""
 
+    errors = (RedisError, OSError)
     look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
@@ -298,10 +293,8 @@ class RedisJournal(Journal):
         """The run that a script has made this server's."""
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
-        try:
+        with self._explained("The run cannot be resumed"):
             found = await self._eval(script, run_id, run_id, *arguments)
-        except (RedisError, OSError) as error:
-            raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
         if found is None:
             return None
         stored = await self.load(found)
@@ -310,14 +303,13 @@ class RedisJournal(Journal):
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))
-        try:
-            return int(await self._eval(_LEAVE, run_id, str(most), line))
-        except (RedisError, OSError) as error:
-            if isinstance(error, ResponseError) and "MOST" in str(error):
-                raise RequestError(
-                    f"Run {run_id} was steered {most} times, which is the limit."
-                ) from None
-            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
+        with self._explained(f"Run {run_id} cannot be steered"):
+            try:
+                return int(await self._eval(_LEAVE, run_id, str(most), line))
+            except ResponseError as error:
+                if "MOST" in str(error):
+                    raise steered_too_often(run_id, most) from None
+                raise
 
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         async def lines(db: Database) -> list[list[str]]:
@@ -339,13 +331,8 @@ class RedisJournal(Journal):
         return json.dumps(line | {"seconds": entry.seconds})
 
     async def post(self, letter: Letter) -> None:
-        try:
+        with self._explained(f"The server of run {letter.run_id} cannot be reached"):
             await self._eval(_POST, letter.run_id, letter.model_dump_json())
-        except (RedisError, OSError) as error:
-            why = self._why(error)
-            raise RequestError(
-                f"The server of run {letter.run_id} cannot be reached: {why}"
-            ) from None
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async def letters(db: Database) -> list[Letter]:
@@ -399,16 +386,8 @@ class RedisJournal(Journal):
             tools = None
             if "catalogue" in row:
                 tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
-            return StoredRun(
-                id=run_id,
-                caller=row["caller"],
-                request=RunRequest.model_validate_json(row["request"]),
-                setup=RunSetup.model_validate_json(row["made"]),
-                tools=tools and TOOLS.validate_json(tools),
-                status=await _status(db, row),
-                created=float(row["created"]),
-                entries=await _entries(db, run_id, 0),
-            )
+            status, entries = await _status(db, row), await _entries(db, run_id, 0)
+            return StoredRun.of_row(run_id, row, status, tools, entries)
 
         return await self._read(stored)
 
@@ -450,14 +429,7 @@ class RedisJournal(Journal):
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
-                RunSummary(
-                    id=run_id,
-                    status=await _status(db, row),
-                    created=float(row["created"]),
-                    updated=float(row["updated"]),
-                    prompt=json.loads(row["request"])["prompt"],
-                    project=json.loads(row["made"]).get("project", ""),
-                )
+                RunSummary.of_row(run_id, row, await _status(db, row))
                 for run_id, row in rows.items()
                 if row["status"] and (not callers or row["caller"] in callers)
             ]
@@ -473,18 +445,11 @@ class RedisJournal(Journal):
         )
 
     async def _read(self, query: Callable[[Database], Awaitable[T]]) -> T:
-        try:
+        with self._explained("The runs cannot be read"):
             if self._db:
                 return await query(self._db)
             async with self._connect() as db:
                 return await query(db)
-        except ValidationError:
-            raise RequestError(
-                "The run was recorded by another version of Planloom, and this version cannot "
-                "read it."
-            ) from None
-        except (RedisError, OSError) as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
 
     async def _eval(self, script: str, run_id: str, *arguments: str) -> Any:
         assert self._db  # a journal is written to when it has been entered

@@ -29,14 +29,12 @@ from typing import Any, ClassVar, Self
 import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from planner.errors import RequestError
 from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
 from server.config import RunSettings
 from server.journal.base import (
-    TOOLS,
     Entry,
     Journal,
     KeyUsed,
@@ -48,6 +46,7 @@ from server.journal.base import (
     StoredRun,
     parse_letters,
     parse_steering,
+    steered_too_often,
 )
 
 FORMAT = 2
@@ -143,11 +142,6 @@ Due = tuple["SqliteRunWriter", Write, bool]
 @dataclass
 class SqliteRunWriter(RunWriter):
     journal: "SqliteJournal"
-    run_id: str
-    next: int = 0
-    problem: str | None = None
-    lost: bool = False
-    late: bool = False
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         number, self.next = self.next, self.next + 1
@@ -198,6 +192,7 @@ class SqliteRunWriter(RunWriter):
 class SqliteJournal(Journal):
     """The runs of every server that uses this directory."""
 
+    errors = (sqlite3.Error, OSError)
     look_seconds: ClassVar[float] = 0.2
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
@@ -310,10 +305,8 @@ class SqliteJournal(Journal):
         """The run that is this server's once the writing thread has claimed it."""
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
-        try:
+        with self._explained("The run cannot be resumed"):
             run_id = await self._in_thread(claim)
-        except sqlite3.Error as error:
-            raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
         if run_id is None:
             return None
         stored = await self.load(run_id)
@@ -328,18 +321,13 @@ class SqliteJournal(Journal):
             with self._transaction():
                 (before,) = self._db.execute(newest, (run_id,)).fetchone()
                 if before >= most:
-                    raise RequestError(
-                        f"Run {run_id} was steered {most} times, which is the limit."
-                    )
+                    raise steered_too_often(run_id, most)
                 values = (run_id, before + 1, line)
                 _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
                 return int(before) + 1
 
-        try:
-            number: int = await self._in_thread(insert)
-        except sqlite3.Error as error:
-            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
-        return number
+        with self._explained(f"Run {run_id} cannot be steered"):
+            return int(await self._in_thread(insert))
 
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
@@ -353,17 +341,11 @@ class SqliteJournal(Journal):
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
                 _do(self._db, add, letter.model_dump_json(), letter.run_id)
 
+        what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:
-            raise RequestError(
-                f"The server of run {letter.run_id} cannot be reached: {self.problem}"
-            )
-        try:
+            raise RequestError(f"{what}: {self.problem}")
+        with self._explained(what):
             await self._in_thread(insert)
-        except sqlite3.Error as error:
-            why = self._why(error)
-            raise RequestError(
-                f"The server of run {letter.run_id} cannot be reached: {why}"
-            ) from None
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
@@ -377,10 +359,8 @@ class SqliteJournal(Journal):
                 _do(self._db, f"DELETE {these}", *run_ids)
                 return parse_letters(letter for (letter,) in rows)
 
-        try:
+        with self._explained("The runs cannot be read"):
             found: list[Letter] = await self._in_thread(delete)
-        except sqlite3.Error as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
         return found
 
     async def secret(self) -> bytes:
@@ -404,15 +384,8 @@ class SqliteJournal(Journal):
             row = db.execute(find, (run_id,)).fetchone()
             if row is None or caller not in (None, row["caller"]):
                 return None
-            return StoredRun(
-                id=run_id,
-                caller=row["caller"],
-                request=RunRequest.model_validate_json(row["request"]),
-                setup=RunSetup.model_validate_json(row["made"]),
-                tools=row["tools"] and TOOLS.validate_json(row["tools"]),
-                status=self._status(row),
-                created=row["created"],
-                entries=_entries(db, run_id),
+            return StoredRun.of_row(
+                run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
         found: StoredRun | None = await self._read(stored)
@@ -449,17 +422,7 @@ class SqliteJournal(Journal):
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
         values = (*(callers or ()), most)
         rows = await self._read(lambda db: db.execute(find, values).fetchall())
-        return [
-            RunSummary(
-                id=row["id"],
-                status=self._status(row),
-                created=row["created"],
-                updated=row["updated"],
-                prompt=json.loads(row["request"])["prompt"],
-                project=json.loads(row["made"]).get("project", ""),
-            )
-            for row in rows or []
-        ]
+        return [RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows or []]
 
     def _status(self, row: sqlite3.Row) -> Any:
         owner = row["owner"]
@@ -478,15 +441,8 @@ class SqliteJournal(Journal):
                 _check(db)
                 return query(db)
 
-        try:
+        with self._explained("The runs cannot be read"):
             return await anyio.to_thread.run_sync(read)
-        except ValidationError:
-            raise RequestError(
-                "The run was recorded by another version of Planloom, and this version cannot "
-                "read it."
-            ) from None
-        except (sqlite3.Error, OSError) as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
 
     # In the writing thread.
 
