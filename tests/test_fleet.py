@@ -15,6 +15,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
+from notes import CALL, Person, noted, notes, notes_server, report
 from redis import Redis
 from scripted_ollama import FAST, Hang, ScriptedOllama
 from serving import (
@@ -36,7 +37,7 @@ from serving import (
     wait_until_it_listens,
 )
 from task_client import begin, taken_up, taking_tasks
-from test_approval import CALL, YES, Person, noted, notes, notes_server, raw, report
+from test_approval import YES, raw
 
 from planner.errors import RequestError
 from planner.events import GuardTripped, RunFinished
@@ -114,11 +115,8 @@ def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUps
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_notes: SharedUpstream) -> Place:
-    place = Place(tmp_path, ollama, shared=shared_notes)
-    place.upstreams = {"notes": notes(shared_notes)}
-    (place.project / "notes.txt").unlink(missing_ok=True)
-    return place
+def place(notes_place: Place) -> Place:
+    return notes_place
 
 
 # In one process
