@@ -17,11 +17,11 @@ from planner.events import Event, ModelCalled, RunFinished, ToolReturned
 from planner.protocol import RunRequest
 from planner.tools import Outcome
 from server.config import RunSettings
-from server.journal.base import Entry, Made, Record
+from server.journal.base import Entry, RunSetup, RunWriter
 from server.journal.factory import journal_for
 
 ROUNDS = 2_000
-MADE = Made(planloom="", fast="", full="", context_tokens=(1, 1))
+MADE = RunSetup(planloom="", fast="", full="", context_tokens=(1, 1))
 ASKED = ModelCalled(
     role="answer",
     model="qwen2.5-coder:1.5b",
@@ -54,7 +54,9 @@ def result(characters: int, number: int) -> Event:
     )
 
 
-async def measured(record: Record, event: Callable[[int], Event], *, synced: bool = False) -> str:
+async def measured(
+    record: RunWriter, event: Callable[[int], Event], *, synced: bool = False
+) -> str:
     """Milliseconds (p50, p95) of handing an event over, and until it is on disk."""
     appended, saved = [], []
     for number in range(ROUNDS // 4):
@@ -62,7 +64,7 @@ async def measured(record: Record, event: Callable[[int], Event], *, synced: boo
         began = time.perf_counter()
         record.append(Entry.of(said, 0.0), synced=synced)
         appended.append(time.perf_counter() - began)
-        assert await record.saved(), record.problem
+        assert await record.flush(), record.problem
         saved.append(time.perf_counter() - began)
     return f"handed over {spread(appended)}, on disk after {spread(saved)}"
 
@@ -88,12 +90,12 @@ async def main() -> None:
             for _ in range(ROUNDS):
                 record.append(Entry.of(ASKED, 0.0))
             told = time.perf_counter() - began
-            await record.saved()
+            await record.flush()
             took = time.perf_counter() - began
             each = f"{1000 * told / ROUNDS:.3f} ms each in the run's thread"
             print(f"{ROUNDS} at once: {ROUNDS / took:.0f} a second, {each}")
             record.append(Entry.of(RunFinished(status="answered", answer=""), 0.0))
-            await record.saved()
+            await record.flush()
 
 
 if __name__ == "__main__":

@@ -25,13 +25,13 @@ from planner.tools import DecidedBy, Outcome, Safety
 Relevance = Literal["high", "medium", "low"]
 Progress = Literal["advancing", "stuck", "regressing"]
 
-LONGEST_RESULT = 1000
+MAX_RESULT_CHARS = 1000
 """Characters of a tool result in a record; the model saw more."""
-LONGEST_ARGUMENTS = 80
+MAX_ARGUMENTS_CHARS = 80
 """Characters of a call's arguments in an attempt."""
-LONGEST_GLIMPSE = 120
+MAX_GLIMPSE_CHARS = 120
 """Characters of a result in an attempt whose notes hold none of it."""
-SHORTEST_TELLING = 3
+MIN_TELLING_CHARS = 3
 """Characters up to which a word of the request makes no result relevant."""
 PLACES = ("relative_path", "path", "directory", "folder", "file")
 """Arguments that say where."""
@@ -68,8 +68,8 @@ class ActionToolCall(Record):
         "asked."
     )
     result: str = Field(
-        description=f"At most {LONGEST_RESULT} characters; get_run with the iteration has all, and "
-        "so has the resource run://RUN_ID/result/ITERATION."
+        description=f"At most {MAX_RESULT_CHARS} characters; get_run with the iteration has all, "
+        "and so has the resource run://RUN_ID/result/ITERATION."
     )
     outcome: Outcome | None = Field(description="Null while the call is under way.")
     came: str = Field(description="What came of it, in a few words that every view uses.")
@@ -104,7 +104,7 @@ class Action(Record):
 
 
 def actions(
-    state: RunState, of: Sequence[Iteration] | None = None, longest: int = LONGEST_RESULT
+    state: RunState, of: Sequence[Iteration] | None = None, longest: int = MAX_RESULT_CHARS
 ) -> list[Action]:
     """The records of a run, one for each iteration or for each of some; results in them are cut to
     `longest` characters."""
@@ -122,8 +122,8 @@ def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
     for call in (call for action in done for call in action.tool_calls):
-        made = _flat(f"{call.name}({in_words(call.args)[:LONGEST_ARGUMENTS]})")
-        glimpse = _flat(call.result)[:LONGEST_GLIMPSE]
+        made = _flat(f"{call.name}({in_words(call.args)[:MAX_ARGUMENTS_CHARS]})")
+        glimpse = _flat(call.result)[:MAX_GLIMPSE_CHARS]
         if ranks.index(call.relevance) < ranks.index(least):
             others.setdefault(made)
         elif not call.insights:
@@ -265,7 +265,7 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     said_of_it = claims(f"{said}\n{answer}")
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"
-    asked = {word for word in words(request) if len(word) > SHORTEST_TELLING}
+    asked = {word for word in words(request) if len(word) > MIN_TELLING_CHARS}
     return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
 
 

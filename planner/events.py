@@ -319,8 +319,6 @@ class RunResumed(BaseEvent):
     type: Literal["run_resumed"] = "run_resumed"
     paused: float
     """Seconds since the event before, in which nothing was done."""
-    unknown: list[str] = []
-    """The calls that were under way and may have been carried out; they are not made again."""
 
 
 class RunContinued(BaseEvent):

@@ -12,9 +12,9 @@ Schema = dict[str, Any]
 
 LONGEST_STRING = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
-MOST_ITEMS = 20
+MAX_ITEMS = 20
 DEEPEST_REFERENCE = 4
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 """Of a schema once its references are inlined; they can multiply without end."""
 UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a schema that is none raises; a stranger wrote it, and nobody has checked it."""
@@ -31,12 +31,12 @@ def for_grammar(schema: Schema) -> Schema:
 
 def simplified(schema: Schema) -> Schema:
     """As `for_grammar`; raises one of `UNUSABLE` for what is no schema."""
-    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MOST_PARTS)))
+    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MAX_PARTS)))
 
 
 def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:
     if next(parts, None) is None:
-        raise OverflowError(f"more than {MOST_PARTS} parts")
+        raise OverflowError(f"more than {MAX_PARTS} parts")
     if not isinstance(node, dict):  # true and false are schemas too
         return {}
     if "$ref" in node:
@@ -77,9 +77,9 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
         }
     if node.get("type") == "array":
         kept["items"] = _simplify(node.get("items", {}), root, depth, parts)
-        kept["maxItems"] = min(node.get("maxItems", MOST_ITEMS), MOST_ITEMS)
+        kept["maxItems"] = min(node.get("maxItems", MAX_ITEMS), MAX_ITEMS)
         if "minItems" in node:
-            kept["minItems"] = min(node["minItems"], MOST_ITEMS)
+            kept["minItems"] = min(node["minItems"], MAX_ITEMS)
     if node.get("type") == "string":
         kept["maxLength"] = min(node.get("maxLength", LONGEST_STRING), LONGEST_STRING)
         if "minLength" in node:

@@ -44,7 +44,7 @@ class Parts:
     journal: Journal
 
     async def aclose(self) -> None:
-        """End every child process now, from whatever task; the runs stop, to be resumed."""
+        """End every child process now, from any task. The runs stop and can be resumed."""
         await self.engine.interrupt_all()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.pool.aclose)
@@ -67,7 +67,7 @@ async def open_parts(
         stack.push_async_callback(backend.aclose)
         upstreams = UpstreamPool(settings, launcher=launcher, for_operator=for_operator)
         pool = await stack.enter_async_context(upstreams)
-        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redacted))
+        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redact))
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
         )

@@ -41,7 +41,7 @@ from planner.errors import ConfigError
 TOKEN, AUTH = "PLANLOOM_TOKEN", "PLANLOOM_AUTH"
 """The variables: tokens with commas between them; `module:name` of a FastMCP auth provider."""
 TOKEN_BYTES = 32
-SHORTEST_TOKEN = 20
+MIN_TOKEN_CHARS = 20
 """In characters, of an operator's; a random one of that length cannot be guessed."""
 
 _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
@@ -96,9 +96,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Handler]:
-    """Publish a plain HTTP route beside /mcp, for whom /mcp lets in, with bodies as long as there.
-    Its handler asks `caller()` whose request it is, as a tool does. FastMCP's own `custom_route`
-    lets everyone in."""
+    """Publish a plain HTTP route beside /mcp, for the same callers and with the same limit on
+    bodies. Its handler asks `caller()` whose request it is, as a tool does. FastMCP's own
+    `custom_route` lets everyone in."""
 
     def publish(handler: Handler) -> Handler:
         app: ASGIApp = request_response(handler)
@@ -125,7 +125,7 @@ class _LetIn:
         if not connection.user.is_authenticated:
             app = refusal(
                 401,
-                "This server knows nobody without its token. Send it in the header "
+                "This server requires its token. Send it in the header "
                 "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
                 "invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
@@ -183,7 +183,7 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
         for token in tokens:
             if not _is_token(token):
                 raise ConfigError(
-                    f"{TOKEN}: a token is {SHORTEST_TOKEN} characters or more of letters, digits "
+                    f"{TOKEN}: a token is {MIN_TOKEN_CHARS} characters or more of letters, digits "
                     "and -._~+/; make one with: openssl rand -hex 32"
                 )
         return Tokens(tokens), TokenSource(f"The token is that of {TOKEN}.", f"${{{TOKEN}}}")
@@ -200,7 +200,7 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
 
 
 def _is_token(text: str) -> bool:
-    return len(text) >= SHORTEST_TOKEN and bool(_SENDABLE.fullmatch(text))
+    return len(text) >= MIN_TOKEN_CHARS and bool(_SENDABLE.fullmatch(text))
 
 
 def _loaded(name: str) -> AuthProvider:
@@ -213,7 +213,7 @@ def _loaded(name: str) -> AuthProvider:
             "PYTHONPATH has its folder"
         ) from None
     if not isinstance(found, AuthProvider):
-        raise ConfigError(f"{AUTH}={name}: is no auth provider of FastMCP; name one")
+        raise ConfigError(f"{AUTH}={name}: is not an auth provider of FastMCP; name one")
     return found
 
 
@@ -222,8 +222,8 @@ def token_file() -> Path:
 
 
 def own_token() -> str:
-    """The user's token, made when there is none. Raises `ConfigError` for a file that others can
-    read, or that cannot be read or written."""
+    """The user's token, created if it does not exist. Raises `ConfigError` for a file that others
+    can read, or that cannot be read or written."""
     file = token_file()
     try:
         if not file.exists():
@@ -234,11 +234,11 @@ def own_token() -> str:
         raise ConfigError(f"{file}: {why}; make it readable, or set {TOKEN}") from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(
-            f"{file}: others can read it, so its token may be known; delete it, and the next "
-            "start makes another"
+            f"{file}: other users can read it, so its token may be known; delete it, and the next "
+            "start creates another"
         )
     if not _is_token(token):
-        raise ConfigError(f"{file}: holds no token; delete it, and the next start makes one")
+        raise ConfigError(f"{file}: contains no token; delete it, and the next start creates one")
     return token
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OnDownload = Callable[[str, int, int | None], None]
-"""Told of a download: the model's name, bytes done, bytes in all if known."""
+"""Called during a download with the model's name, the bytes done, and all bytes if known."""
 EMBEDDED_EXTRA = "pip install 'planloom[embedded]'"
 
 
@@ -81,7 +81,8 @@ class Backend:
 
 
 class InTurn(ModelAround):
-    """A model that is given so many calls at a time; the others wait, first come first served.
+    """A model that gets a bounded number of calls at a time; the others wait, first come, first
+    served.
 
     A call that waits here costs the server nothing, does not run into the limit on its silence,
     and is out of the queue once it is cancelled. A run makes one call at a time, so that the queue
@@ -122,7 +123,7 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
             "or set OLLAMA_HOST to the address where it listens."
         )
     if embedded_installed():
-        if settings.host:  # somebody named it: he shall know that something else answers
+        if settings.host:  # somebody named it, and should know that something else answers
             log.warning(
                 "Ollama does not answer at %s (OLLAMA_HOST): the embedded models answer instead",
                 host_url(settings.host),
@@ -200,7 +201,11 @@ def api_models(settings: ModelSettings, server: "OpenAIServer") -> tuple[str, st
 
 def missing_model(server: "OpenAIServer", missing: Sequence[str]) -> str:
     """That the server does not list these, and which it lists."""
-    has = f"it has {', '.join(server.models)}" if server.models else "it has none, load one there"
+    has = (
+        f"it has {', '.join(server.models)}"
+        if server.models
+        else "it has no models; load one there"
+    )
     return (
         f"The model server at {server.url} does not have the model {' and '.join(missing)}; {has}. "
         "Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."

@@ -1,8 +1,8 @@
 """What the operator decides: models, project and upstreams, from a file, the environment, the CLI.
 
 Explicit arguments win over the environment, the environment over the file. A mistake is one
-`ConfigError` whose text names file, line, key and mend; no text ever holds a variable's value.
-"""
+`ConfigError` whose text names the file, the line, the key and what to do. No text contains a
+variable's value."""
 
 import re
 import sys
@@ -46,15 +46,15 @@ PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 
 _TOKEN = re.compile(r"(?![/\\])(?!\S*://)\S{16,}")
 """A secret that may be hidden in what upstreams say: a path or a word that happens to stand in
-`env` is none."""
+`env` is not a secret."""
 
-_SHORTEST_SECRET = 4
+_MIN_SECRET_CHARS = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
 
 CALLED_SECRET = re.compile(
     r"key|token|secret|pass|pwd|credential|auth|cookie|session|private", re.IGNORECASE
 )
-"""What the name of a variable, an `env` entry or a header says that its value is."""
+"""Names of variables, `env` entries and headers whose value is a secret."""
 
 _VARIABLE = re.compile(
     r"\$\$|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
@@ -121,7 +121,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expanded:
 
 
 def _wrong(why: str) -> PydanticCustomError:
-    """What is wrong with a value and how to mend it, for `_explain` to put a place before."""
+    """What is wrong with a value and how to correct it; `_explain` adds the place."""
     return PydanticCustomError("config", "{why}", {"why": why})
 
 
@@ -142,7 +142,7 @@ def _expanded(value: object, info: ValidationInfo) -> Expanded:
 
 
 def _hidden(value: object, info: ValidationInfo) -> Expanded:
-    """Like `_expanded`, for a value that is secret as a whole, however it came about."""
+    """Like `_expanded`, for a value that is secret as a whole."""
     text = _expanded(value, info)
     whole = text.get_secret_value()
     ours = not text.secrets and any(f"${{{name}}}" in str(value) for name in PUBLIC_VARIABLES)
@@ -158,7 +158,7 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise _wrong(f"is no regular expression ({error}); mend the pattern") from None
+        raise _wrong(f"is not a regular expression ({error}); correct the pattern") from None
     return pattern
 
 
@@ -169,9 +169,9 @@ def _api_base(url: str) -> str:
     except ValueError:  # such as a port beyond the last one
         there = False
     if not there or parts.query or parts.fragment:
-        raise _wrong("is no address of an API; write it as http://HOST:PORT/v1")
+        raise _wrong("is not the address of an API; write it as http://HOST:PORT/v1")
     if parts.username or parts.password:
-        raise _wrong("holds a password; give it as the key instead")
+        raise _wrong("contains a password; give it as the key instead")
     path = parts.path.rstrip("/") or "/v1"
     return parts._replace(path=path).geturl()
 
@@ -179,7 +179,7 @@ def _api_base(url: str) -> str:
 def _sendable(key: Expanded) -> Expanded:
     value = key.get_secret_value()
     if not (value.isascii() and value.isprintable()):
-        raise _wrong("holds what no header of HTTP can; see that it is the key alone")
+        raise _wrong("has characters that an HTTP header cannot contain; give the key alone")
     return key
 
 
@@ -201,20 +201,20 @@ class _Frozen(BaseModel):
 
 
 class ToolSettings(_Frozen):
-    """What the operator says of one tool; what is left out is as the upstream says."""
+    """What the operator sets for one tool. Anything left out is as the upstream says."""
 
     safety: Safety | None = None
-    """What the tool may do. Wins over every annotation of the upstream."""
+    """What the tool may do. Overrides the upstream's annotations."""
     policy: Policy | None = None
-    """What is permitted if it is not read-only. Left out: the upstream's policy."""
+    """What is permitted if the tool is not read-only. Default: the upstream's policy."""
     priority: int | None = None
-    """Higher is offered earlier. Left out: the upstream's priority."""
+    """Tools with a higher priority are offered earlier. Default: the upstream's priority."""
     description: str | None = None
     """Replaces the upstream's text in prompts."""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """Sent with each call whatever the model wrote, and taken out of the schema it sees."""
+    """Sent with each call, and removed from the schema that the model sees."""
     hide: tuple[str, ...] = ()
-    """Optional arguments taken out of the schema the model sees."""
+    """Optional arguments to remove from the schema that the model sees."""
     text_argument: str | None = None
     """Set for the tool that searches the project's text: the argument that takes a regular
     expression. The planner looks up the request's names with it."""
@@ -226,12 +226,12 @@ class ToolSettings(_Frozen):
     """Set for the tool that finds libraries by name: the argument that takes the name."""
     identifier_argument: str | None = None
     """Set for the tool that reads a library's documentation: the argument that takes the identifier
-    that the other tool gives. The planner reads there what a request asks of a library that the
-    project uses."""
+    that the other tool returns. The planner reads there about libraries that the project uses and
+    a request asks about."""
     topic_argument: str | None = None
-    """Set for either: the argument that takes the question."""
+    """Set for either of these two tools: the argument that takes the question."""
     verbatim: bool = False
-    """The result is a file's own text: `lines_from` changes nothing in it."""
+    """True: the result is the text of a file, and `lines_from` does not change it."""
 
 
 class Listing(_Frozen):
@@ -240,71 +240,70 @@ class Listing(_Frozen):
     tool: str
     """Its name."""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """What it is called with."""
+    """The arguments of the call."""
 
 
 class UpstreamSettings(_Frozen):
-    """One upstream MCP server: a command spoken to over stdio, or a URL over streamable HTTP."""
+    """One upstream MCP server: a command (stdio) or a URL (streamable HTTP)."""
 
-    # Editors are told by the schema what `_one_way_in` holds.
+    # The schema tells editors what `_one_way_in` checks.
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["command"]}, {"required": ["url"]}]}
     )
 
     command: Text | None = None
-    """The program that is started and spoken to over stdio."""
+    """The program to start; Planloom talks to it over stdio."""
     args: tuple[Text, ...] = ()
     """Its arguments."""
     cwd: Text | None = None
-    """The directory it starts in. Left out: an empty one of ours. Never the project unless the file
-    says so: commands such as `npx` run what they find in the directory they start in."""
+    """The directory it starts in. Default: an empty directory of Planloom's, not the project,
+    because commands such as `npx` run what they find in the directory they start in."""
     env: HiddenMap = Field(default_factory=dict)
-    """Added to the base environment; an entry that expands to nothing is left out."""
+    """Added to the base environment. Entries that expand to nothing are left out."""
     url: Text | None = None
-    """Where a server speaks streamable HTTP."""
+    """The address of a server that speaks streamable HTTP."""
     headers: HiddenMap = Field(default_factory=dict)
-    """Sent with each request; an entry that expands to nothing is left out."""
+    """Sent with each request. Entries that expand to nothing are left out."""
     enabled: bool = True
-    """False: it is neither started nor called."""
+    """False: the upstream is not used."""
     start_timeout_s: Seconds = 60
-    """Seconds until it has to have started and said what tools it has."""
+    """The time limit for its start, until it has listed its tools, in seconds."""
     call_timeout_s: Seconds = 60
-    """Seconds that one call of a tool may take."""
+    """The time limit for one tool call, in seconds."""
     priority: int = 0
-    """Higher is offered earlier and keeps the bare name in a clash."""
+    """Tools with a higher priority are offered earlier, and keep their plain name in a clash."""
     trust_annotations: bool = True
-    """False: the upstream's word on what its tools may do does not count; each is taken for
-    destructive until `safety` says otherwise."""
+    """False: the upstream's own annotations do not count, and each tool counts as destructive
+    unless `safety` says otherwise."""
     pin_tools: bool = True
-    """A tool that is not as it was when it was first seen waits for the operator's consent."""
+    """Whether a tool whose definition has changed needs the operator's consent."""
     questions: bool = True
     """Whether its questions to the user (elicitation) are passed on."""
     roots: tuple[Text, ...] = ()
-    """The folders it may be told of as roots, absolute paths; a caller's own roots narrow them.
-    Empty: it has no roots to ask for."""
+    """The folders that it may know as roots, as absolute paths; a caller's own roots narrow them.
+    Empty: it cannot ask for roots."""
     reuse_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    """How long the result of a call that only reads is given again to the same call, in any run;
-    0: never. Switch it on where what is read changes seldom, as documentation does."""
+    """How long the result of a read-only call is reused for the same call, in any run, in seconds;
+    0: never. Useful where the data rarely changes, such as documentation."""
     policy: Policy = Policy.ASK
-    """The most that is permitted for its tools that are not read-only. A run can only tighten
-    it."""
+    """What is permitted at most for its tools that are not read-only. A run can only tighten it."""
     allow: tuple[str, ...] = ("*",)
-    """Names or globs of the tools that exist."""
+    """Names or globs of the tools to use."""
     deny: tuple[str, ...] = ()
-    """Names or globs of tools that do not exist, `allow` notwithstanding."""
+    """Names or globs of tools not to use, even if `allow` names them."""
     lines_from: Literal[0, 1] = 1
-    """The number the upstream gives a file's first line. We always say 1, as editors do."""
+    """The number that the upstream gives to the first line of a file. Planloom's own is always
+    1."""
     error_texts: tuple[Pattern, ...] = ()
-    """Regular expressions; a result whose text starts with one is a failure."""
+    """Regular expressions; a result whose text starts with a match is a failure."""
     listing: Listing | None = None
-    """How the project's top level is listed, if this upstream can do that. The models see it before
-    anything else."""
+    """How to list the project's top level, if this upstream can. The models see the list first."""
     tools: dict[str, ToolSettings] = Field(default_factory=dict)
-    """What there is to say of single tools, by their names."""
+    """Settings of single tools, by tool name."""
 
     @property
     def reads_project(self) -> bool:
-        """Whether the planner looks requests up with it by itself."""
+        """Whether the planner searches with it on its own."""
         roles = ("text_argument", "name_argument", "file_argument")
         named = any(getattr(tool, role) for tool in self.tools.values() for role in roles)
         return self.enabled and (self.listing is not None or named)
@@ -323,7 +322,7 @@ class UpstreamSettings(_Frozen):
         way = "command" if self.url is None else "url"
         others = {"command": ("headers",), "url": ("args", "cwd", "env")}[way]
         if stray := [name for name in others if getattr(self, name)]:
-            raise _wrong(f"`{stray[0]}` means nothing beside `{way}`; remove it")
+            raise _wrong(f"`{stray[0]}` has no meaning with `{way}`; remove it")
         return self
 
     @property
@@ -332,11 +331,11 @@ class UpstreamSettings(_Frozen):
         texts = [self.command, self.cwd, self.url, *self.args, *self.roots]
         hidden = [*self.env.values(), *self.headers.values()]
         found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
-        return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+        return frozenset(secret for secret in found if len(secret) >= _MIN_SECRET_CHARS)
 
     @property
     def credentials(self) -> frozenset[str]:
-        """Those of the secrets that are called so: their variable, entry or header is."""
+        """The secrets whose variable, entry or header has the name of a secret."""
         texts = [self.command, self.cwd, self.url, *self.args]
         hidden = {**self.env, **self.headers}
         called = {
@@ -351,29 +350,30 @@ class ModelSettings(_Frozen):
     """Which models play the two roles and where they run."""
 
     fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
-    """Replies to what needs no tool. By default the full model, so that one model is loaded."""
+    """Replies to requests that need no tool. By default the full model, so that only one is
+    loaded."""
     full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
     """Reads requests, plans, writes arguments and answers."""
     backend: Literal["auto", "ollama", "openai", "embedded"] = "auto"
-    """`auto`: the server at `url` where there is one, else Ollama if it answers, else the embedded
+    """`auto`: the server at `url` if one is set, else Ollama if it answers, else the embedded
     models."""
     url: Annotated[str, AfterValidator(_api_base)] | None = None
     """The base of the OpenAI chat API of another model server, such as
     `http://127.0.0.1:1234/v1`."""
     key: Annotated[Hidden, AfterValidator(_sendable)] | None = None
-    """What that server wants to see as API key."""
+    """The API key for that server."""
     host: str | None = None
-    """Where Ollama listens, in the form OLLAMA_HOST takes. Left out: its default."""
+    """The address of Ollama, in the form of OLLAMA_HOST. Default: Ollama's own default."""
     num_ctx: Annotated[int, Field(ge=512)] = 8192
     """The context window in tokens."""
     keep_alive: int | str = "30m"
-    """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: for good."""
+    """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: forever."""
     warm_up: bool = True
-    """Whether a server that starts has the models loaded, and reads them what every run begins
-    with; never by a download."""
+    """Whether a server that starts loads the models and has them read the text that every run
+    begins with. It never downloads a model."""
     parallel: Annotated[int, Field(ge=1)] = 4
-    """Calls that one model is given at a time; more wait for their turn here, where they do not
-    run out of time. No use above OLLAMA_NUM_PARALLEL."""
+    """How many calls one model gets at a time; the others wait in Planloom, where they do not time
+    out. Values above OLLAMA_NUM_PARALLEL have no effect."""
 
     @property
     def uses_url(self) -> bool:
@@ -385,33 +385,33 @@ class ApprovalSettings(_Frozen):
     """How a person is asked about calls that may change something."""
 
     timeout_s: Seconds = 120
-    """How long a question waits for its answer; then the call is refused."""
+    """How long a question waits for an answer, in seconds; then the call is refused."""
 
 
 class RunSettings(_Frozen):
-    """How much a server takes on, where runs are recorded, and how long ended ones are kept:
-    whatever is reached first."""
+    """How many runs a server accepts, where it records them, and how long it keeps ended ones (the
+    first limit that is reached counts)."""
 
     concurrent: Annotated[int, Field(ge=1)] = 16
-    """Runs that work at the same time. On a small machine each makes the others slower."""
+    """How many runs work at the same time. On a small machine each makes the others slower."""
     queue: Annotated[int, Field(ge=0)] = 256
-    """Runs that wait for their turn, first come first served. Beyond that a caller is told that
-    the server is busy, and when to try again."""
+    """How many runs wait for their turn, first come, first served. Beyond that, a caller gets the
+    error that the server is busy, with a time to try again."""
 
     directory: Path = Field(default_factory=lambda: user_state_path("planloom") / "runs")
     """Where runs are recorded; by default `runs` in the user's state directory."""
     most: Annotated[int, Field(ge=0)] = 1000
-    """Ended runs that are kept."""
+    """How many ended runs are kept."""
     days: Annotated[float, Field(ge=0, le=1e6)] = 30
-    """Days that an ended run is kept."""
+    """How long an ended run is kept, in days."""
     megabytes: Annotated[float, Field(ge=0, le=1e9)] = 1024
-    """Megabytes that the records may take."""
+    """How much space the records may take, in megabytes."""
     redis: Hidden | None = None
     """The URL of a Redis or Valkey database, for servers on several machines: runs are recorded
     there, not in `directory`."""
     fleet: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")] = ""
-    """A name that several servers of the same project, upstreams and models have: runs that one of
-    them does not drive any more, or has no turn for, are taken up by another."""
+    """A name that several servers of the same project, upstreams and models share. When one of them
+    ends or has no free turn, another one takes over its runs."""
 
 
 def _empty_if_none(value: object) -> object:
@@ -422,13 +422,13 @@ class File(_Frozen):
     """What `upstreams.yaml` may hold."""
 
     models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
-    """Which models play the two roles and where they run. The environment wins over it."""
+    """Which models play the two roles and where they run. The environment overrides it."""
     approval: Annotated[ApprovalSettings, BeforeValidator(_empty_if_none)] = ApprovalSettings()
     """How a person is asked for approval."""
     runs: Annotated[RunSettings, BeforeValidator(_empty_if_none)] = Field(
         default_factory=RunSettings
     )
-    """How much a server takes on, where runs are recorded, and how long ended ones are kept."""
+    """How many runs a server accepts, where it records them, and how long it keeps ended ones."""
     upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
         Field(default_factory=dict)
     )
@@ -457,7 +457,7 @@ class Settings(_Frozen):
         return self._load(self._moved_to or self.project) if self._load else self
 
     def move_to(self, project: Path) -> None:
-        """What is loaded again from now on is for another project."""
+        """Load the settings for another project from now on."""
         self._moved_to = project
 
     @property
@@ -604,7 +604,7 @@ def _read(path: Path, variables: Mapping[str, str]) -> File:
     raise ConfigError("\n".join(problems))
 
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 """Of the file, with aliases written out; a few lines of them can stand for billions."""
 
 _Key = tuple[str | int, ...]
@@ -617,17 +617,17 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
         lines: dict[_Key, int] = {(): 1}
         if (node := loader.get_single_node()) is None:
             return {}, lines
-        if _size(node, {}) > MOST_NODES:
-            raise ConfigError(f"{path}:1: its aliases stand for too much; write them out")
+        if _size(node, {}) > MAX_NODES:
+            raise ConfigError(f"{path}:1: its aliases expand to too much; write them out")
         _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
         return loader.construct_document(node), lines
     except RecursionError:
-        raise ConfigError(f"{path}:1: an alias holds itself; write it out") from None
+        raise ConfigError(f"{path}:1: an alias contains itself; write it out") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
-        what = getattr(error, "problem", None) or "it holds a character YAML does not allow"
-        raise ConfigError(f"{path}:{line}: this is not YAML: {what}; mend that line") from None
+        what = getattr(error, "problem", None) or "it contains a character that YAML does not allow"
+        raise ConfigError(f"{path}:{line}: this is not YAML: {what}; correct that line") from None
     except ValueError as error:  # a number of thousands of digits
         raise ConfigError(f"{path}:1: this cannot be read: {error}") from None
 
@@ -654,7 +654,7 @@ def _note_lines(node: yaml.Node, key: _Key, lines: dict[_Key, int], path: Path) 
             line = name.start_mark.line + 1
             if (child := (*key, name.value)) in lines:
                 place = f"{path}:{line}: {_dotted(child)}"
-                raise ConfigError(f"{place}: the key stands twice; remove one of the two")
+                raise ConfigError(f"{place}: the key appears twice; remove one of the two")
             lines[child] = line
             children.append((name.value, value))
     else:
@@ -681,7 +681,7 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> st
     elif problem["type"] == "config":
         what = problem["msg"]
     elif location[-1:] == ("[key]",):
-        what = "is no name for an upstream; use letters, digits, `_` and `-`"
+        what = "is not a valid name for an upstream; use letters, digits, `_` and `-`"
     elif problem["type"] in {"model_type", "dict_type"}:
         what = "should be a map; write `key: value` lines below it"
     else:
@@ -695,8 +695,8 @@ def _unknown_key(name: str, parent: _Key) -> str:
     levels: list[type[BaseModel]] = [File, section, UpstreamSettings, Listing, ToolSettings]
     known = list(levels[len(parent)].model_fields)
     near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)
-    mend = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
-    return f"unknown key `{name}`; {mend}"
+    advice = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
+    return f"unknown key `{name}`; {advice}"
 
 
 def _overridden(

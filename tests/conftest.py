@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from notes import notes, notes_server
 from scripted_ollama import ScriptedOllama
 from serving import Place, SharedUpstream
 
@@ -55,4 +56,19 @@ def place(
     place = Place(tmp_path, ollama, shared=shared_upstream)
     for name, value in place.environ.items():
         monkeypatch.setenv(name, value)
+    return place
+
+
+@pytest.fixture(scope="module")
+def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
+    with SharedUpstream.open(tmp_path_factory.mktemp("notes") / "project", notes_server) as shared:
+        yield shared
+
+
+@pytest.fixture
+def notes_place(tmp_path: Path, ollama: ScriptedOllama, shared_notes: SharedUpstream) -> Place:
+    """A project whose tools take notes, after approval."""
+    place = Place(tmp_path, ollama, shared=shared_notes)
+    place.upstreams = {"notes": notes(shared_notes)}
+    (place.project / "notes.txt").unlink(missing_ok=True)
     return place

@@ -231,9 +231,38 @@ async def test_what_lists_no_files_leads_to_a_plan(pool: DictionaryPool) -> None
         {"path": "jobs/secret.py"},
         found(ANSWER.partition(", line")[0]),
         pool=without_text_tool(pool),
-        prompt=f"Tell me of jobs/secret.py: {QUESTION}",
+        prompt=QUESTION,
     )
     assert [role for role, _ in ran.roles] == ["plan", "arguments", "answer"]
+
+
+async def test_a_file_that_is_named_is_read_though_no_listing_has_it(pool: DictionaryPool) -> None:
+    pool.results["list_dir"] = ["general, random"]
+    ran = await planned(
+        {"lists": "list_dir", "reads": "read_file"},
+        found(ANSWER.partition(", line")[0]),
+        pool=without_text_tool(pool),
+        prompt=f"Tell me of jobs/secret.py: {QUESTION}",
+    )
+    assert ("read_file", {"path": "jobs/secret.py"}) in pool.calls
+    assert [role for role, _ in ran.roles] == ["answer"]
+
+
+async def test_what_reads_like_an_action_is_answered_where_nothing_changes_anything(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    ran = await planned(
+        brief("action", "guide"),
+        found("Bertha has written the guide."),
+        pool=pool,
+        prompt="click on the guide, who wrote it?",
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer == (
+        "Bertha has written the guide.\n\n"
+        "Nothing was changed: this run may only use tools that read."
+    )
 
 
 async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(

@@ -16,7 +16,6 @@ import anyio.to_thread
 import pytest
 import uvicorn
 from fastmcp import Client, FastMCP
-from fastmcp.client.elicitation import ElicitResult
 from hypothesis import given
 from hypothesis import strategies as st
 from in_memory import READ, DictionaryPool, Fast, planned, spec
@@ -24,10 +23,10 @@ from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import ElicitResult as RawElicitResult
 from mcp_types import InputRequiredResult
+from notes import CALL, Person, noted, notes, report
 from scripted_ollama import ScriptedOllama
 from serving import (
     LONG,
-    Called,
     Caller,
     Place,
     Progress,
@@ -59,89 +58,12 @@ pytestmark = pytest.mark.anyio
 
 ERAS = ("memory", "memory-legacy")
 FACES = (*ERAS, "http", "http-legacy")
-CALL = {"prompt": "Note hello", "tool": "add_note", "arguments": {"text": "hello"}}
-
-
-def notes_server(folder: Path) -> FastMCP:
-    """Notes in a file, which so records what was run."""
-    mcp = FastMCP("notes", version="1")
-    file = folder / "notes.txt"
-
-    @mcp.tool(annotations={"readOnlyHint": True})
-    def count_notes() -> str:
-        """Count the notes."""
-        return f"{len(noted(folder))} notes"
-
-    @mcp.tool(annotations={"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False})
-    def add_note(text: str, author: str = "nobody") -> str:
-        """Add a note."""
-        with file.open("a") as stream:
-            stream.write(json.dumps([text, author]) + "\n")
-        return "added"
-
-    @mcp.tool
-    def delete_notes() -> str:
-        """Delete all notes."""
-        file.unlink()
-        return "deleted"
-
-    return mcp
-
-
-def noted(folder: Path) -> list[list[str]]:
-    file = folder / "notes.txt"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-class Person:
-    """Answers forms in turn: a bool is the tick, a text the action, `None` no answer at all."""
-
-    def __init__(self, *answers: bool | str | Exception | None) -> None:
-        self.answers = list(answers)
-        self.shown: list[str] = []
-        self.withdrawn = 0
-        self.comes_back = anyio.Event()
-        """Set for an answer after all, where there was none."""
-
-    async def __call__(self, message: str, _type: Any, params: Any, _context: Any) -> Any:
-        self.shown.append(message)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        if answer is None:
-            try:
-                await self.comes_back.wait()
-            except anyio.get_cancelled_exc_class():
-                self.withdrawn += 1
-                raise
-            answer = True
-        if isinstance(answer, str):
-            return ElicitResult.model_validate({"action": answer})
-        return {"approve": answer}
-
-
-@pytest.fixture(scope="module")
-def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
-    with SharedUpstream.open(tmp_path_factory.mktemp("notes") / "project", notes_server) as shared:
-        yield shared
 
 
 @pytest.fixture
-def place(
-    tmp_path: Path,
-    ollama: ScriptedOllama,
-    shared_notes: SharedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Place:
-    place = Place(tmp_path, ollama, shared=shared_notes)
-    place.upstreams = {"notes": notes(shared_notes)}
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
-    (place.project / "notes.txt").unlink(missing_ok=True)
-    return place
-
-
-def notes(shared: SharedUpstream, policy: str = "ask", **tools: Any) -> dict[str, Any]:
-    return {"url": shared.url, "policy": policy, "tools": tools}
+def place(notes_place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("XDG_CACHE_HOME", notes_place.environ["XDG_CACHE_HOME"])
+    return notes_place
 
 
 @asynccontextmanager
@@ -183,12 +105,6 @@ async def connected(
         server, mode=era, message_handler=seen, elicitation_handler=person
     ) as connected:
         yield Caller(connected, seen)
-
-
-def report(result: Any) -> dict[str, Any]:
-    found = result.whole if isinstance(result, Called) else result.structured_content
-    assert found
-    return dict(found)
 
 
 def approval(result: Any, iteration: int = -1) -> Any:
@@ -824,7 +740,7 @@ async def test_an_approval_under_a_looser_policy_lets_nothing_out() -> None:
     result = await GuardedPool(pool, approvals).call(tool, {"path": "a"})
     assert (result.outcome, pool.calls) == (Outcome.ERROR, [])
     assert result.text == snapshot(
-        "The call of write_file was not made: the operator has changed its upstream files since this run began. Ask anew."
+        "The call of write_file was not made: the operator has changed its upstream files since this run began. Ask again."
     )
 
 

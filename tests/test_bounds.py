@@ -78,7 +78,7 @@ async def test_an_upstream_is_not_asked_to_compress(pool_of: MakePool, tmp_path:
     with served(build_server(tmp_path), wrap=GZipMiddleware, json_response=True) as url:
         async with pool_of(up={"url": url, "allow": ["flood", "say"]}) as pool:
             await pool.ready(LONG)
-            outcome, said = await called(pool, "flood", characters=6 * stdio.LONGEST_MESSAGE)
+            outcome, said = await called(pool, "flood", characters=6 * stdio.MAX_MESSAGE_BYTES)
             assert (outcome, "longer than 8 MiB" in said) == (Outcome.ERROR, True)
             assert await called(pool, "say", text="still here") == (Outcome.SUCCESS, "still here")
 
@@ -91,7 +91,8 @@ async def test_an_answer_that_is_compressed_all_the_same_is_not_read(
             await pool.ready(LONG)
             (status,) = pool.upstreams()
             assert status.state == "failed"
-            assert "its answer is compressed (gzip), which was not asked for" in str(status.error)
+            compressed = "its answer is compressed (gzip), which Planloom did not ask for"
+            assert compressed in str(status.error)
 
 
 async def test_the_lines_of_a_result_are_bounded(pool_of: MakePool, tmp_path: Path) -> None:
@@ -100,5 +101,5 @@ async def test_the_lines_of_a_result_are_bounded(pool_of: MakePool, tmp_path: Pa
             await pool.ready(LONG)
             outcome, said = await called(pool, "say", text="a\n" * 200_000)
             assert outcome is Outcome.SUCCESS
-            assert said.count("\n") == results.MOST_LINES
+            assert said.count("\n") == results.MAX_LINES
             assert said.endswith("a\n[cut here: 180001 of 200001 lines left out]")

@@ -159,7 +159,7 @@ def test_ask_puts_the_answer_into_the_schema_of_a_file(
         (
             "{'type': 'string'}",
             snapshot(
-                "planloom: --schema ROOT/schema.json: this is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); mend it\n"
+                "planloom: --schema ROOT/schema.json: this is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); correct it\n"
             ),
         ),
         (
@@ -262,7 +262,7 @@ def test_a_wrong_address_is_told_before_what_cannot_be_imported_with_it(quick: P
         (
             "upstreams: {files: [}",
             snapshot(
-                "planloom: ROOT/wrong.yaml:1: this is not YAML: expected the node content, but found '}'; mend that line\n"
+                "planloom: ROOT/wrong.yaml:1: this is not YAML: expected the node content, but found '}'; correct that line\n"
             ),
         ),
         (
@@ -326,7 +326,7 @@ def test_tools(place: Place) -> None:
     assert done.stdout.replace(str(place.root), "ROOT") == snapshot("""\
 ### Upstreams
 
-- files: ready, 8 tools, 8 seen first and pinned
+- files: ready, 8 tools, 8 new and pinned
 - exits: failed: it ended while it started (Connection closed); see its log
   The end of ROOT/cache/planloom/logs/exits.log:
   cannot start with None
@@ -350,7 +350,7 @@ def test_doctor_finds_nothing_to_mend(place: Place) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert all(line.startswith("ok  ") for line in lines[:-1])
-    assert lines[-1] == "Nothing to mend."
+    assert lines[-1] == "Nothing to fix."
 
 
 def test_doctor_says_how_to_mend(place: Place) -> None:
@@ -368,14 +368,14 @@ ok  ollama: 0.40.3 at URL
 ok  model qwen2.5-coder:0.5b: there
 FIX model qwen2.5-coder:1.5b: missing
       Run: ollama pull qwen2.5-coder:1.5b
-ok  upstream files: ready, 8 tools, 6 of them read-only; 8 seen first, and pinned as they are
+ok  upstream files: ready, 8 tools, 6 of them read-only; 8 new and pinned as they are
 FIX upstream broken: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
-      Mend it, or set `enabled: false` for broken in ROOT/upstreams.yaml
+      Correct it, or set `enabled: false` for broken in ROOT/upstreams.yaml
 FIX upstream exits: it ended while it started (Connection closed); see its log
       The end of ROOT/cache/planloom/logs/exits.log:
       cannot start with None
-      Mend it, or set `enabled: false` for exits in ROOT/upstreams.yaml
-To mend: 3\
+      Correct it, or set `enabled: false` for exits in ROOT/upstreams.yaml
+To fix: 3\
 """)
     assert f"ollama pull {FULL}" in shown
 

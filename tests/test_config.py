@@ -128,9 +128,9 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
     ("text", "problem"),
     [
         ("upstreams: [", "1: this is not YAML: "),
-        ("a: \x01", "1: this is not YAML: it holds a character YAML does not allow"),
-        ("a: &x {b: *x}", "1: an alias holds itself; write it out"),
-        ("? [1]\n: 2", "1: this is not YAML: found unhashable key; mend that line"),
+        ("a: \x01", "1: this is not YAML: it contains a character that YAML does not allow"),
+        ("a: &x {b: *x}", "1: an alias contains itself; write it out"),
+        ("? [1]\n: 2", "1: this is not YAML: found unhashable key; correct that line"),
         ("- 1", "1: (top level): should be a map; write `key: value` lines below it"),
         ("modls: {}", "1: modls: unknown key `modls`; did you mean `models`?"),
         (
@@ -143,8 +143,11 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ),
         ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, approval, runs, upstreams"),
         ("models:\n  num_ctx: 5", "2: models.num_ctx: should be greater than or equal to 512"),
-        ("models:\n  full: a\n  full: b", "3: models.full: the key stands twice; remove one"),
-        ("upstreams:\n  a b: {command: x}", "2: upstreams.a b: is no name for an upstream"),
+        ("models:\n  full: a\n  full: b", "3: models.full: the key appears twice; remove one"),
+        (
+            "upstreams:\n  a b: {command: x}",
+            "2: upstreams.a b: is not a valid name for an upstream",
+        ),
         ("upstreams:\n  a:", "2: upstreams.a: should be a map"),
         ("upstreams:\n  a: {}", "2: upstreams.a: has no `command` and no `url`; give exactly one"),
         (
@@ -153,7 +156,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ),
         (
             "upstreams:\n  a: {url: y, env: {A: b}}",
-            "2: upstreams.a: `env` means nothing beside `url`; remove it",
+            "2: upstreams.a: `env` has no meaning with `url`; remove it",
         ),
         (
             "upstreams:\n  a:\n    command: x\n    args: [ok, 8080]",
@@ -177,7 +180,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ),
         (
             "upstreams:\n  a:\n    command: x\n    error_texts: ['(']",
-            "4: upstreams.a.error_texts.0: is no regular expression",
+            "4: upstreams.a.error_texts.0: is not a regular expression",
         ),
         (
             "upstreams:\n  a:\n    command: x\n    env:\n      KEY: ${NOPE}",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from notes import notes, notes_server
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, SharedUpstream, served
 from suite_adapter import SuiteAdapter, model
-from test_approval import notes, notes_server
 
 from server.app import build
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import anyio.to_thread
 import httpx
 import pytest
 from fastmcp import Client
+from notes import CALL, Person, noted
 from scripted_ollama import ScriptedOllama
 from serving import (
     CLASS,
@@ -31,7 +32,6 @@ from serving import (
     served,
     until,
 )
-from test_approval import CALL, Person, noted, notes, notes_server
 
 from server import auth
 from server.app import build
@@ -45,25 +45,11 @@ LONG_TEXT = "\n".join(f"line {number} of a note" for number in range(400))
 """More than a form shows of an argument."""
 
 
-@pytest.fixture(scope="module")
-def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
-    with SharedUpstream.open(tmp_path_factory.mktemp("notes") / "project", notes_server) as shared:
-        yield shared
-
-
 @pytest.fixture
-def place(
-    tmp_path: Path,
-    ollama: ScriptedOllama,
-    shared_notes: SharedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Place:
-    place = Place(tmp_path, ollama, shared=shared_notes)
-    place.upstreams = {"notes": notes(shared_notes)}
-    place.approval = {"timeout_s": 10 * LONG}  # no question lapses on a busy machine
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
-    (place.project / "notes.txt").unlink(missing_ok=True)
-    return place
+def place(notes_place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    notes_place.approval = {"timeout_s": 10 * LONG}  # no question lapses on a busy machine
+    monkeypatch.setenv("XDG_CACHE_HOME", notes_place.environ["XDG_CACHE_HOME"])
+    return notes_place
 
 
 def bearer(token: str, **headers: str) -> dict[str, str]:
@@ -203,7 +189,7 @@ async def test_another_process_declines(place: Place, ollama: ScriptedOllama) ->
         )
         late = await anyio.to_thread.run_sync(place.run, "runs", "approve", run_id)
         assert late.returncode == 2
-        assert "waits for no approval" in late.stderr
+        assert "is not waiting for approval" in late.stderr
     assert noted(place.project) == []
 
 

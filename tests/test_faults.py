@@ -134,7 +134,7 @@ async def test_a_flood_over_http_ends_its_call_and_the_upstream_comes_back(
         flood, say = pool.find("flood"), pool.find("say")
         assert flood
         assert say
-        result = await pool.call(flood, {"characters": stdio.LONGEST_MESSAGE + 1})
+        result = await pool.call(flood, {"characters": stdio.MAX_MESSAGE_BYTES + 1})
         why = "up was lost during flood: its answer is longer than 8 MiB; ask for less"
         assert (result.outcome, result.text) == (Outcome.ERROR, why)
         assert (await pool.call(say, {"text": "still here"})).text == "still here"
@@ -150,7 +150,7 @@ def message(number: int, text: str, first: bool = True) -> bytes:
 
 @pytest.fixture
 def short_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 300)
+    monkeypatch.setattr(stdio, "MAX_MESSAGE_BYTES", 300)
     monkeypatch.setattr(stdio, "ENDLESS", 100_000)
     monkeypatch.setattr(stdio, "EDGE", 100)
 
@@ -174,7 +174,7 @@ def test_messages_are_the_same_however_they_arrive(lines: list[bytes], sizes: li
             break
         pieces += reader.feed(stream[start : start + size])
         start += size
-        assert len(reader._line) <= stdio.LONGEST_MESSAGE + size
+        assert len(reader._line) <= stdio.MAX_MESSAGE_BYTES + size
     assert pieces == whole
 
 
@@ -184,7 +184,7 @@ def test_messages_are_the_same_however_they_arrive(lines: list[bytes], sizes: li
 def test_every_answer_is_read_or_refused_by_its_id(number: int, said: str, first: bool) -> None:
     line = message(number, said, first)
     (read,) = stdio.Messages().feed(line + b"\n")
-    if len(line) <= stdio.LONGEST_MESSAGE:
+    if len(line) <= stdio.MAX_MESSAGE_BYTES:
         assert isinstance(read, JSONRPCResponse)
         assert read.result == {"x": said}
     else:

@@ -15,6 +15,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
+from notes import CALL, Person, noted, notes, notes_server, report
 from redis import Redis
 from scripted_ollama import FAST, Hang, ScriptedOllama
 from serving import (
@@ -36,13 +37,13 @@ from serving import (
     wait_until_it_listens,
 )
 from task_client import begin, taken_up, taking_tasks
-from test_approval import CALL, YES, Person, noted, notes, notes_server, raw, report
+from test_approval import YES, raw
 
 from planner.errors import RequestError
 from planner.events import GuardTripped, RunFinished
 from planner.protocol import RunRequest
 from server.config import load_settings
-from server.journal.base import Entry, Journal, KeyUsed, Letter, Made, Record
+from server.journal.base import Entry, Journal, KeyUsed, Letter, RunSetup, RunWriter
 from server.journal.factory import journal_for
 from server.journal.redis import SPACE, RedisJournal
 
@@ -114,11 +115,8 @@ def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUps
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_notes: SharedUpstream) -> Place:
-    place = Place(tmp_path, ollama, shared=shared_notes)
-    place.upstreams = {"notes": notes(shared_notes)}
-    (place.project / "notes.txt").unlink(missing_ok=True)
-    return place
+def place(notes_place: Place) -> Place:
+    return notes_place
 
 
 # In one process
@@ -215,10 +213,10 @@ async def journals(redis: str, count: int, **options: Any) -> AsyncIterator[list
         yield opened
 
 
-MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1))
+MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
-async def begun(journal: Journal, run_id: str, **options: Any) -> Record:
+async def begun(journal: Journal, run_id: str, **options: Any) -> RunWriter:
     request = RunRequest(prompt=f"prompt of {run_id}")
     given: dict[str, Any] = {"caller": "me", "request_key": None} | options
     return await journal.begin(run_id, request, MADE, **given)
@@ -238,10 +236,10 @@ async def test_a_run_in_redis_is_as_it_was_written(redis: str) -> None:
         record = await begun(one, "r1", request_key="k")
         for number in range(300):
             record.append(guard(f"number {number} \ud800"))
-        assert await record.saved()
+        assert await record.flush()
         assert await two.status("r1") == "running"
         record.append(ended())
-        assert await record.saved()
+        assert await record.flush()
         found = await two.load("r1", "me")
         assert found
         assert [each.seconds for each in found.entries] == [1.0] * 300 + [2.0]
@@ -268,7 +266,7 @@ async def test_a_run_in_redis_is_driven_by_one_server(redis: str) -> None:
     async with journals(redis, 3) as (one, two, three):
         record = await begun(one, "r1", fleet="f")
         record.append(guard("first"))
-        await record.saved()
+        await record.flush()
         assert await two.resume("r1") is None
         assert await two.take("f") is None
         with Redis.from_url(redis) as database:  # as when it has given no sign of life
@@ -277,13 +275,13 @@ async def test_a_run_in_redis_is_driven_by_one_server(redis: str) -> None:
         assert taken
         assert await three.take("f") is None
         record.append(guard("second"))
-        assert not await record.saved()
+        assert not await record.flush()
         assert record.lost
-        assert "Another server has taken the run over" in str(record.problem)
+        assert "Another server has taken over the run" in str(record.problem)
         new, recorded = taken
         assert len(recorded.entries) == 1
         new.append(ended())
-        assert await new.saved()
+        assert await new.flush()
         assert await three.status("r1") == "answered"
 
 
@@ -306,7 +304,7 @@ async def test_a_fleets_runs_are_taken_up_oldest_first_and_its_letters_reach_the
         assert await two.collect(["r0", "r1"]) == []
         assert taken[1]
         taken[1][0].release()
-        again = await one.take("f") if await taken[1][0].saved() else None
+        again = await one.take("f") if await taken[1][0].flush() else None
         assert again
         assert again[1].id == "r1"
 
@@ -316,10 +314,10 @@ async def test_runs_in_redis_are_kept_within_bounds(redis: str) -> None:
     async with journals(redis, 1, most=3) as (journal,):
         for number in range(6):
             record = await begun(journal, f"r{number}", request_key=f"k{number}")
-            record.began_with([])
+            record.save_tools([])
             if number != 1:
                 record.append(ended())
-            await record.saved()
+            await record.flush()
         await journal.prune()
         assert [each.id for each in await journal.list(9)] == ["r5", "r4", "r3", "r1"]
         assert await journal.find_key("me", "k0") is None
@@ -335,7 +333,7 @@ async def test_without_redis_runs_go_on_unrecorded_and_say_so() -> None:
     async with RedisJournal(settings) as journal:
         record = await begun(journal, "r1")
         record.append(guard("first"))
-        assert not await record.saved()
+        assert not await record.flush()
         with pytest.raises(RequestError, match="cannot be resumed"):
             await journal.take("f")
     assert "Connection refused" in str(record.problem) or "connect" in str(record.problem)
@@ -512,12 +510,12 @@ async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: 
     async with journals(redis, 2) as (one, two):
         record = await begun(one, "r1")
         record.append(guard("before"))
-        assert await record.saved()
+        assert await record.flush()
         psutil.Process(redis_process).suspend()
         try:
             record.append(guard("meanwhile"))
             record.append(ended())
-            assert not await record.saved()
+            assert not await record.flush()
             assert "Timeout" in str(record.problem)
         finally:
             psutil.Process(redis_process).resume()

@@ -124,7 +124,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
             assert (rebound.status_code, rebound.text) == snapshot(
                 (
                     421,
-                    "This server does not go by the name in the Host header. If it should, name it in PLANLOOM_ALLOWED_HOSTS.\n",
+                    "This server is not known by the name in the Host header. If it should be, add the name to PLANLOOM_ALLOWED_HOSTS.\n",
                 )
             )
             evil = {"Origin": "http://evil.example"}
@@ -134,7 +134,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
             large = "x" * 5_000_000
             refused = await client.post(url, content=large, headers=right)
             assert (refused.status_code, refused.text) == snapshot(
-                (413, "The request is larger than 4 MiB, the most that is taken. Send less.\n")
+                (413, "The request is larger than 4 MiB, which is the limit. Send less.\n")
             )
             assert (await client.post(url, content=large)).status_code == 401
         async with Client(url, auth=place.token) as mcp:
@@ -189,7 +189,7 @@ async def test_a_plain_route_lets_in_whom_mcp_does_and_knows_its_caller(place: P
                 401,
                 {
                     "error": {
-                        "message": "This server knows nobody without its token. Send it in the header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
+                        "message": "This server requires its token. Send it in the header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
                         "type": "invalid_request_error",
                         "param": None,
                         "code": "invalid_api_key",
@@ -282,21 +282,21 @@ def test_the_token_is_for_its_owner_only_and_stays(place: Place) -> None:
             "x" * 43,
             0o640,
             snapshot(
-                "ROOT/state/planloom/token: others can read it, so its token may be known; delete it, and the next start makes another"
+                "ROOT/state/planloom/token: other users can read it, so its token may be known; delete it, and the next start creates another"
             ),
         ),
         (
             "",
             0o600,
             snapshot(
-                "ROOT/state/planloom/token: holds no token; delete it, and the next start makes one"
+                "ROOT/state/planloom/token: contains no token; delete it, and the next start creates one"
             ),
         ),
         (
             "\xff" * 43,
             0o600,
             snapshot(
-                "ROOT/state/planloom/token: holds no token; delete it, and the next start makes one"
+                "ROOT/state/planloom/token: contains no token; delete it, and the next start creates one"
             ),
         ),
     ],
@@ -351,7 +351,7 @@ def test_a_token_file_that_is_no_use_is_told(
         ),
         (
             {"PLANLOOM_AUTH": "json:dumps"},
-            snapshot("PLANLOOM_AUTH=json:dumps: is no auth provider of FastMCP; name one"),
+            snapshot("PLANLOOM_AUTH=json:dumps: is not an auth provider of FastMCP; name one"),
         ),
     ],
 )

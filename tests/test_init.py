@@ -26,7 +26,13 @@ from server.cli import commands as cli
 from server.cli.init import upstreams_text
 from server.client_configs.clients import CLIENTS, servers
 from server.client_configs.entries import FORMS
-from server.client_configs.importing import LeftOut, Source, Taken, needed, take
+from server.client_configs.importing import (
+    ImportedServer,
+    SkippedServer,
+    Source,
+    import_servers,
+    missing_variables,
+)
 from server.config import expand, load_settings
 from server.config_schema import schema_text, upstreams_schema
 
@@ -264,12 +270,12 @@ def test_a_file_that_is_there_is_replaced_by_force_only(run: Run, populated: Pat
     code, _, told = run("init")
     assert (code, file.read_text()) == (2, "upstreams: {}")
     assert told.replace(str(populated), "HOME") == snapshot(
-        "planloom: HOME/.config/planloom/upstreams.yaml is there already. `planloom init --dry-run` shows what would be written; --force replaces it, and keeps what it was beside it.\n"
+        "planloom: HOME/.config/planloom/upstreams.yaml already exists. `planloom init --dry-run` shows what would be written; --force replaces it and keeps a copy of it.\n"
     )
     code, _, told = run("init", "--force")
     assert code == 0
     assert told.splitlines()[0] == snapshot(
-        "Wrote ~/.config/planloom/upstreams.yaml; what it was is ~/.config/planloom/upstreams.yaml.bak"
+        "Wrote ~/.config/planloom/upstreams.yaml; the old file is ~/.config/planloom/upstreams.yaml.bak"
     )
     assert (file.parent / "upstreams.yaml.bak").read_text() == "upstreams: {}"
     run("init", "--force")
@@ -310,7 +316,7 @@ Next: planloom doctor
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ("text", "its entry is no map"),
+        ("text", "its entry is not a map"),
         ({"command": "planloom"}, "it is Planloom itself, which would call itself"),
         ({"command": "C:\\x\\planloom.exe"}, "it is Planloom itself, which would call itself"),
         (
@@ -327,15 +333,15 @@ Next: planloom doctor
         ),
         ({"command": "x", "enabled": False}, "it is switched off there"),
         ({"url": "https://a/sse"}, "it speaks SSE, which streamable HTTP has replaced"),
-        ({"url": "ws://a/mcp"}, "its address is not one of HTTP"),
-        ({"type": "ws", "url": "https://a"}, "the transport ws is none of Planloom's"),
+        ({"url": "ws://a/mcp"}, "its address is not an HTTP address"),
+        ({"type": "ws", "url": "https://a"}, "the transport ws is not supported by Planloom"),
         ({"type": "http", "command": "x"}, "it has no address for the transport http"),
         ({"command": "x", "url": "https://a"}, "it has both a command and a URL"),
-        ({"command": 3}, "its `command` is no text"),
-        ({"command": "\ud800"}, "it has characters that are none"),
-        ({"command": "x", "args": "a"}, "its `args` are no list"),
-        ({"command": "x", "args": [["a"]]}, "one of its values is no text"),
-        ({"command": "x", "env": ["A"]}, "its `env` are no map"),
+        ({"command": 3}, "its `command` is not text"),
+        ({"command": "\ud800"}, "it has invalid characters"),
+        ({"command": "x", "args": "a"}, "its `args` are not a list"),
+        ({"command": "x", "args": [["a"]]}, "one of its values is not text"),
+        ({"command": "x", "env": ["A"]}, "its `env` are not a map"),
         ({"command": "x", "args": ["${file}"]}, None),
         ({"command": "x", "args": ["${config:a.b}"]}, "`${config…` is known to its client only"),
     ],
@@ -348,9 +354,9 @@ def test_what_cannot_be_taken_is_left_out_with_the_reason(
     assert len(taken) == (0 if why else 1)
 
 
-def taken_from(folder: Path, servers: Any) -> tuple[list[Taken], list[LeftOut]]:
+def taken_from(folder: Path, servers: Any) -> tuple[list[ImportedServer], list[SkippedServer]]:
     file = put(folder / "mcp.json", {"mcpServers": servers})
-    return take([Source("It", file)], ["serena", "context7"])
+    return import_servers([Source("It", file)], ["serena", "context7"])
 
 
 def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
@@ -409,7 +415,7 @@ def test_one_variable_has_one_value(tmp_path: Path) -> None:
     assert [each.settings["env"]["API_KEY"] for each in taken] == [
         *("${API_KEY:-}", "${B2_API_KEY:-}", "${API_KEY:-}")
     ]
-    assert [*needed(taken)] == ["API_KEY", "B2_API_KEY"]
+    assert [*missing_variables(taken)] == ["API_KEY", "B2_API_KEY"]
 
 
 def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:
@@ -418,7 +424,7 @@ def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:
         put(tmp_path / f"{name}.json", {"mcpServers": {"it": entry}})
         for name, entry in (("a", same), ("b", same), ("c", other))
     ]
-    taken, left_out = take([Source(file.stem, file) for file in files], [])
+    taken, left_out = import_servers([Source(file.stem, file) for file in files], [])
     assert [(each.source.title, each.settings) for each in taken] == [("a", same)]
     assert [(each.source.title, each.why) for each in left_out] == [
         ("c", f"another server is called it, in {files[0]}")
@@ -479,7 +485,7 @@ def test_no_token_gets_into_the_file(token: str, value: str, argument: str, afte
         taken, left_out = taken_from(Path(folder), servers)
     assert (len(taken), left_out) == (2, [])
     assert token not in upstreams_text("upstreams: {}", taken, left_out)
-    assert token not in str([needed(taken), taken])
+    assert token not in str([missing_variables(taken), taken])
 
 
 @given(texts)
@@ -1216,7 +1222,7 @@ def test_what_a_person_added_to_an_entry_stays(run: Run, home: Path) -> None:
     ("before", "told"),
     [
         ("[]", "there is no map"),
-        ("[1]", "it is no map of settings"),
+        ("[1]", "it is not a map of settings"),
         ('{"mcpServers": []}', "there is no map"),
         ('{"mcpServers": [1]}', "`mcpServers` is no map"),
         ('{"a": ' * 100_000, "nested too deep"),

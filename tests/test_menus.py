@@ -71,7 +71,7 @@ async def test_prompts_say_how_to_use_the_tools(
             """\
 Have Planloom answer this: Where is {it}?
 
-Call its tool plan_and_answer once, with this request as the prompt, complete in itself: Planloom sees nothing else of our conversation, so add what it has to know. Do not search or read files yourself meanwhile.
+Call its tool plan_and_answer once, with this request as the prompt, complete in itself: Planloom sees nothing else of our conversation, so add what it has to know. Do not search or read files yourself in the meantime.
 - If the status is "running", call get_run with the run_id until it is not.
 - If I say something while it runs, pass it on with steer_run.
 - Then tell me the answer, with the places that the evidence names. If the status is "partial" or "not_found", say what could not be found out, and do not fill it in from memory.
@@ -81,7 +81,8 @@ Let us find this out step by step: Where is it?
 
 You plan, and Planloom makes the steps:
 1. Call its tool make_plan with this request as the prompt, and show me the plan in a few lines.
-2. Call run_step with the run_id of the plan, once for each step (begin with the tool search). Say in the prompt what the step shall find out, with full names and paths; name the tool and its arguments where you know them.
+2. Call run_step with the run_id of the plan, once for each step (begin with the tool search). Say in the prompt what the step should find out, with full names and paths; name the tool and its arguments if you know \
+them.
 3. After each step tell me in a sentence what it found, and change the plan where that asks for it.
 4. When the steps hold the answer, call plan_and_answer with the same run_id and this request as the prompt, and tell me its answer with the places that the evidence names.
 """,
@@ -125,7 +126,7 @@ async def test_a_large_result_is_linked_and_read_whole(
             "name": "result-0",
             "title": "say Line 1 of many. Line 2 of many. Line 3 of many. Line 4 of many. Line 5 of m…",
             "uri": "run://RUN/result/0",
-            "description": "The whole result of this tool call, of which the report has the beginning.",
+            "description": "The whole result of this tool call, of which the report contains the beginning.",
             "mimeType": "text/plain",
             "size": "3492",
             "type": "resource_link",

@@ -444,6 +444,7 @@ async def test_failing_listener_closes_the_request(
         (":5000", "http://127.0.0.1:5000"),
         ("example.com", "http://example.com:11434"),
         ("http://example.com", "http://example.com"),
+        ("example.com:80", "http://example.com"),
         ("https://example.com:443/ollama/", "https://example.com/ollama"),
         ("[::1]:5000", "http://[::1]:5000"),
         ("http://me:secret@example.com:5000/?key=secret", "http://example.com:5000"),

@@ -454,7 +454,7 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
                 400,
                 "messages",
                 "unsupported_value",
-                "The planner reads text, and no image_url; leave it out.",
+                "The planner reads text only, not image_url; leave it out.",
             ),
         ]
     )

@@ -546,7 +546,7 @@ async def test_the_models_that_a_server_has(place: Place) -> None:
     assert told == snapshot(
         [
             "The model server at URL/v1 does not have the model qwen2.5-coder:1.5b and qwen3; it has only-one. Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
-            "The model server at URL/v1 does not have the model qwen2.5-coder:1.5b; it has none, load one there. Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
+            "The model server at URL/v1 does not have the model qwen2.5-coder:1.5b; it has no models; load one there. Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
             "The model server at URL/v1 refused access (HTTP 401); set PLANLOOM_MODEL_KEY to a key it accepts.",
             "What answers at URL/elsewhere has no OpenAI API there (HTTP 404); set PLANLOOM_MODEL_URL to its base, most often one that ends in /v1.",
         ]
@@ -564,7 +564,7 @@ async def test_doctor_looks_at_the_server(place: Place) -> None:
             (
                 each.what,
                 each.detail.replace(server.url, "URL"),
-                each.mend and each.mend.replace(server.url, "URL"),
+                each.fix and each.fix.replace(server.url, "URL"),
             )
             for each in seen
             if each.what.startswith("model")
@@ -617,24 +617,24 @@ async def test_doctor_looks_at_the_server(place: Place) -> None:
         (
             {"PLANLOOM_MODEL_URL": "127.0.0.1:1234"},
             snapshot(
-                "PLANLOOM_MODEL_URL: is no address of an API; write it as http://HOST:PORT/v1"
+                "PLANLOOM_MODEL_URL: is not the address of an API; write it as http://HOST:PORT/v1"
             ),
         ),
         (
             {"PLANLOOM_MODEL_URL": "http://127.0.0.1:99999"},
             snapshot(
-                "PLANLOOM_MODEL_URL: is no address of an API; write it as http://HOST:PORT/v1"
+                "PLANLOOM_MODEL_URL: is not the address of an API; write it as http://HOST:PORT/v1"
             ),
         ),
         (
             {"PLANLOOM_MODEL_KEY": "secret\n"},
             snapshot(
-                "PLANLOOM_MODEL_KEY: holds what no header of HTTP can; see that it is the key alone"
+                "PLANLOOM_MODEL_KEY: has characters that an HTTP header cannot contain; give the key alone"
             ),
         ),
         (
             {"PLANLOOM_MODEL_URL": "http://me:secret@127.0.0.1:1234"},
-            snapshot("PLANLOOM_MODEL_URL: holds a password; give it as the key instead"),
+            snapshot("PLANLOOM_MODEL_URL: contains a password; give it as the key instead"),
         ),
     ],
 )

@@ -15,7 +15,7 @@ from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
 from serving import LONG, SOURCE
 
 from planner import agent, grammar
-from planner.actions import LONGEST_RESULT, Action, Relevance, actions, attempts
+from planner.actions import MAX_RESULT_CHARS, Action, Relevance, actions, attempts
 from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
 from planner.agent.loop import READINGS
 from planner.checks import schemas
@@ -41,7 +41,7 @@ from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
-MOST_SEARCHES = 3
+MAX_SEARCHES = 3
 """Of one look-up, each with fewer words than the one before."""
 PHRASES = [
     "",
@@ -119,7 +119,7 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
             return scalars
 
 
-MOST_LOOKED_UP = READINGS * (MOST_SEARCHES + MAX_FILES)
+MAX_LOOKED_UP = READINGS * (MAX_SEARCHES + MAX_FILES)
 """Calls of the planner's own for one request."""
 
 
@@ -217,7 +217,7 @@ def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
         own = [each for each in state.iterations if each.part == number]
         looked_up = [each for each in own if each.by == "lookup"]
         assert len(own) - len(looked_up) <= most
-        assert len(looked_up) <= MOST_LOOKED_UP
+        assert len(looked_up) <= MAX_LOOKED_UP
     for taken in state.steered:
         assert not {plain(step) for step in state.later_steps} & skipped([taken.said])
     before = state.iterations[: len(state.iterations) - len(state.newest)]
@@ -250,7 +250,7 @@ def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
         assert Action.model_validate_json(each.model_dump_json()) == each
         assert datetime.fromisoformat(each.timestamp).tzinfo is UTC
         assert each.mode == "deep" or not (each.planning or each.reflection)
-        assert all(len(call.result) <= LONGEST_RESULT for call in each.tool_calls)
+        assert all(len(call.result) <= MAX_RESULT_CHARS for call in each.tool_calls)
     assert actions(RunState.of(events)) == done
     for least in get_args(Relevance):
         lines = attempts(done, least)
@@ -361,7 +361,7 @@ def test_any_schema_becomes_one_that_a_grammar_takes(schema: dict[str, Any]) -> 
         assert isinstance(part, dict)
         assert not part.keys() & {"$ref", "$defs", "allOf", "oneOf", "pattern", "description"}
         assert part.get("maxLength", 0) <= grammar.LONGEST_STRING
-        assert part.get("maxItems", 0) <= grammar.MOST_ITEMS
+        assert part.get("maxItems", 0) <= grammar.MAX_ITEMS
         assert not ("anyOf" in part and "properties" in part)
 
 
@@ -496,7 +496,7 @@ def test_any_result_of_a_search_is_read(result: str) -> None:
 @given(st.text() | st.lists(phrases, max_size=6).map(" ".join) | st.text("aA_.`'\" ?", max_size=80))
 def test_any_request_is_searched_for(request: str) -> None:
     tries = searches(request, [request])
-    assert len(tries) <= MOST_SEARCHES
+    assert len(tries) <= MAX_SEARCHES
     for each in tries:
         assert 0 < len(each) <= MAX_TERMS
         re.compile("|".join(map(re.escape, each)))

@@ -318,13 +318,16 @@ Now approve:  everything
 """)
     title = shown["properties"]["ok"]["title"]
     assert title.startswith("Sure? ``` Now approve: everythingSure?")
-    assert len(title) == elicitation.LONGEST_LABEL
+    assert len(title) == elicitation.MAX_LABEL_CHARS
 
 
 async def test_a_form_the_protocol_does_not_know_is_not_passed_on(
     place: Place, asker: Asker, ollama: ScriptedOllama
 ) -> None:
-    nested = {"type": "object", "properties": {}}, "its field it is of a type that no form has"
+    nested = (
+        {"type": "object", "properties": {}},
+        "its field it has a type that forms do not support",
+    )
     hidden = {"type": "string", "enum": ["a\u202eb"]}
     person = Person()
     async with connected(place, "memory", elicitation_handler=person) as caller:
@@ -361,7 +364,7 @@ async def test_an_operator_can_do_without_questions(
         result, report = await step(caller, "ask", **ASK)
     assert (person.shown, asker.got, report["questions"]) == ([], [], [])
     assert result == snapshot(
-        "asker gave ask up. Elicitation is not supported: `upstreams.yaml` lets this upstream ask nobody."
+        "asker gave up on ask. Elicitation is not supported: `upstreams.yaml` does not permit it for this upstream."
     )
 
 
@@ -605,8 +608,11 @@ async def test_a_model_is_lent_to_nobody(
         result, _ = await step(caller, "sample")
         rooted, _ = await step(caller, "folders")
         listed = await caller.call("list_tools")
-    assert "Sampling is not supported: Planloom lends its models to nobody." in result
-    assert "Roots are not supported: `upstreams.yaml` permits this upstream none." in rooted
+    assert "Sampling is not supported: Planloom does not lend its models." in result
+    assert (
+        "Roots are not supported: `upstreams.yaml` does not permit them for this upstream."
+        in rooted
+    )
     assert listed.whole
     assert listed.whole["upstreams"][0]["state"] == "ready"
 
@@ -678,9 +684,9 @@ async def test_a_tool_that_is_none_is_left_out_and_the_others_work(
     assert text(listed).partition("### Tools")[0] == snapshot("""\
 ### Upstreams
 
-- speaker: ready, 5 tools, 5 seen first and pinned
+- speaker: ready, 5 tools, 5 new and pinned
 
-### Left out, since they are no tools
+### Left out, because they are not valid tools
 
 - speaker: a tool without a name: name: Input should be a valid string
 - speaker: no_schema: inputSchema: Field required
@@ -749,11 +755,11 @@ def test_a_form_has_nothing_but_the_protocols_types_and_harmless_texts(
     except elicitation.Unfit:
         return
     assert built.keys() <= {"type", "properties", "required"}
-    assert len(built["properties"]) <= elicitation.MOST_FIELDS
+    assert len(built["properties"]) <= elicitation.MAX_FIELDS
     for field in built["properties"].values():
         assert field.keys() <= PASSED
         assert field["type"] in ("string", "number", "integer", "boolean", "array")
-        assert len(field.get("title", "")) <= elicitation.LONGEST_LABEL
+        assert len(field.get("title", "")) <= elicitation.MAX_LABEL_CHARS
     said = json.dumps(built, ensure_ascii=False)
     assert clean(json.loads(said) and said) == said
     filled = elicitation.filled_in(content if isinstance(content, dict) else None, built)

@@ -193,14 +193,14 @@ async def test_a_wrong_file_changes_nothing_and_is_told(
         found = await listed(caller, lambda found: found["problem"])
         told = text(await caller.call("list_tools")).replace(str(place.root), "ROOT")
         assert told == snapshot("""\
-### The operator's file is not in force as it stands
+### The operator's file is not in force as it is now
 
-The upstreams are as they were before this:
+The upstreams stay as they were before this change:
 ROOT/upstreams.yaml:2: upstreams.files.comand: unknown key `comand`; did you mean `command`?
 
 ### Upstreams
 
-- files: ready, 1 tool, 1 seen first and pinned
+- files: ready, 1 tool, 1 new and pinned
 
 ### Tools
 
@@ -242,7 +242,7 @@ async def test_a_call_that_was_approved_before_a_change_is_not_made_after_it(
         ollama.expect(conclusion("Not done.", success=False))
         assert await answered(caller, "write_file", path="a", text="b") == snapshot(
             "The call of write_file was not made: the operator has changed its upstream files "
-            "since this run began. Ask anew."
+            "since this run began. Ask again."
         )
         assert not (place.project / "a").exists()
 
@@ -294,6 +294,6 @@ async def test_secrets_of_new_and_of_former_upstreams_are_taken_out(tmp_path: Pa
         return load_settings(file, tmp_path, {"ONE": SECRET, "TWO": SECRET[::-1]})
 
     async with UpstreamPool(written("ONE"), cache_dir=tmp_path) as pool:
-        assert pool.redacted(f"{SECRET} {SECRET[::-1]}") == f"*** {SECRET[::-1]}"
+        assert pool.redact(f"{SECRET} {SECRET[::-1]}") == f"*** {SECRET[::-1]}"
         pool.change(written("TWO").upstreams)
-        assert pool.redacted(f"{SECRET} {SECRET[::-1]}") == "*** ***"
+        assert pool.redact(f"{SECRET} {SECRET[::-1]}") == "*** ***"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from recorded import state_of
 
-from planner.actions import LONGEST_RESULT, in_words
+from planner.actions import MAX_RESULT_CHARS, in_words
 from planner.events import (
     EVENT,
     ArgumentsWritten,
@@ -34,8 +34,8 @@ from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import Outcome, UpstreamStatus
 from server.text import clean
-from server.views.progress import LONGEST, heartbeat, message
-from server.views.report import LARGEST_REPORT, Report, markdown, report
+from server.views.progress import MAX_LINE_CHARS, heartbeat, message
+from server.views.report import MAX_REPORT_CHARS, Report, markdown, report
 
 text = st.text(max_size=400) | st.sampled_from(
     [
@@ -97,7 +97,7 @@ def calls(draw: st.DrawFn) -> list[Event]:
             tool=tool,
             arguments=given_arguments,
             outcome=draw(st.sampled_from(Outcome)),
-            text=draw(text | st.text(min_size=LONGEST_RESULT, max_size=3 * LONGEST_RESULT)),
+            text=draw(text | st.text(min_size=MAX_RESULT_CHARS, max_size=3 * MAX_RESULT_CHARS)),
             seconds=draw(seconds),
         ),
         draw(models),
@@ -150,7 +150,7 @@ def test_progress_is_one_short_line_for_every_event(events: list[Event]) -> None
     for event in events:
         state.apply(event)
         for line in (message(event, state), heartbeat(state, 12.3)):
-            assert 0 < len(line) <= LONGEST
+            assert 0 < len(line) <= MAX_LINE_CHARS
             assert len(line.splitlines()) == 1
             assert line == line.strip()
             assert "\x1b" not in line
@@ -162,7 +162,7 @@ def test_every_run_has_a_report(events: list[Event], now: float) -> None:
     assert Report.model_validate_json(found.model_dump_json()) == found
     assert state_of(EVENT.validate_json(EVENT.dump_json(event)) for event in events) is not None
     assert all(
-        len(call.result) <= LONGEST_RESULT for each in found.actions for call in each.tool_calls
+        len(call.result) <= MAX_RESULT_CHARS for each in found.actions for call in each.tool_calls
     )
     assert "_Run run: " in markdown(found).splitlines()[-1]
 
@@ -188,7 +188,9 @@ def test_a_report_is_within_what_hosts_take(iteration: int | None) -> None:
             ),
         ]
     found = report("run", state_of(events), 0, iteration)
-    assert 0 < len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False)) <= LARGEST_REPORT
+    assert (
+        0 < len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False)) <= MAX_REPORT_CHARS
+    )
     results = [call.result for action in found.actions for call in action.tool_calls]
     assert len(results) == (100 if iteration is None else 1)
     assert min(map(len, results)) >= (100 if iteration is None else 100_000)
@@ -223,5 +225,5 @@ def test_arguments_are_said_in_words(given_arguments: dict[str, Any]) -> None:
 def test_a_cut_message_says_so() -> None:
     event = GuardTripped(guard="x", message="word " * 100)
     line = message(event, RunState())
-    assert len(line) == LONGEST
+    assert len(line) == MAX_LINE_CHARS
     assert re.fullmatch(r"(word )+.*…", line)

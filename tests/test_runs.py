@@ -35,7 +35,7 @@ from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, Upstrea
 from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings, load_settings
-from server.journal.base import Entry, Letter, Made, Record, Recorded
+from server.journal.base import Entry, Letter, RunSetup, RunWriter, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (
     UNKNOWN,
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.anyio
 
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
-MADE = Made(planloom="1", fast="f", full="g", context_tokens=(1, 1))
+MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
 @pytest.fixture
@@ -93,13 +93,13 @@ class Kept:
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         self.entries.append(entry)
 
-    async def saved(self) -> bool:
+    async def flush(self) -> bool:
         return self.problem is None
 
 
-class Unscrubbed:
+class Unredacted:
     @staticmethod
-    def scrubbed(value: Any) -> Any:
+    def redact(value: Any) -> Any:
         return value
 
 
@@ -151,9 +151,9 @@ async def ran(
     request = request or RunRequest(
         prompt=question("a"), limits=limits or Limits(), policy=Policy.ALLOW
     )
-    kept = Kept(Unscrubbed(), list(before), problem)
+    kept = Kept(Unredacted(), list(before), problem)
     record: Any = kept
-    recorded = Recorded("x", "me", request, MADE, None, "interrupted", 0.0, list(before))
+    recorded = StoredRun("x", "me", request, MADE, None, "interrupted", 0.0, list(before))
     tape = Tape(record, lambda event: record.append(Entry.of(event, tape.clock.seconds)), recorded)
     approvals = Approvals("run", request, RunState(), timeout_s=1)
     taped = TapedPool(GuardedPool(pool, approvals), tape, pool.tools(), recorded.began)
@@ -313,8 +313,8 @@ async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before(
     half = next(n for n, e in enumerate(entries) if e.data.get("text") == "done find a_1")
     pool = Counting()
     request = RunRequest(prompt=question("a"))
-    record: Any = Kept(Unscrubbed(), list(entries[:half]))
-    recorded = Recorded("x", "me", request, MADE, None, "interrupted", 0.0, entries[:half])
+    record: Any = Kept(Unredacted(), list(entries[:half]))
+    recorded = StoredRun("x", "me", request, MADE, None, "interrupted", 0.0, entries[:half])
     began = [*pool.specs]
     pool.specs = [pool.specs[0].model_copy(update={"safety": Safety.DESTRUCTIVE}), pool.specs[1]]
     tape = Tape(record, lambda event: record.append(Entry.of(event, 0.0)), recorded)
@@ -338,7 +338,7 @@ async def journal(folder: Path, **options: Any) -> AsyncIterator[SqliteJournal]:
         yield opened
 
 
-async def begun(journal: SqliteJournal, run_id: str, **options: Any) -> Record:
+async def begun(journal: SqliteJournal, run_id: str, **options: Any) -> RunWriter:
     request = RunRequest(prompt=options.pop("prompt", "?"))
     return await journal.begin(run_id, request, MADE, options.pop("caller", "me"), None)
 
@@ -347,11 +347,13 @@ async def test_what_another_version_left_is_passed_over(tmp_path: Path) -> None:
     async with journal(tmp_path) as opened:
         await begun(opened, "a")
         await begun(opened, "b")
-        numbers = [await opened.leave(run, Steering(hint=run), most=9) for run in ("a", "b", "b")]
+        numbers = [
+            await opened.add_steering(run, Steering(hint=run), most=9) for run in ("a", "b", "b")
+        ]
         with closing(sqlite3.connect(opened.file)) as db, db:
             db.execute("UPDATE steering SET data = ? WHERE run = 'b' AND number = 1", ["{}[]"])
-        found = await opened.left({"a": 0, "b": 0})
-        assert await opened.left({"a": 1, "b": 2}) == []
+        found = await opened.pending_steering({"a": 0, "b": 0})
+        assert await opened.pending_steering({"a": 1, "b": 2}) == []
     assert numbers == [1, 1, 2]
     assert [(each.run_id, each.number) for each in found] == [("a", 1), ("b", 2)]
 
@@ -393,7 +395,7 @@ def test_what_is_recorded_is_what_comes_back(
             record = await begun(opened, "x")
             for event in events:
                 record.append(Entry.of(event, 0.0))
-            assert await record.saved(), record.problem
+            assert await record.flush(), record.problem
             loaded = await opened.load("x")
             assert loaded
             return loaded.events
@@ -408,7 +410,7 @@ async def test_an_event_of_a_later_version_is_read_or_refused(tmp_path: Path) ->
         record.append(replace(ended(), data=ended().data | {"new": 1}))
         other = await begun(opened, "y")
         other.append(Entry("event", {"type": "of_later"}))
-        await other.saved()
+        await other.flush()
         loaded = await opened.load("x")
         assert loaded
         assert loaded.status == "answered"
@@ -419,7 +421,7 @@ async def test_an_event_of_a_later_version_is_read_or_refused(tmp_path: Path) ->
 async def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
     async with journal(tmp_path / "runs") as opened:
         record = await begun(opened, "x")
-        await record.saved()
+        await record.flush()
         modes = {file.name: file.stat().st_mode & 0o777 for file in opened.file.parent.iterdir()}
         assert opened.file.parent.stat().st_mode & 0o777 == 0o700
         assert await opened.load("x", "me")
@@ -441,12 +443,12 @@ async def test_ended_runs_are_kept_within_bounds(
             record = await begun(opened, f"r{number}")
             record.append(Entry("outcome", {"text": str(number) * 10_000}))
             record.append(ended())
-            await record.saved()
+            await record.flush()
         await opened.prune()
         kept = [run.id for run in await opened.list(99)]
         assert sorted(kept) == ["r0", *left]
         under_way.append(ended())
-        assert await under_way.saved()
+        assert await under_way.flush()
         with closing(sqlite3.connect(opened.file)) as db:
             runs = {run for (run,) in db.execute("SELECT DISTINCT run FROM text")}
         assert runs == set(left)
@@ -456,18 +458,18 @@ async def test_a_run_belongs_to_one_server_at_a_time(tmp_path: Path) -> None:
     async with journal(tmp_path) as first, journal(tmp_path) as second:
         record = await begun(first, "x")
         record.append(Entry("outcome", {"text": "a"}))
-        await record.saved()
+        await record.flush()
         assert await second.status("x") == "running"
         assert await second.resume("x") is None
         record.release()
-        await record.saved()
+        await record.flush()
         assert await second.status("x") == "interrupted"
         taken = await second.resume("x")
         assert taken
         assert [entry.data for entry in taken[1].entries] == [{"text": "a"}]
         assert await first.resume("x") is None
         taken[0].append(ended())
-        await taken[0].saved()
+        await taken[0].flush()
         assert await first.status("x") == "answered"
         assert await first.resume("x") is None
 
@@ -480,7 +482,7 @@ async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Pat
             for number in range(20):
                 record.append(Entry("outcome", {"text": f"{name} {number}"}))
             record.append(ended())
-            assert await record.saved(), record.problem
+            assert await record.flush(), record.problem
 
     async with anyio.create_task_group() as tasks:
         for number in range(6):
@@ -502,7 +504,7 @@ async def test_a_torn_last_record_is_not_there(tmp_path: Path) -> None:
         record = await begun(opened, "x")
         for number in range(20):
             record.append(Entry("outcome", {"text": f"{number}"}))
-            assert await record.saved()
+            assert await record.flush()
         (torn / "runs.sqlite").write_bytes(opened.file.read_bytes())
         wal = opened.file.with_name("runs.sqlite-wal").read_bytes()
     assert len(wal) > 4096
@@ -552,7 +554,7 @@ async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: Script
     assert before.whole
     assert before.whole["status"] == "interrupted"
     assert normalised(text(before)) == snapshot("""\
-Interrupted before it ended. Call plan_and_answer with the same prompt and run_id `RUN` to go on with it; what was done is not done again.
+Interrupted before it ended. Call plan_and_answer with the same prompt and run_id `RUN` to go on with it; nothing is done twice.
 
 _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
@@ -571,6 +573,20 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
         assert text(await caller.call("get_run", run_id=run_id)) == text(after)
         again = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
         assert text(again) == text(after)
+
+
+async def test_a_record_with_a_field_of_older_versions_is_read(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    run_id = await interrupted(place, ollama)
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        after = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
+    older = """json_set(data, '$.unknown', json('["notes.add {}"]'))"""
+    resumed = "json_extract(data, '$.type') = 'run_resumed'"
+    changed(place, f"UPDATE entry SET data = {older} WHERE {resumed}")
+    async with place.client() as caller:
+        assert text(await caller.call("get_run", run_id=run_id)) == text(after)
 
 
 async def test_a_run_that_cannot_be_followed_ends_with_what_was_found(
@@ -636,7 +652,7 @@ async def test_a_run_is_resumed_with_its_own_models(place: Place, ollama: Script
         refused = await caller.error("plan_and_answer", prompt=QUESTION, run_id=run_id)
         ended = await caller.call("cancel_run", run_id=run_id)
     assert normalised(refused) == snapshot(
-        "Run RUN was begun with qwen2.5-coder:7b (num_ctx 8192); this server has qwen2.5-coder:1.5b (num_ctx 8192). Resume it with those, or ask anew."
+        "Run RUN was begun with qwen2.5-coder:7b (num_ctx 8192); this server has qwen2.5-coder:1.5b (num_ctx 8192). Resume it with those, or ask again."
     )
     assert ended.whole
 
@@ -738,7 +754,7 @@ async def test_a_server_that_does_not_end_a_run_is_told_of(
             refused = await two.error("cancel_run", run_id=run_id)
         done = await two.call("get_run", run_id=run_id)
     assert normalised(refused) == snapshot(
-        "Run RUN is driven by another Planloom server, which was told to end it and has not within 0.0 s. Look again with get_run, or end that server."
+        "Run RUN is driven by another Planloom server, which was asked to end it and did not within 0.0 s. Look again with get_run, or end that server."
     )
     assert (done.whole or {})["status"] == "cancelled"  # once it has its letters
 
@@ -1009,7 +1025,7 @@ async def test_what_a_locked_file_did_not_take_is_written_later(
         with locked(opened.file):
             for each in texts:
                 record.append(Entry("outcome", {"text": each}))
-                assert not await record.saved()
+                assert not await record.flush()
             record.append(ended())
         # Its last try is made when the journal closes.
     async with journal(tmp_path) as opened:

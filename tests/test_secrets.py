@@ -216,18 +216,18 @@ def test_what_is_hidden_in_results(name: str, value: str, hidden: bool) -> None:
     redactor = Redactor([upstream(value, name)])
     for around in ("{}", "say {} here", '"{}"', "x={}&y", "({})"):
         said = around.format(value)
-        assert (value in redactor.said(said)) != hidden
-    assert value not in Redactor([], upstream(value, name)).told(f"it said {value}.")
+        assert (value in redactor.redact_output(said)) != hidden
+    assert value not in Redactor([], upstream(value, name)).redact_message(f"it said {value}.")
 
 
 def test_a_short_secret_is_not_taken_out_of_longer_words() -> None:
     redactor = Redactor([upstream("key-1", "API_KEY"), upstream("abc-12", "API_KEY")])
-    assert redactor.said("monkey-12 abc-123 abc-12") == f"monkey-12 abc-123 {HIDDEN}"
+    assert redactor.redact_output("monkey-12 abc-123 abc-12") == f"monkey-12 abc-123 {HIDDEN}"
 
 
 def test_what_one_upstream_was_given_another_does_not_show() -> None:
     mine, others = upstream("a" * 20), upstream("b" * 20)
-    assert Redactor([mine, others], mine).said("b" * 20) == HIDDEN
+    assert Redactor([mine, others], mine).redact_output("b" * 20) == HIDDEN
 
 
 @given(
@@ -239,10 +239,10 @@ def test_no_spelling_gives_a_token_away(secret: str, before: str, after: str) ->
     redactor = Redactor([upstream(secret)])
     whole = before + secret + after
     for spelled in (whole, quote(whole, safe=""), quote(whole), json.dumps(whole)):
-        assert secret not in redactor.said(spelled)
-        assert quote(secret, safe="") not in redactor.said(spelled)
+        assert secret not in redactor.redact_output(spelled)
+        assert quote(secret, safe="") not in redactor.redact_output(spelled)
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        hidden = redactor.said(encode(whole.encode()).decode())
+        hidden = redactor.redact_output(encode(whole.encode()).decode())
         assert HIDDEN in hidden
         left = sum(len(part) for part in hidden.split(HIDDEN))
         assert left <= 4 * (len(before) + len(after)) // 3 + 8

@@ -79,7 +79,7 @@ def test_what_keeps_serena_from_being_fetched_is_said(
         said.append(ended.value.code)
     assert said == [
         f"{serena.SERENA} could not be fetched",
-        "uv is not there; it is a package that Planloom depends on",
+        "uv is not installed; it is a package that Planloom depends on",
         f"{serena.SERENA} has no command; delete {cache}",
     ]
     assert started == []

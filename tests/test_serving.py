@@ -286,7 +286,7 @@ run_id concludes from all steps.\
                     "properties": {
                         "prompt": {
                             "default": "",
-                            "description": "What this step shall find out, complete in itself. With run_id it may be left out: the step that is planned next, or the one that was interrupted.",
+                            "description": "What this step should find out, complete in itself. With run_id it may be left out: the step that is planned next, or the one that was interrupted.",
                             "type": "string",
                         },
                         "tool": {
@@ -1117,7 +1117,7 @@ async def test_run_step_lets_the_models_choose(place: Place, ollama: ScriptedOll
         ),
         (
             {"arguments": {"path": "a"}},
-            snapshot("arguments: they need a tool. Name the tool that shall get them."),
+            snapshot("arguments: they need a tool. Name the tool to call with them."),
         ),
     ],
 )
@@ -1136,7 +1136,7 @@ async def test_list_tools(place: Place) -> None:
     assert text(result) == snapshot("""\
 ### Upstreams
 
-- files: ready, 8 tools, 8 seen first and pinned
+- files: ready, 8 tools, 8 new and pinned
 - broken: failed: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
 
 ### Tools
@@ -1314,7 +1314,7 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
 """,
         ]
     )
-    assert "Not available are the tools of: broken, exits." in told
+    assert "The tools of these upstreams are not available: broken, exits." in told
 
 
 async def test_without_any_upstream_the_model_says_what_it_can(

@@ -333,7 +333,7 @@ async def test_what_cannot_go_on_says_so(place: Place, ollama: ScriptedOllama) -
         await caller.call("cancel_run", run_id=run_id)
         errors += [await caller.error("run_step", run_id=run_id, prompt="Another")]
     assert normalised("\n".join(errors)) == snapshot("""\
-prompt: say what this step shall find out; no step is planned.
+prompt: say what this step should find out; no step is planned.
 There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.
 The tool "raed_file" does not exist. The nearest tools are: read_file, fail, sleep. list_tools shows all.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
@@ -360,7 +360,7 @@ async def test_the_next_step_of_a_plan_needs_no_prompt(
     steps = [(each["objective"], each["status"]) for each in (done.whole or {})["steps"]]
     assert steps == [("Read the file", "completed"), ("Read the notes", "failed")]
     assert normalised(too_soon) == "Run RUN has made no step yet. run_step with its run_id does."
-    assert no_more == "prompt: say what this step shall find out; no step is planned."
+    assert no_more == "prompt: say what this step should find out; no step is planned."
     assert (concluded.whole or {})["status"] == "answered"
 
 

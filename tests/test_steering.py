@@ -367,7 +367,7 @@ async def test_a_client_steers_a_run(face: str, place: Place, ollama: ScriptedOl
     assert (done.whole or {})["answer"] == ANSWER
     assert normalised("\n".join([wrong, empty, long, other, late])) == snapshot("""\
 There is no later step 1: only what has not begun can be skipped or reordered. The later steps are: 2: Read a; 3: Read b; 4: Read c
-Nothing is said to the run: give a hint, skip, or order.
+There is nothing to tell the run: give a hint, skip, or order.
 steer_run: hint: String should have at most 500 characters, not 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx….
 There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.
 Run RUN has ended (answered); it cannot be steered.\
@@ -397,7 +397,7 @@ async def test_what_comes_too_late_is_told_so(place: Place, ollama: ScriptedOlla
         ollama.release()
         done = await caller.call("get_run", run_id=run_id)
     assert '- the caller says "And its callers." (it came too late)' in text(done)
-    assert normalised(many) == "Run RUN was steered 10 times, which is the most."
+    assert normalised(many) == "Run RUN was steered 10 times, which is the limit."
 
 
 async def test_a_run_is_steered_through_another_server(

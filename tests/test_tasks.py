@@ -1,7 +1,7 @@
 """Runs as tasks of the tasks extension, driven by FastMCP's own client half."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from fastmcp.exceptions import ToolError
 from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import Request, RequestParams, Result
+from notes import CALL, Person, noted, report
 from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     CLASS,
@@ -29,7 +30,6 @@ from serving import (
     until,
 )
 from task_client import begin, taken_up, taking_tasks
-from test_approval import CALL, Person, noted, notes, notes_server, report
 
 from server.app import build
 from server.auth import Tokens
@@ -55,21 +55,6 @@ async def over(face: str, place: Place, person: Person | None = None) -> AsyncIt
 @pytest.fixture
 def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
     return Place(tmp_path, ollama, shared=shared_upstream)
-
-
-@pytest.fixture(scope="module")
-def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUpstream]:
-    with SharedUpstream.open(tmp_path_factory.mktemp("notes") / "project", notes_server) as shared:
-        yield shared
-
-
-@pytest.fixture
-def noting(tmp_path: Path, ollama: ScriptedOllama, shared_notes: SharedUpstream) -> Place:
-    """A place whose tools take notes, after approval."""
-    place = Place(tmp_path, ollama, shared=shared_notes)
-    place.upstreams = {"notes": notes(shared_notes)}
-    (place.project / "notes.txt").unlink(missing_ok=True)
-    return place
 
 
 class AboutTask(RequestParams):
@@ -133,21 +118,21 @@ async def test_a_call_that_waits_for_its_task_gets_the_report(
 
 @pytest.mark.parametrize("face", ["memory", "http"])
 async def test_a_person_approves_a_call_through_the_task(
-    face: str, noting: Place, ollama: ScriptedOllama
+    face: str, notes_place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(conclusion("It is noted."), contains=["added"])
     person = Person(True)
-    async with over(face, noting, person) as client:
+    async with over(face, notes_place, person) as client:
         task = await begin(client, "run_step", CALL)
         asked = await task.wait(state="input_required")
         again = await task.status()
-        assert noted(noting.project) == []
+        assert noted(notes_place.project) == []
         result = await task.result()
         (key,) = asked.input_requests
         no = {"action": "decline"}
         await ask_about(client, "tasks/update", task.task_id, input_responses={key: no})
         after = await task.result()
-    assert noted(noting.project) == [["hello", "nobody"]]
+    assert noted(notes_place.project) == [["hello", "nobody"]]
     assert again.input_requests == asked.input_requests  # one question, however often it is seen
     assert asked.input_requests[key]["method"] == "elicitation/create"
     assert [normalised(each) for each in person.shown] == snapshot(
@@ -180,39 +165,41 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
     ],
 )
 async def test_anything_but_a_yes_is_a_no_and_the_run_goes_on(
-    answer: bool | str | None, reason: str, noting: Place, ollama: ScriptedOllama
+    answer: bool | str | None, reason: str, notes_place: Place, ollama: ScriptedOllama
 ) -> None:
-    noting.approval = {"timeout_s": 120 if answer is not None else 0.3}
+    notes_place.approval = {"timeout_s": 120 if answer is not None else 0.3}
     ollama.expect(conclusion("Not noted.", success=False), contains=[f"Not approved: {reason}"])
-    async with taking_tasks(build(noting.settings), Person(answer)) as client:
+    async with taking_tasks(build(notes_place.settings), Person(answer)) as client:
         task = await begin(client, "run_step", CALL)
         ended = await (task.wait() if answer is None else task.result())
         assert answer is not None or ended.status == "completed"
-    assert noted(noting.project) == []
+    assert noted(notes_place.project) == []
 
 
 async def test_what_is_not_an_answer_to_the_open_question_changes_nothing(
-    noting: Place, ollama: ScriptedOllama
+    notes_place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(conclusion("It is noted."))
     yes = {"action": "accept", "content": {"approve": True}}
-    async with taking_tasks(build(noting.settings), Person()) as client:
+    async with taking_tasks(build(notes_place.settings), Person()) as client:
         task = await begin(client, "run_step", CALL)
         (key,) = (await task.wait(state="input_required")).input_requests
         await ask_about(client, "tasks/update", task.task_id, input_responses={"approval": yes})
         with pytest.raises(MCPError, match="an answer is the result of elicitation/create"):
             await ask_about(client, "tasks/update", task.task_id, input_responses={key: "yes"})
         assert (await task.status()).status == "input_required"
-        assert noted(noting.project) == []
+        assert noted(notes_place.project) == []
         await ask_about(client, "tasks/update", task.task_id, input_responses={key: yes})
         assert (await task.wait()).status == "completed"
-    assert noted(noting.project) == [["hello", "nobody"]]
+    assert noted(notes_place.project) == [["hello", "nobody"]]
 
 
-async def test_a_client_without_forms_is_not_asked(noting: Place, ollama: ScriptedOllama) -> None:
+async def test_a_client_without_forms_is_not_asked(
+    notes_place: Place, ollama: ScriptedOllama
+) -> None:
     ollama.expect(plan("count_notes"))
     ollama.expect(found("There are 0 notes."))
-    async with taking_tasks(build(noting.settings)) as client:
+    async with taking_tasks(build(notes_place.settings)) as client:
         result = await client.call_tool("plan_and_answer", {"prompt": "How many notes are there?"})
     assert report(result)["answer"] == "There are 0 notes."
     assert not any("add_note" in str(request.messages) for request in ollama.requests)

@@ -16,7 +16,7 @@ from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, Scripte
 from serving import LONG, Place, SharedUpstream, end, until
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
-from server.cli.trial.results import Measured, best
+from server.cli.trial.results import Measurement, best
 from server.config import shipped_file
 
 ANSWERS = (
@@ -146,11 +146,11 @@ def test_without_results_there_is_nothing_to_show(place: Place) -> None:
     assert done.stderr == "planloom: Nothing was measured yet; run `planloom try`\n"
 
 
-def measure(name: str, right: int, seconds: float = 1.0, wrong: int | None = None) -> Measured:
+def measure(name: str, right: int, seconds: float = 1.0, wrong: int | None = None) -> Measurement:
     wrong = 12 - right if wrong is None else wrong
     honest = 12 - right - wrong
     outcomes = ["right"] * right + ["wrong"] * wrong + ["honest"] * honest
-    return Measured.model_validate(
+    return Measurement.model_validate(
         {"fast": name, "full": name, "outcomes": outcomes, "seconds": [seconds] * 12}
     )
 

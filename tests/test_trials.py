@@ -151,7 +151,7 @@ def test_a_few_lines_of_aliases_are_not_written_out(tmp_path: Path) -> None:
     """(14) They hung the start, and the reload of a running server."""
     file = tmp_path / "upstreams.yaml"
     file.write_text(BOMB)
-    with pytest.raises(ConfigError, match="its aliases stand for too much"):
+    with pytest.raises(ConfigError, match="its aliases expand to too much"):
         load_settings(file, tmp_path, {})
 
 

@@ -97,7 +97,7 @@ async def test_what_came_of_a_call_is_told_as_far_as_it_is_known(tool: str, plac
             ),
             "shape": snapshot(
                 [
-                    "It is not known whether up.shape {} was carried out, and it was not made again: up answered shape, but its answer is no tool result: Input should be a valid list"
+                    "It is not known whether up.shape {} was carried out, and it was not made again: up answered shape, but its answer is not a tool result: Input should be a valid list"
                 ]
             ),
             "never": snapshot(

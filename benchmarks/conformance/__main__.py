@@ -31,7 +31,7 @@ PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "node@22")
 """The first suite that knows 2026-07-28, and the Node that it needs."""
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 FOLDER = Path(".planloom/conformance")
-LONGEST_HEAD = 2**16
+MAX_HEAD_BYTES = 2**16
 
 OWN = "calls a tool of the suite's own server"
 REASONS = {
@@ -149,7 +149,7 @@ async def with_token(port: int, token: str) -> AsyncIterator[int]:
         async with client, await anyio.connect_tcp("127.0.0.1", port) as server:
             request = BufferedByteReceiveStream(client)
             with suppress(anyio.IncompleteRead, anyio.BrokenResourceError):
-                head = await request.receive_until(b"\r\n\r\n", LONGEST_HEAD)
+                head = await request.receive_until(b"\r\n\r\n", MAX_HEAD_BYTES)
                 lines = head.split(b"\r\n")
                 kept = [line for line in lines if not line.lower().startswith(b"connection:")]
                 await server.send(b"\r\n".join([*kept, *added, b"", b""]))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from benchmarks.eval.case import Grade, Verdict
 
-LONGEST_ANSWER = 1500
+MAX_ANSWER_CHARS = 1500
 """In characters. What is longer is a dump that holds the right string by chance."""
 _WORDS = {
     word: number
@@ -42,7 +42,7 @@ class Check(_Frozen):
     forbidden: tuple[str, ...] = ()
     least: float = 1.0
     """The share of the facts that a right answer holds."""
-    longest: int = LONGEST_ANSWER
+    longest: int = MAX_ANSWER_CHARS
 
     def missing(self, answer: str) -> list[tuple[str, ...]]:
         text = normal(answer)

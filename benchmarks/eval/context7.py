@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 SCHEMAS = HERE.parents[1] / "tests" / "data" / "upstreams" / "context7.json"
 """As the real one lists its tools."""
 LIBRARIES: list[dict[str, Any]] = json.loads((HERE / "context7.json").read_text("utf-8"))
-MOST_LIBRARIES = 5
-MOST_SNIPPETS = 6
+MAX_LIBRARIES = 5
+MAX_SNIPPETS = 6
 LIKE = 55.0
 """How much a library's name has to be like the one looked for, of 100."""
 NO_LIBRARY = "No libraries found matching the provided name."
@@ -51,7 +51,7 @@ def resolve(name: str) -> str:
         f"- Code Snippets: {len(each['snippets'])}\n"
         f"- Source Reputation: High\n"
         f"- Versions: v{each['version']}"
-        for each in found[::-1][:MOST_LIBRARIES]
+        for each in found[::-1][:MAX_LIBRARIES]
     ]
     return "Available Libraries:\n\n" + "\n----------\n".join(shown)
 
@@ -75,7 +75,7 @@ def docs(library_id: str, query: str) -> str:
             for word in words
         )
 
-    order = sorted(range(len(bags)), key=lambda index: -score(bags[index]))[:MOST_SNIPPETS]
+    order = sorted(range(len(bags)), key=lambda index: -score(bags[index]))[:MAX_SNIPPETS]
     return "\n\n--------------------------------\n\n".join(
         f"### {snippets[i]['title']}\n\nSource: {snippets[i]['source']}\n\n{snippets[i]['text']}"
         for i in order

@@ -17,7 +17,7 @@ from benchmarks.eval.codebases import Files, write
 from planner.tools import Outcome, Policy, Safety, ToolPool, ToolResult, ToolSpec, UpstreamStatus
 
 UPSTREAM = "serena"
-LONGEST_RESULT = 400_000
+MAX_RESULT_CHARS = 400_000
 """Characters; what is longer is refused, as by the shipped settings."""
 
 
@@ -103,7 +103,7 @@ class ProjectPool:
             text = self._made[tool.name](**arguments)
         except (KeyError, ValueError, re.error) as error:
             return ToolResult(outcome=Outcome.FAILURE, text=str(error))
-        if len(text) > LONGEST_RESULT:
+        if len(text) > MAX_RESULT_CHARS:
             text = f"The answer is too long ({len(text)} characters)."
             return ToolResult(outcome=Outcome.FAILURE, text=text)
         return ToolResult(outcome=Outcome.SUCCESS, text=text)

@@ -55,18 +55,18 @@ from server.upstreams.pool import UpstreamPool
 CONTEXT_TOKENS = 8192
 CHARACTERS_PER_TOKEN = 4
 SEARCH = "search_for_pattern"
-MOST_SEARCHED = MOST_WORDS = 6
-LONGEST_TERM = 30
-LONGEST_WORD = 24
-LONGEST_BEGINNING = 40
+MAX_SEARCHED = MAX_WORDS = 6
+MAX_TERM_CHARS = 30
+MAX_WORD_CHARS = 24
+MAX_BEGINNING_CHARS = 40
 """Characters of the beginning of what is missing, which the oracle guesses and searches for."""
 FILE_TOOLS = {"lists": "list_directory", "reads": "read_text_file"}
 """Of the pool of files in `change`, as it lists them and reads one."""
-SHORTEST_LINE = 6
+MIN_LINE_CHARS = 6
 """Characters of a line; shorter ones are like any text."""
 NOTED = {"assessment", "belief", "critique", "notes", "objective"}
 """What a decision may have to say besides."""
-MOST_TRIES = 2
+MAX_TRIES = 2
 """Of one call."""
 NOT_FOUND = "It could not be found out."
 NO = "No, there is none."
@@ -305,7 +305,7 @@ class Oracle:
         return [call for call in found if self._tries[_key(call)] < self._most_tries(call)]
 
     def _most_tries(self, call: Call) -> int:
-        return MOST_TRIES if call in self.knows.calls else 1
+        return MAX_TRIES if call in self.knows.calls else 1
 
     @property
     def _last_resort(self) -> Call:
@@ -365,7 +365,9 @@ class Oracle:
             dict.fromkeys(tokens(text)), key=lambda word: (not is_name(word), -len(word))
         )
         words += [*searched(self.knows.question), "name", "value"]
-        return list(dict.fromkeys(word for word in words if len(word) <= LONGEST_WORD))[:MOST_WORDS]
+        return list(dict.fromkeys(word for word in words if len(word) <= MAX_WORD_CHARS))[
+            :MAX_WORDS
+        ]
 
     def _answer(self) -> dict[str, Any]:
         if not self._knows:
@@ -380,7 +382,7 @@ class Oracle:
             (fuzz.partial_ratio(plain(text), plain(line)), line.strip())
             for text in group
             for line in lines
-            if len(line.strip()) >= SHORTEST_LINE
+            if len(line.strip()) >= MIN_LINE_CHARS
         )
         return max(scored, default=(0.0, ""))[1]
 
@@ -450,12 +452,12 @@ def searched(question: str) -> list[str]:
     names = [word for word in words if is_name(word)]
     plain_ = [word for word in words if len(word) >= 4 and word.lower() not in STOP]
     found = list(dict.fromkeys([*names, *plain_])) or sorted(words, key=len)[::-1]
-    return [word[:LONGEST_TERM] for word in found][:MOST_SEARCHED] or ["name"]
+    return [word[:MAX_TERM_CHARS] for word in found][:MAX_SEARCHED] or ["name"]
 
 
 def _beginning(text: str) -> str:
     """A pattern for the beginning of a text, never the whole: else the call would show it."""
-    first = text[: min(LONGEST_BEGINNING, len(text) * 2 // 3)].strip()
+    first = text[: min(MAX_BEGINNING_CHARS, len(text) * 2 // 3)].strip()
     return r"\s+".join(map(re.escape, first.split()))
 
 

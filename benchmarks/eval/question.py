@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from benchmarks.eval import codebases
 from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
-from benchmarks.eval.check import LONGEST_ANSWER, NEGATIONS, Check, grade, number, whole
+from benchmarks.eval.check import MAX_ANSWER_CHARS, NEGATIONS, Check, grade, number, whole
 
 FOLDER = Path(__file__).with_name("questions")
 ENOUGH = 0.6
@@ -131,7 +131,7 @@ def _question(written: Written, family: Family, split: Split) -> Question:
             required=required,
             forbidden=tuple(pattern for each in written.never for pattern in _patterns(each)),
             least=ENOUGH if broad else 1.0,
-            longest=LONGEST_ANSWER * (4 if broad else 1),
+            longest=MAX_ANSWER_CHARS * (4 if broad else 1),
         ),
         evidence=tuple((e,) if isinstance(e, str) else tuple(e) for e in written.evidence),
         absent=tuple(written.absent),

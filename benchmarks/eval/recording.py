@@ -17,7 +17,7 @@ from platformdirs import user_cache_path
 from benchmarks.eval.packages import Package
 
 RECORDED = Path(__file__).with_name("context7.json")
-LONGEST = 2500
+MAX_SNIPPET_CHARS = 2500
 """Characters of a snippet; Context7's are short too."""
 
 
@@ -139,7 +139,7 @@ def snippets(markdown: str) -> Iterator[tuple[str, str]]:
         text = re.sub(r"<a id=.*?</a>|<!--.*?-->|^\([\w-]+\)=$", "", text, flags=re.S | re.M)
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
         if len(text) > 40:
-            yield re.sub(r"<[^>]+>|[`\\]", "", title).strip(), text[:LONGEST]
+            yield re.sub(r"<[^>]+>|[`\\]", "", title).strip(), text[:MAX_SNIPPET_CHARS]
 
 
 if __name__ == "__main__":

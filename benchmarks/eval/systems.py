@@ -174,7 +174,7 @@ async def _pool(bench: Bench, setting: Setting) -> AsyncIterator[UpstreamPool]:
 # The ordinary loop.
 
 ROUNDS = 10
-LONGEST_TOOL_RESULT = 8000
+MAX_TOOL_RESULT_CHARS = 8000
 """In characters. An uncut result of Serena (150,000) would leave nothing of the question."""
 LOOP_TOOLS = (
     "list_dir",
@@ -302,14 +302,14 @@ async def _run(
     result = await pool.call(specs[name], arguments)
     success = result.outcome is Outcome.SUCCESS
     called.append(Called(specs[name].upstream, name, arguments, success))
-    return result.text[:LONGEST_TOOL_RESULT]
+    return result.text[:MAX_TOOL_RESULT_CHARS]
 
 
 # Retrieve, then answer.
 
 SNIPPET_CHARACTERS = 7000
 """Some 2000 tokens."""
-MOST_KEYWORDS = 8
+MAX_KEYWORDS = 8
 RETRIEVE_PROMPT = """\
 Answer the question about a software project from the excerpts below and from nothing else. Quote
 the line that your answer rests on, with its file and line number. If the excerpts do not hold the
@@ -380,7 +380,7 @@ def keywords(question: str) -> list[str]:
     """The identifiers that a question names, else its longer words without the common ones."""
     named = [quoted or plain for quoted, plain in _IDENTIFIER.findall(question)]
     plain = [word for word in re.findall(r"[^\W\d_]{4,}", question) if word.lower() not in STOP]
-    return list(dict.fromkeys(named or plain))[:MOST_KEYWORDS]
+    return list(dict.fromkeys(named or plain))[:MAX_KEYWORDS]
 
 
 def snippets(found: str, wanted: list[str]) -> str:

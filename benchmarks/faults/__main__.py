@@ -25,7 +25,7 @@ from benchmarks.faults.model import LoadModel
 
 PARTS = ("catalogue", "clients", "load", "kills", "inputs")
 KILLS_AT_ONCE = 3
-LONGEST = 160
+MAX_CELL_CHARS = 160
 """Characters of what a caller saw, in the table."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -78,7 +78,7 @@ def _as_said(fault: Fault, told: str) -> bool:
 
 def _short(told: str) -> str:
     cell = told.replace("|", "\\|")
-    return cell if len(cell) <= LONGEST else f"{cell[:LONGEST]}…"
+    return cell if len(cell) <= MAX_CELL_CHARS else f"{cell[:MAX_CELL_CHARS]}…"
 
 
 async def _injected(fault: Fault, face: str) -> tuple[str, float, int]:

@@ -1,6 +1,6 @@
 """The designs that replay a recorded run: the planner and the ordinary loop; `seeds` has the third.
 
-The planner is the real one. The other two read raw results up to `LONGEST_RESULT`, since neither
+The planner is the real one. The other two read raw results up to `MAX_RESULT_CHARS`, since neither
 shortens them; with `shortened=True` they read what the planner shows its models.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.eval.systems import LONGEST_TOOL_RESULT, LOOP_PROMPT
+from benchmarks.eval.systems import LOOP_PROMPT, MAX_TOOL_RESULT_CHARS
 from benchmarks.speed import runs, simulation
 from benchmarks.speed.runs import Call, RecordedPool, Run
 from benchmarks.speed.script import PlannerScript
@@ -30,7 +30,7 @@ CONTEXT_TOKENS = 8192
 LOOP_CONTEXT_TOKENS = 32_768
 """The loop keeps every result; with less the server would drop its oldest messages."""
 UNLIMITED = Limits(iterations=100, seconds=86_400, model_tokens=10_000_000)
-LONGEST_RESULT = LONGEST_TOOL_RESULT
+MAX_RESULT_CHARS = MAX_TOOL_RESULT_CHARS
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def shown(run: Run, call: Call) -> str:
 
 
 def seen(run: Run, call: Call, shortened: bool) -> str:
-    return shown(run, call) if shortened else call.result[:LONGEST_RESULT]
+    return shown(run, call) if shortened else call.result[:MAX_RESULT_CHARS]
 
 
 @dataclass

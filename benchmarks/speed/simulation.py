@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-LEAST_SHARE = 0.1
+MIN_SHARE = 0.1
 """Of a prompt, that a slot has to hold already to be taken for it."""
 RUNNER_OPTIONS = (
     *("num_ctx", "num_batch", "num_gpu", "main_gpu", "use_mmap", "num_thread"),
@@ -152,6 +152,6 @@ class ModelServer:
 
     def _slot(self, loaded: _Loaded, prompt: Sequence[str]) -> _Slot:
         best = max(loaded.slots, key=lambda slot: common_prefix(slot.tokens, prompt))
-        if common_prefix(best.tokens, prompt) > LEAST_SHARE * len(prompt):
+        if common_prefix(best.tokens, prompt) > MIN_SHARE * len(prompt):
             return best
         return min(loaded.slots, key=lambda slot: slot.used)

@@ -1,11 +1,11 @@
 """Tokens without a tokenizer: a regular expression that cuts as qwen2.5's vocabulary mostly does.
 
-A word after a blank is a token of up to `LONGEST_WORD` letters, with the blank; one after a sign or
-another word of up to `LONGEST_PART`. A capital within a word begins another, every digit is one of
-its own, signs come in threes. Counted against the real vocabulary: the prompts of the planner's
-replays differ by less than 1 % in sum; of some 60 other texts (anyio's sources, tool lists, prose)
-each by 5 % too few to 8 % too many. How the prompts of a replay compare with a real server says
-`python -m benchmarks.speed --real`.
+A word after a blank is a token of up to `MAX_WORD_CHARS` letters, with the blank; one after a sign
+or another word of up to `MAX_PART_CHARS`. A capital within a word begins another, every digit is
+one of its own, signs come in threes. Counted against the real vocabulary: the prompts of the
+planner's replays differ by less than 1 % in sum; of some 60 other texts (anyio's sources, tool
+lists, prose) each by 5 % too few to 8 % too many. How the prompts of a replay compare with a real
+server says `python -m benchmarks.speed --real`.
 """
 
 import json
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LONGEST_WORD, LONGEST_PART = 10, 6
+MAX_WORD_CHARS, MAX_PART_CHARS = 10, 6
 
 
 def _word(longest: int) -> str:
@@ -22,8 +22,8 @@ def _word(longest: int) -> str:
 
 _TOKEN = re.compile(
     r"'(?:s|t|re|ve|m|ll|d)\b"
-    rf"| {_word(LONGEST_WORD)}"
-    rf"|(?:[^\w\r\n]|_)?{_word(LONGEST_PART)}"
+    rf"| {_word(MAX_WORD_CHARS)}"
+    rf"|(?:[^\w\r\n]|_)?{_word(MAX_PART_CHARS)}"
     r"|\d"
     r"| ?[^\w\s]{1,3}\n*"
     r"|_+"

@@ -29,6 +29,7 @@ from planner.checks.claims import (
     agree,
     borne_out,
     done,
+    echoed,
     not_done,
     repeats,
     supporting,
@@ -644,8 +645,7 @@ class _Run:
         if undone:
             status, why = undone
             told = why if why == UNKNOWN else f"Nothing was changed: {why}."
-            if conclusion.success and not (self.asker.may_change or self.unsure):
-                # The request may have been a question, "how do I …": no tool here changes anything.
+            if self.is_question(conclusion):
                 return self.end("partial", f"{answer}\n\n{told}", why)
             if self.quotes:
                 told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
@@ -684,6 +684,14 @@ class _Run:
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
         return self.end(status, answer, reason, missing, formatted.data)
+
+    def is_question(self, conclusion: Conclude) -> bool:
+        """Whether what was read as an action was answered like a question, "how do I …", where no
+        tool changes anything. An answer with words of the request that no result has may say that
+        it was done."""
+        answered = conclusion.success and self.unsure is None and self.wants == "action"
+        done = self.asker.may_change or echoed(self.state, conclusion.final_answer)
+        return answered and not done
 
     def unfinished(self) -> bool:
         """Whether a change is still due: none was made, or the newest was not accepted by its

@@ -169,6 +169,13 @@ def not_done(state: RunState, answer: str) -> list[str]:
     return _unsaid(answer, results(state))
 
 
+def echoed(state: RunState, answer: str) -> list[str]:
+    """The words of the request that an answer repeats and no result has."""
+    asked = {*words(state.request.prompt)} if state.request else set()
+    have = {*words(results(state))}
+    return [word for word in dict.fromkeys(words(answer)) if word in asked and word not in have]
+
+
 def done(state: RunState) -> str:
     """The calls for the newest request that changed something, a line each."""
     return "\n".join(

@@ -29,8 +29,25 @@ _WORD = re.compile(r"\b[A-Za-z]+\b")
 _TOKENS_PER_WORD = 0.8
 
 
+def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
+    """How any client speaks to a model server; `gap_seconds` bounds the silence within a call. A
+    server on this machine is reached directly, never through a proxy."""
+    return {
+        "timeout": httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
+        # How many calls there are at a time is for the caller to bound.
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        "trust_env": not is_loopback(url),
+    }
+
+
+def http_client(url: str, gap_seconds: float, key: str | None, **options: Any) -> httpx.AsyncClient:
+    """A client of the server at `url`; `key` goes out in the header `Authorization` only."""
+    headers = {"Authorization": f"Bearer {key}"} if key else None
+    return httpx.AsyncClient(headers=headers, **client_options(url, gap_seconds), **options)
+
+
 def is_loopback(url: str) -> bool:
-    """Whether a server is on this machine, and so reached directly, never through a proxy."""
+    """Whether a server is on this machine."""
     host = httpx.URL(url).host
     try:
         return ipaddress.ip_address(host).is_loopback

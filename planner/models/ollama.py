@@ -11,22 +11,24 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
 import ollama
-from ollama._client import _parse_host
+from pydantic import BaseModel
 
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, PromptBefore, Reply
 from planner.models.http import (
-    CONNECT_SECONDS,
     CONTEXT_REFUSED,
     DEFAULT_GAP_SECONDS,
     PROBE_SECONDS,
+    client_options,
+    http_client,
     innermost,
-    is_loopback,
     sendable,
     words_if_cut,
 )
@@ -35,6 +37,7 @@ DEFAULT_CONTEXT_TOKENS = 8192
 """`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
 
 DEFAULT_KEEP_ALIVE = "30m"
+DEFAULT_PORT = 11434
 _NANOSECONDS = 1e9
 
 _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
@@ -44,7 +47,7 @@ _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no l
 RECORD_BYTES, SPARE_RECORDS = 1000, 100
 """A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
 a record of some 150 bytes for each."""
-MOST_TOKENS, MOST_NANOSECONDS = 10**9, 10**18
+MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
 """What a server may count; what is beyond, or negative, is none of its counts."""
 
 
@@ -54,8 +57,9 @@ class ChatReply(ollama.ChatResponse):
     prompt_eval_cached_count: int | None = None
 
 
-class OllamaClient(ollama.AsyncClient):
-    """The official client with time limits, and with the `/api/chat` fields its `chat` lacks.
+class OllamaClient:
+    """The connection to one server: chats with the fields that the official client's `chat` lacks,
+    and that client (`api`) for everything else.
 
     `host` is what `OLLAMA_HOST` may hold (default: that variable, else `127.0.0.1:11434`).
     `gap_seconds` bounds the wait for the next piece of a reply, the first included. A server on
@@ -68,13 +72,30 @@ class OllamaClient(ollama.AsyncClient):
     ) -> None:
         self.url = host_url(os.environ.get("OLLAMA_HOST") if host is None else host)
         self.gap_seconds = gap_seconds
-        super().__init__(
-            self.url,
-            timeout=httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
-            # How many calls there are at a time is for the caller to bound.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            trust_env=not is_loopback(self.url),
+        key = os.environ.get("OLLAMA_API_KEY")
+        self._http = http_client(
+            self.url, gap_seconds, key, base_url=self.url, follow_redirects=True
         )
+
+    @cached_property
+    def api(self) -> ollama.AsyncClient:
+        return ollama.AsyncClient(self.url, **client_options(self.url, self.gap_seconds))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+        if "api" in vars(self):
+            await self.api.close()  # type: ignore[no-untyped-call]
+
+    async def version(self) -> str:
+        """The server's version, which the official client does not ask for."""
+        response = await self._http.get("/api/version")
+        return _Version.model_validate_json(response.raise_for_status().content).version
 
     async def chat_records(self, body: dict[str, Any]) -> AsyncGenerator[ChatReply]:
         """Yield the records of `POST /api/chat` as they arrive; `body` is the request's JSON.
@@ -83,7 +104,7 @@ class OllamaClient(ollama.AsyncClient):
         """
         name = body["model"]
         try:
-            async with self._client.stream(
+            async with self._http.stream(
                 "POST", "/api/chat", json={**body, "stream": True}
             ) as response:
                 if not response.is_success:
@@ -214,7 +235,7 @@ class OllamaModel:
 
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
-        await self._client.close()  # type: ignore[no-untyped-call]
+        await self._client.aclose()
 
     def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -230,7 +251,7 @@ class OllamaModel:
     def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
         """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of
         `truncate: false`."""
-        count = _counted(last.prompt_eval_count, MOST_TOKENS)
+        count = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if count is None:
             return
         if words := words_if_cut(messages, count, self.context_tokens):
@@ -271,17 +292,17 @@ async def installed(host: str | None) -> list[InstalledModel]:
         with _answering(client):
             models = [
                 InstalledModel(each.model, each.size or 0)
-                for each in (await client.list()).models
+                for each in (await client.api.list()).models
                 if each.model and await _chats(client, each.model)
             ]
     return sorted(models, key=lambda each: each.size)
 
 
 async def _chats(client: OllamaClient, name: str) -> bool:
-    told = await client.show(name)
-    if told.capabilities is not None:
-        return "completion" in told.capabilities
-    return "bert" not in ((told.details and told.details.family) or "")  # before Ollama 0.6.4
+    details = await client.api.show(name)
+    if details.capabilities is not None:
+        return "completion" in details.capabilities
+    return "bert" not in ((details.details and details.details.family) or "")  # before Ollama 0.6.4
 
 
 async def memory(host: str | None, names: Collection[str]) -> int | None:
@@ -289,7 +310,7 @@ async def memory(host: str | None, names: Collection[str]) -> int | None:
     `ModelUnavailable`."""
     async with OllamaClient(host) as client:
         with _answering(client):
-            loaded = {each.model: each.size for each in (await client.ps()).models}
+            loaded = {each.model: each.size for each in (await client.api.ps()).models}
     sizes = [loaded.get(name) for name in set(names)]
     return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -312,7 +333,7 @@ def _answering(client: OllamaClient) -> Iterator[None]:
         ) from error
 
 
-class _Version(ollama.StatusResponse):
+class _Version(BaseModel):
     version: str
 
 
@@ -329,22 +350,31 @@ async def probe(host: str | None = None) -> OllamaServer | None:
                 OSError, httpx.HTTPError, ollama.ResponseError, ValueError, TypeError
             ),
         ):
-            version = await client._request(_Version, "GET", "/api/version")
-            listed = await client.list()
+            version = await client.version()
+            listed = await client.api.list()
             names = tuple(model.model for model in listed.models if model.model)
-            return OllamaServer(url=client.url, version=version.version, models=names)
+            return OllamaServer(url=client.url, version=version, models=names)
     return None
 
 
 def host_url(host: str | None) -> str:
-    """The base URL that the official client makes of `OLLAMA_HOST`, with its scheme and port.
+    """The base URL that Ollama's clients make of `OLLAMA_HOST`, with its scheme and port.
 
     Empty or None is `http://127.0.0.1:11434`. A user name, a password and a query are left out, as
-    the client leaves them out. Raises `ConfigError`, which does not repeat `host` since it may hold
-    a password.
+    those clients leave them out. Raises `ConfigError`, which does not repeat `host` since it may
+    hold a password.
     """
+    scheme, separator, place = (host or "").partition("://")
+    if not separator:
+        scheme, place = "http", scheme
     try:
-        url = httpx.URL(_parse_host(host))
+        given = urlsplit(f"{scheme}://{place}")
+        url = httpx.URL(
+            scheme=scheme,
+            host=given.hostname or "127.0.0.1",
+            port=given.port or (None if separator else DEFAULT_PORT),
+            path=given.path.rstrip("/"),
+        )
     except (ValueError, httpx.InvalidURL):
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
@@ -356,8 +386,8 @@ def host_url(host: str | None) -> str:
 
 
 def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
-    count = _counted(last.prompt_eval_count, MOST_TOKENS)
-    cached = _counted(last.prompt_eval_cached_count, MOST_TOKENS)
+    count = _plausible(last.prompt_eval_count, MAX_TOKENS)
+    cached = _plausible(last.prompt_eval_cached_count, MAX_TOKENS)
     tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
     return Reply(
         text=text,
@@ -365,20 +395,20 @@ def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: flo
         prompt_tokens=tokens,
         cached_tokens=round(covered * tokens) if cached is None else cached,
         cached_told=cached is not None,
-        generated_tokens=_counted(last.eval_count, MOST_TOKENS) or 0,
+        generated_tokens=_plausible(last.eval_count, MAX_TOKENS) or 0,
         load_seconds=_seconds(last.load_duration),
         prefill_seconds=_seconds(last.prompt_eval_duration),
         decode_seconds=_seconds(last.eval_duration),
     )
 
 
-def _counted(count: int | None, most: int) -> int | None:
+def _plausible(count: int | None, maximum: int) -> int | None:
     """What a server says it has counted; None where it cannot have."""
-    return count if count is not None and 0 <= count <= most else None
+    return count if count is not None and 0 <= count <= maximum else None
 
 
 def _seconds(nanoseconds: int | None) -> float:
-    return (_counted(nanoseconds, MOST_NANOSECONDS) or 0) / _NANOSECONDS
+    return (_plausible(nanoseconds, MAX_NANOSECONDS) or 0) / _NANOSECONDS
 
 
 def _record(line: bytes, name: str, url: str) -> ChatReply:

@@ -22,12 +22,11 @@ from pydantic import BaseModel, Field
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, PromptBefore, Reply
 from planner.models.http import (
-    CONNECT_SECONDS,
     CONTEXT_REFUSED,
     DEFAULT_GAP_SECONDS,
     PROBE_SECONDS,
+    http_client,
     innermost,
-    is_loopback,
     sendable,
     words_if_cut,
 )
@@ -80,7 +79,7 @@ class _Meta(BaseModel):
     n_ctx: int | None = None
 
 
-class _Listed(BaseModel):
+class _ListedModel(BaseModel):
     """A model as servers list it; vLLM and llama.cpp tell its context window."""
 
     id: str
@@ -93,7 +92,7 @@ class _Listed(BaseModel):
 
 
 class _List(BaseModel):
-    data: list[_Listed] = Field(max_length=10_000)
+    data: list[_ListedModel] = Field(max_length=10_000)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ Unsupported = Literal["response_format", "roles"]
 of one role in a row, and a system message."""
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """The server does not take this, and has not begun a reply; `error` is raised if there is no
     way without."""
 
@@ -134,13 +133,7 @@ class OpenAIClient:
         self.url = url.rstrip("/")
         self.gap_seconds = gap_seconds
         self._key = key
-        self._http = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {key}"} if key else None,
-            timeout=httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
-            # How many calls there are at a time is for the caller to bound.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            trust_env=not is_loopback(url),
-        )
+        self._http = http_client(url, gap_seconds, key)
 
     async def probe(self) -> OpenAIServer:
         """Ask what models there are, for at most 5 s. Raises `ModelUnavailable`."""
@@ -161,11 +154,11 @@ class OpenAIClient:
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[_Chunk]:
         """Yield the events of a streamed `POST /chat/completions` until its end.
 
-        Raises `ModelUnavailable`, `ContextExceeded`, `ModelError`, or `_Refused`.
+        Raises `ModelUnavailable`, `ContextExceeded`, `ModelError`, or `_RefusedError`.
         """
         name = body["model"]
         try:
-            async with contextlib.aclosing(await self._asked(body)) as response:
+            async with contextlib.aclosing(await self._send(body)) as response:
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise self._refusal(said, response.status_code, name)
@@ -193,7 +186,7 @@ class OpenAIClient:
                 "then try again."
             ) from error
 
-    async def _asked(self, body: dict[str, Any]) -> httpx.Response:
+    async def _send(self, body: dict[str, Any]) -> httpx.Response:
         """The response, still to be read. Some servers close a connection that was kept for the
         next call, as after a refusal, which shows only then: it is made once more."""
         request = self._http.build_request("POST", f"{self.url}/chat/completions", json=body)
@@ -264,9 +257,9 @@ class OpenAIClient:
         where = "while it was answering" if status is None else f"HTTP {status}"
         failed = ModelError(f"{at} failed on `{name}` ({where}): {said}. See the server's log.")
         if status and any(part in low for part in _ROLES_REFUSED):
-            return _Refused("roles", failed, low)
+            return _RefusedError("roles", failed, low)
         if status and any(part in low for part in _SCHEMA_REFUSED):
-            return _Refused("response_format", failed, low)
+            return _RefusedError("response_format", failed, low)
         return failed
 
 
@@ -311,7 +304,7 @@ class OpenAIModel:
         while True:
             try:
                 return await self._ask(messages, max_tokens, schema, on_text, without)
-            except _Refused as refused:
+            except _RefusedError as refused:
                 if refused.what in without:
                     raise refused.error from None
                 without |= {refused.what}

@@ -52,8 +52,8 @@ from server.views import consent
 from server.views.consent import Waiting, visible
 
 LATE_SECONDS = 600.0
-"""A client may bring an answer so long after the question was closed, and finds its run."""
-LONGEST_PROMPT = 200
+"""How long after a question was closed a client may still bring an answer, and find its run."""
+MAX_PROMPT_CHARS = 200
 SECRET_LOST = (
     "its arguments hold a secret, which the record of the run does not have; ask for it in a new "
     "run"
@@ -108,7 +108,7 @@ class Question:
             self.close(Approval(approved=False, by="person", reason="the user gave no answer"))
         else:
             ticked = (result.content or {}).get("approve") is True
-            self.close(consent.said(result.action == "accept" and ticked))
+            self.close(consent.approval_by_person(result.action == "accept" and ticked))
 
     async def elicit(self, ctx: Context) -> None:
         """Ask a client of 2025-11-25 or before, until it answers or the question is closed."""
@@ -175,7 +175,7 @@ class Approvals:
     def about(self) -> str:
         """Which run a question is for."""
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
-        short = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]}…"
+        short = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"{prompt[:MAX_PROMPT_CHARS]}…"
         return f"run {self._run_id}: {short}"
 
     @property
@@ -279,7 +279,7 @@ class Approvals:
         if not self.can_ask:
             reason = "no client that can ask the user follows the run"
             return Approval(approved=False, by="no_way_to_ask", reason=reason)
-        # Nothing may wait before this: a view that was told of `ApprovalAsked` looks for it next.
+        # Nothing may wait before this: a view that got `ApprovalAsked` looks for it next.
         undecided = self._state.undecided
         asked = ApprovalAsked(
             iteration=undecided.number if undecided else 0,
@@ -299,8 +299,9 @@ class Approvals:
         return question.approval
 
     async def put(self, question: Question) -> None:
-        """Have a question asked by whatever view of the run can, until it is closed."""
-        # Nothing may wait before this: a view that was told of the question looks for it next.
+        """Have any view of the run that can ask put a question to the person, until it is
+        closed."""
+        # Nothing may wait before this: a view that got the question looks for it next.
         self._question = question
         try:
             with anyio.move_on_after(self.timeout_s) as waiting:
@@ -368,7 +369,7 @@ class GuardedPool:
                 return await self._pool.call(tool, arguments)
             text = (
                 f"The call of {tool.name} was not made: the operator has changed its upstream "
-                f"{tool.upstream} since this run began. Ask anew."
+                f"{tool.upstream} since this run began. Ask again."
             )
         return ToolResult(outcome=Outcome.ERROR, text=text)
 

@@ -1,6 +1,6 @@
 """The forms that upstreams have a person fill in, as they are passed on.
 
-A form is built anew from the few primitive types that the protocol knows (2025-11-25, `Primitive
+A form is rebuilt from the few primitive types that the protocol knows (2025-11-25, `Primitive
 SchemaDefinition`): nothing of an upstream's schema gets to a client that is not named here. Pure
 functions, no connection.
 """
@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 from planner.checks import schemas
 from server.text import clean, flat, shortened
 
-MOST_FIELDS = 20
-MOST_CHOICES = 100
-LONGEST_LABEL, LONGEST_HELP = 100, 300
+MAX_FIELDS = 20
+MAX_CHOICES = 100
+MAX_LABEL_CHARS, MAX_HELP_CHARS = 100, 300
 """Characters of a field's title or a choice, and of its description."""
-LONGEST_CHOICE = 200
+MAX_CHOICE_CHARS = 200
 """Characters of what a choice stands for. It goes back as it is, so it is never cut."""
-LONGEST_TEXT = 4000
+MAX_TEXT_CHARS = 4000
 """Characters of a text that a person fills in."""
-LONGEST_URL = 2000
+MAX_URL_CHARS = 2000
 
 CHECKBOX = "done"
 PAGE: dict[str, Any] = {
@@ -30,7 +30,7 @@ PAGE: dict[str, Any] = {
     "properties": {
         CHECKBOX: {
             "type": "boolean",
-            "title": "I opened the page, or shall",
+            "title": "I opened the page, or will open it",
             "default": False,
         }
     },
@@ -58,9 +58,9 @@ def form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The form, of the protocol's types alone, its texts harmless and short. Raises `Unfit`."""
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not isinstance(properties, dict):
-        raise Unfit("its form is no object with properties")
-    if len(properties) > MOST_FIELDS:
-        raise Unfit(f"its form has more than {MOST_FIELDS} fields")
+        raise Unfit("its form is not an object with properties")
+    if len(properties) > MAX_FIELDS:
+        raise Unfit(f"its form has more than {MAX_FIELDS} fields")
     for name in properties:
         if not _NAME.fullmatch(name):
             raise Unfit("a field of its form has a name that cannot be shown")
@@ -75,9 +75,9 @@ def form(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _field(name: str, field: Any) -> dict[str, Any]:
     if not isinstance(field, dict):
-        raise Unfit(f"its field {name} is no schema")
+        raise Unfit(f"its field {name} is not a schema")
     built: dict[str, Any] = {"type": field.get("type")}
-    for key, longest in (("title", LONGEST_LABEL), ("description", LONGEST_HELP)):
+    for key, longest in (("title", MAX_LABEL_CHARS), ("description", MAX_HELP_CHARS)):
         if isinstance(field.get(key), str):
             built[key] = line(field[key], longest)
     match field.get("type"):
@@ -98,7 +98,7 @@ def _field(name: str, field: Any) -> dict[str, Any]:
             kind = {"type": "string"} if "enum" in items else {}
             built["items"] = kind | _choices(name, items, "anyOf")
         case _:
-            raise Unfit(f"its field {name} is of a type that no form has")
+            raise Unfit(f"its field {name} has a type that forms do not support")
     default = field.get("default")
     if default is not None and fits(default, built) and _is_clean(default):
         built["default"] = default
@@ -121,26 +121,26 @@ def _choices(name: str, field: Mapping[str, Any], titled: str) -> dict[str, Any]
         built: dict[str, Any] = {"enum": [_choice(name, each) for each in plain]}
         labels = field.get("enumNames")
         if isinstance(labels, list) and len(labels) == len(plain):
-            built["enumNames"] = [line(str(each), LONGEST_LABEL) for each in labels]
+            built["enumNames"] = [line(str(each), MAX_LABEL_CHARS) for each in labels]
     elif isinstance(given, list) and all(isinstance(each, dict) for each in given):
         built = {
             titled: [
                 {
                     "const": _choice(name, each.get("const")),
-                    "title": line(str(each.get("title", each.get("const"))), LONGEST_LABEL),
+                    "title": line(str(each.get("title", each.get("const"))), MAX_LABEL_CHARS),
                 }
                 for each in given
             ]
         }
     else:
         raise Unfit(f"its field {name} has no list of choices")
-    if not 0 < len(plain or given or []) <= MOST_CHOICES:
-        raise Unfit(f"its field {name} has no choice, or more than {MOST_CHOICES}")
+    if not 0 < len(plain or given or []) <= MAX_CHOICES:
+        raise Unfit(f"its field {name} has no choice, or more than {MAX_CHOICES}")
     return built
 
 
 def _choice(name: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_CHOICE or not _is_clean(value):
+    if not isinstance(value, str) or len(value) > MAX_CHOICE_CHARS or not _is_clean(value):
         raise Unfit(f"its field {name} has a choice that cannot be shown")
     return value
 
@@ -160,7 +160,7 @@ def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> di
     fit it."""
     values = {name: (content or {}).get(name) for name in built["properties"]}
     values = {name: value for name, value in values.items() if value is not None}
-    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values.values()):
+    if any(isinstance(value, str) and len(value) > MAX_TEXT_CHARS for value in values.values()):
         return None
     if any(isinstance(value, float) and not math.isfinite(value) for value in values.values()):
         return None
@@ -194,7 +194,7 @@ def typed(text: str, field: Mapping[str, Any]) -> Any:
         case "number":
             value = float(text)
             if not math.isfinite(value):
-                raise ValueError(f"{text} is no number")
+                raise ValueError(f"{text} is not a number")
         case "array":
             value = [titles.get(each.strip(), each.strip()) for each in text.split(",")]
         case _:
@@ -227,17 +227,18 @@ def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
 
 
 def page(url: str) -> str:
-    """The address of a page that a person shall open, as it may be shown. Raises `Unfit`."""
+    """The address of a page that a person should open, in a form that may be shown. Raises
+    `Unfit`."""
     try:
         parts = urlsplit(url)
         host, user = parts.hostname or "", parts.username
         _ = parts.port
     except ValueError:
-        raise Unfit("its address is none") from None
-    if len(url) > LONGEST_URL or not re.fullmatch(r"[!-~]+", url) or "\\" in url:
-        raise Unfit("its address is too long, or has characters that no address has")
+        raise Unfit("its address is not valid") from None
+    if len(url) > MAX_URL_CHARS or not re.fullmatch(r"[!-~]+", url) or "\\" in url:
+        raise Unfit("its address is too long, or has characters that are not allowed in an address")
     if user is not None or not re.fullmatch(r"[A-Za-z0-9.:-]+", host):
-        raise Unfit("its address hides where it leads to")
+        raise Unfit("its address does not show where it leads")
     if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
-        raise Unfit("its address is no https one")
+        raise Unfit("its address does not begin with https")
     return url

@@ -28,7 +28,7 @@ from server.backends import open_models
 from server.cli.live_view import Drawing
 from server.cli.runs import YES, console, output, print_report, show_markdown
 from server.config import Settings
-from server.runs.engine import START_SECONDS
+from server.runs.execution import START_SECONDS
 from server.runs.run import Run, report_of
 from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing
@@ -85,9 +85,9 @@ async def resume_on_terminal(
     """Go on with an interrupted run, as `ask_on_terminal` does with a new one."""
 
     async def begin(parts: Parts) -> Run:
-        recorded = await parts.journal.load(await parts.journal.whole_id(run_id))
-        assert recorded  # `whole_id` found it
-        return await parts.engine.resume(recorded.id, recorded.caller)
+        stored = await parts.journal.load(await parts.journal.whole_id(run_id))
+        assert stored  # `whole_id` found it
+        return await parts.engine.resume(stored.id, stored.caller)
 
     return await run_on_terminal(settings, begin, as_json, detail, given, launcher)
 
@@ -112,7 +112,7 @@ async def run_on_terminal(
                 command = shlex.join(["planloom", "runs", "resume", run.id, *given])
                 console.print(Text(f"Interrupted. Go on with it: {command}"), soft_wrap=True)
                 raise
-            await run.saved()
+            await run.flush()
     found = report_of(run)
     print_report(found, as_json, settings.project, cost=detail == "verbose")
     if detail == "verbose":
@@ -124,13 +124,13 @@ async def run_on_terminal(
 async def show(run: Run, project: Path, beside: Console) -> None:
     """Show a run as it goes on, and ask the person what it has to ask."""
     with Drawing(beside, run.request.prompt, time.time(), project) as drawing:
-        told = 0
+        shown_count = 0
         asked: Question | None = None
         while True:
-            new = run.events[told:]
-            told += len(new)
+            new = run.events[shown_count:]
+            shown_count += len(new)
             drawing.tell(new)
-            if run.finished and told == len(run.events):
+            if run.finished and shown_count == len(run.events):
                 return
             if (question := run.approvals.question) and question is not asked:
                 asked = question
@@ -140,7 +140,7 @@ async def show(run: Run, project: Path, beside: Console) -> None:
                 continue
             drawing.wait(run.queued)
             with anyio.move_on_after(1.0 if beside.is_interactive else HEARTBEAT_SECONDS):
-                await run.wait_beyond(told)
+                await run.wait_beyond(shown_count)
 
 
 async def ask(question: Question) -> None:
@@ -267,11 +267,11 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                 upstream = settings.upstreams[each.upstream]
                 if digest and not (same := pins.accept(identity(each.upstream, upstream), each)):
                     break
-                told = "Accepted" if digest else "Would accept"
-                output.print(Text(f"{told} {each.upstream}.{each}"), soft_wrap=True)
+                shown_count = "Accepted" if digest else "Would accept"
+                output.print(Text(f"{shown_count} {each.upstream}.{each}"), soft_wrap=True)
             if not same:
                 raise ConfigError(
-                    f"--accept {named}: it has been listed in another way since; see what is held "
+                    f"--accept {named}: its definition has changed since; see what is held "
                     f"back now: planloom tools --accept {name}"
                 )
             if not digest:
@@ -280,7 +280,7 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
         raise ConfigError(f"{pins.file} cannot be used: {error}") from None
     if shown:
         command = f"planloom tools --accept {' --accept '.join(shown)}"
-        output.print(Text(f"\nNothing else than this is accepted by: {command}"), soft_wrap=True)
+        output.print(Text(f"\nAccept exactly these definitions with: {command}"), soft_wrap=True)
 
 
 async def prepare_models(settings: Settings) -> None:

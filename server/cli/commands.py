@@ -16,13 +16,13 @@ import typer
 from server.abilities import ABILITIES
 
 # Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
-# come before them, so that a mistake in them is told at once.
+# come before them, so that a mistake in them is reported at once.
 
 PATIENCE_SECONDS = 2.0
-"""After so long without any standard input, the person is told that it is waited for."""
+"""How long it waits for standard input before it says so."""
 EXITS = (
     "Exit codes: 0 answered, or looked for and not found; 1 partly answered, refused, failed or "
-    "cancelled; 2 wrong use, or no model; 130 interrupted."
+    "cancelled; 2 wrong usage, or no model; 130 interrupted."
 )
 
 app = typer.Typer(
@@ -36,7 +36,10 @@ app = typer.Typer(
 
 Project = Annotated[
     Path | None,
-    typer.Option("--project", help="The project's folder. Default: PLANLOOM_PROJECT, or here."),
+    typer.Option(
+        "--project",
+        help="The project's folder. Default: PLANLOOM_PROJECT, or the current directory.",
+    ),
 ]
 Upstreams = Annotated[
     Path | None,
@@ -91,7 +94,7 @@ def init(
         bool, typer.Option("--dry-run", help="Print the file instead of writing it.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace your upstreams.yaml; it is kept beside it.")
+        bool, typer.Option("--force", help="Replace your upstreams.yaml; a copy of it is kept.")
     ] = False,
     client: Annotated[
         Literal[
@@ -109,7 +112,7 @@ def init(
             "zed",
         ]
         | None,
-        typer.Option(help="Print the entry by which this client uses Planloom, instead."),
+        typer.Option(help="Print the entry that makes this client use Planloom, instead."),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="With --client: put the entry into the client's file.")
@@ -216,7 +219,7 @@ WaitingRun = Annotated[
 @runs.callback(invoke_without_command=True)
 def runs_listed(
     context: typer.Context,
-    most: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    most: Annotated[int, typer.Option(min=1, help="How many runs to show, the newest first.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Watch the newest instead.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
@@ -285,7 +288,7 @@ def runs_resume(
 
 @app.command()
 def token() -> None:
-    """Print the token that clients of `serve --http` send; makes it when there is none."""
+    """Print the token that clients of `serve --http` send; create it if needed."""
     from server.auth import own_token
 
     typer.echo(own_token())
@@ -316,7 +319,7 @@ def tools(
 
 @app.command()
 def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
-    """Check models, upstreams and versions; say what is wrong and how to mend it."""
+    """Check models, upstreams and versions; say what is wrong and how to fix it."""
     settings = _settings(project, upstreams)
     from server.cli.doctor import examine
 
@@ -333,7 +336,7 @@ def try_models(
         bool, typer.Option("--write", help="Put the best ones into your upstreams.yaml.")
     ] = False,
     last: Annotated[
-        bool, typer.Option("--last", help="Show the last results; ask nothing anew.")
+        bool, typer.Option("--last", help="Show the last results without asking again.")
     ] = False,
     seconds: Annotated[float, typer.Option(min=1, help="Most seconds for a question.")] = 90,
     upstreams: Upstreams = None,
@@ -396,7 +399,9 @@ def _with_input(question: str) -> str:
     if question != "-" and not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
         return question
     if stat.S_ISFIFO(kind) and not select.select([0], [], [], PATIENCE_SECONDS)[0]:
-        typer.echo("planloom: waiting for standard input; without it: < /dev/null", err=True)
+        typer.echo(
+            "planloom: waiting for standard input; to go on without it, use: < /dev/null", err=True
+        )
     with os.fdopen(0, "rb", closefd=False) as stdin:
         piped = stdin.read().decode("utf-8", "replace").strip("\n")
     if question == "-":
@@ -412,7 +417,7 @@ def _read_schema(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"--schema {file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--schema {file}: this is not JSON: {error}; mend it") from None
+        raise ConfigError(f"--schema {file}: this is not JSON: {error}; correct it") from None
     if not isinstance(schema, dict):
         raise ConfigError(f"--schema {file}: a JSON Schema is an object; write one")
     return schema
@@ -437,8 +442,8 @@ def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: A
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """For imports: what they make stays, so that the garbage collector need not look through it,
-    which would be a seventh of their time, nor ever again."""
+    """For imports. What they create stays, so that the garbage collector does not have to look
+    through it now (a seventh of their time) or later."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""`planloom doctor`: what is there, what is wrong, and how to mend it."""
+"""`planloom doctor`: what is installed, what is wrong, and how to fix it."""
 
 import os
 import platform
@@ -22,35 +22,35 @@ from server.backends import (
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
 from server.config import ModelSettings, Settings, named_variables
-from server.runs.engine import START_SECONDS
+from server.runs.execution import START_SECONDS
 from server.text import counted, indented
 from server.upstreams.pool import UpstreamPool
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `mend` says what to do when it is not as it should be."""
+    """One thing looked at. `fix` says what to do when it is not as it should be."""
 
     what: str
     detail: str
-    mend: str | None = None
-    advice: str | None = None
+    fix: str | None = None
+    tip: str | None = None
     """What would be better, though nothing is wrong."""
 
 
 async def examine(settings: Settings) -> int:
-    """Print every finding; 1 when something has to be mended."""
+    """Print every finding; 1 when something has to be fixed."""
     wrong = 0
     async for finding in findings(settings):
-        wrong += finding.mend is not None
-        mark, style = ("TIP ", "yellow") if finding.advice else ("ok  ", "green")
-        mark, style = ("FIX ", "red") if finding.mend else (mark, style)
+        wrong += finding.fix is not None
+        mark, style = ("TIP ", "yellow") if finding.tip else ("ok  ", "green")
+        mark, style = ("FIX ", "red") if finding.fix else (mark, style)
         detail = indented(finding.detail, 6)
         line = Text.assemble((mark, style), (f"{finding.what}: ", "bold"), detail)
         output.print(line, soft_wrap=True)
-        if said := finding.mend or finding.advice:
+        if said := finding.fix or finding.tip:
             output.print(Text(f"      {said}"), soft_wrap=True)
-    output.print(Text("Nothing to mend." if not wrong else f"To mend: {wrong}", style="bold"))
+    output.print(Text("Nothing to fix." if not wrong else f"To fix: {wrong}", style="bold"))
     return 1 if wrong else 0
 
 
@@ -76,24 +76,25 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
         free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
         if upstream.state == "ready":
             new = first_seen.get(upstream.name)
-            pinned = f"; {new} seen first, and pinned as they are" if new else ""
+            pinned = f"; {new} new and pinned as they are" if new else ""
             detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only{pinned}"
             yield Finding(f"upstream {upstream.name}", detail)
         elif upstream.state == "disabled":
             yield Finding(f"upstream {upstream.name}", "disabled")
         else:
             why = upstream.error or upstream.state
-            mend = f"Mend it, or set `enabled: false` for {upstream.name} in {settings.source}"
-            yield Finding(f"upstream {upstream.name}", why, mend)
+            fix = f"Correct it, or set `enabled: false` for {upstream.name} in {settings.source}"
+            yield Finding(f"upstream {upstream.name}", why, fix)
         if upstream.held:
             command = f"planloom tools --accept {upstream.name}"
-            mend = (
-                f"Not as they were pinned, so held back. If that is an upgrade you want: {command}"
+            fix = (
+                "Their definitions have changed since they were pinned, so they are held back. "
+                f"If that is an upgrade you want: {command}"
             )
-            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.held), mend)
+            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.held), fix)
         if upstream.unreadable:
-            mend = f"They are left out, the others work. Tell the author of {upstream.name}."
-            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.unreadable), mend)
+            fix = f"They are left out, the others work. Tell the author of {upstream.name}."
+            yield Finding(f"tools of {upstream.name}", "\n".join(upstream.unreadable), fix)
     for names in shadowed:
         yield Finding("names that look the same", names)
 
@@ -117,10 +118,10 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
                 yield finding
             return
         needed = settings.backend == "ollama"
-        mend = "Run: ollama serve (or set OLLAMA_HOST)" if needed or settings.host else None
-        if mend and not needed and embedded_installed():
-            mend += "; the embedded models answer meanwhile"
-        yield Finding("ollama", f"does not answer at {host_url(settings.host)}", mend)
+        fix = "Run: ollama serve (or set OLLAMA_HOST)" if needed or settings.host else None
+        if fix and not needed and embedded_installed():
+            fix += "; the embedded models answer meanwhile"
+        yield Finding("ollama", f"does not answer at {host_url(settings.host)}", fix)
         if needed:
             return
     if not embedded_installed():
@@ -140,12 +141,12 @@ async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncItera
     found, used = best(there), results.of(settings.fast, settings.full)
     if found is None or used is None:
         return
-    detail = f"{used.name}, in use: {used.told}"
+    detail = f"{used.name}, in use: {used.summary}"
     if found.name == used.name:
         yield Finding("models measured", f"{detail}; the best of {counted(len(there), 'choice')}")
         return
-    advice = f"{found.name}: {found.told}. Take it: planloom try --last --write"
-    yield Finding("models measured", detail, advice=advice)
+    tip = f"{found.name}: {found.summary}. Take it: planloom try --last --write"
+    yield Finding("models measured", detail, tip=tip)
 
 
 async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
@@ -163,7 +164,7 @@ async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
             yield Finding(f"model {name}", "missing", missing_model(server, [name]))
             continue
         window = server.models[name]
-        told = f", with a context of {window} tokens" if window else ""
+        context = f", with a context of {window} tokens" if window else ""
         if window and window < settings.num_ctx:
-            told += f" (num_ctx: {settings.num_ctx})"
-        yield Finding(f"model {name}", f"there{told}")
+            context += f" (num_ctx: {settings.num_ctx})"
+        yield Finding(f"model {name}", f"there{context}")

@@ -18,7 +18,7 @@ from typing import Any, Self
 from server.mcp.handshake import first_answer
 
 CHUNK = 2**16
-LONGEST_OPENING = 2**20
+MAX_OPENING_BYTES = 2**20
 """Bytes of a line that is looked at; no client opens a connection with more."""
 
 
@@ -28,17 +28,17 @@ class Front:
     def __init__(self, project: Path) -> None:
         self._project = project
         self._input, self._output = os.dup(0), os.dup(1)
-        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._line = b""
         """The beginning of a line, as long as the server is not there."""
-        self._answered: list[Any] = []
+        self._answered_ids: list[Any] = []
         """The ids of the requests that the server need not answer any more."""
-        self._taken = False
+        self._handed_over = False
         self._lock = threading.Lock()
 
     @classmethod
     def open(cls, project: Path) -> Self:
-        """Take the standard streams from whoever else might use them, and begin to read."""
+        """Take the standard streams from everything else that might use them, and begin to read."""
         front = cls(project)
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
@@ -49,8 +49,8 @@ class Front:
     def take(self) -> None:
         """The server is there: it reads and writes what `sys.stdin` and `sys.stdout` are now."""
         with self._lock:
-            self._taken = True
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(self._said)), encoding="utf-8")
+            self._handed_over = True
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(self._chunks)), encoding="utf-8")
         output = io.BufferedWriter(_Output(self))
         sys.stdout = io.TextIOWrapper(output, encoding="utf-8")
 
@@ -58,23 +58,23 @@ class Front:
         try:
             while chunk := os.read(self._input, CHUNK):
                 with self._lock:
-                    if not self._taken:
+                    if not self._handed_over:
                         self._look_at(chunk)
-                self._said.put(chunk)
+                self._chunks.put(chunk)
         except OSError:
             pass  # the host is gone
-        self._said.put(b"")
+        self._chunks.put(b"")
 
     def _look_at(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
-        self._line = self._line[: LONGEST_OPENING + 1]
+        self._line = self._line[: MAX_OPENING_BYTES + 1]
         for line in lines:
             try:
-                message = json.loads(line) if len(line) <= LONGEST_OPENING else None
+                message = json.loads(line) if len(line) <= MAX_OPENING_BYTES else None
             except (ValueError, RecursionError):
                 continue  # the server says so
             if answer := first_answer(message, self._project):
-                self._answered.append(answer["id"])
+                self._answered_ids.append(answer["id"])
                 self.send(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
 
     def pass_on(self, line: bytes) -> None:
@@ -86,10 +86,10 @@ class Front:
             self.send(line)
 
     def _has_answered(self, line: bytes) -> bool:
-        if self._answered:
+        if self._answered_ids:
             message = json.loads(line)
-            if "method" not in message and message.get("id") in self._answered:
-                self._answered.remove(message["id"])
+            if "method" not in message and message.get("id") in self._answered_ids:
+                self._answered_ids.remove(message["id"])
                 return True
         return False
 
@@ -100,22 +100,22 @@ class Front:
             while rest:
                 rest = rest[os.write(self._output, rest) :]
         except OSError:
-            self._said.put(b"")
+            self._chunks.put(b"")
 
 
 class _Input(io.RawIOBase):
     """What the host has said."""
 
-    def __init__(self, said: "queue.SimpleQueue[bytes]") -> None:
+    def __init__(self, chunks: "queue.SimpleQueue[bytes]") -> None:
         super().__init__()
-        self._said, self._rest, self._ended = said, memoryview(b""), False
+        self._chunks, self._rest, self._ended = chunks, memoryview(b""), False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int:
         if not self._rest and not self._ended:
-            self._rest = memoryview(self._said.get())
+            self._rest = memoryview(self._chunks.get())
             self._ended = not self._rest
         count = min(len(into), len(self._rest))
         into[:count], self._rest = self._rest[:count], self._rest[count:]

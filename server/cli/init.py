@@ -17,7 +17,14 @@ from server import config_schema
 from server.client_configs import clients, entries, files
 from server.client_configs.clients import CLIENTS, SUFFIXES
 from server.client_configs.files import short
-from server.client_configs.importing import LeftOut, Source, Taken, found_sources, needed, take
+from server.client_configs.importing import (
+    ImportedServer,
+    SkippedServer,
+    Source,
+    find_sources,
+    import_servers,
+    missing_variables,
+)
 from server.config import named_variables, own_file, shipped_file
 from server.text import clean, flat
 
@@ -33,25 +40,26 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
     if given:
         sources = [source for path in given for source in _named(path)]
     else:
-        sources = found_sources(CLIENTS.values())
+        sources = find_sources(CLIENTS.values())
     shipped = shipped_file().read_text("utf-8")
-    taken, left_out = take(sources, yaml.safe_load(shipped)["upstreams"])
-    text = upstreams_text(shipped, taken, left_out)
+    imported, skipped = import_servers(sources, yaml.safe_load(shipped)["upstreams"])
+    text = upstreams_text(shipped, imported, skipped)
     target = own_file()
     if dry_run:
         typer.echo(text, nl=False)
     else:
         if target.exists() and not force:
             raise ConfigError(
-                f"{target} is there already. `planloom init --dry-run` shows what would be "
-                "written; --force replaces it, and keeps what it was beside it."
+                f"{target} already exists. `planloom init --dry-run` shows what would be "
+                "written; --force replaces it and keeps a copy of it."
             )
         kept = files.replace(target, text)
         files.replace(target.with_name(config_schema.NAME), config_schema.schema_text(), keep=False)
         typer.echo(
-            f"Wrote {short(target)}" + (f"; what it was is {short(kept)}" if kept else ""), err=True
+            f"Wrote {short(target)}" + (f"; the old file is {short(kept)}" if kept else ""),
+            err=True,
         )
-    typer.echo("\n".join(_report(sources, taken, left_out)), err=True)
+    typer.echo("\n".join(_report(sources, imported, skipped)), err=True)
 
 
 def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
@@ -65,20 +73,20 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
     if write:
         name, kept = entries.write(entry)
         called = "" if name == entries.NAME else f", as {name}"
-        was = f"; what it was is {short(kept)}" if kept else ""
-        told = [f"{place} has Planloom now{called}{was}", f"Start {title} anew."]
+        was = f"; the old file is {short(kept)}" if kept else ""
+        lines = [f"{place} has Planloom now{called}{was}", f"Restart {title}."]
     else:
         typer.echo(entries.printed(entry), nl=False)
-        told = [f"This goes into {place}; --write puts it there."]
+        lines = [f"This goes into {place}; --write puts it there."]
     if address:
         asks = " once it asks" if entry.inputs else f" in {entries.TOKEN}"
-        told.append(f"{title} needs the token{asks}: `planloom token` prints it.")
+        lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")
     elif variables := named_variables(own_file()):
-        told.append(
+        lines.append(
             f"Your upstreams.yaml takes {', '.join(variables)} from the environment. If {title} is "
             "not started where they are set, give them under `env` of the entry."
         )
-    typer.echo("\n".join(told), err=True)
+    typer.echo("\n".join(lines), err=True)
 
 
 def _named(path: Path) -> list[Source]:
@@ -92,21 +100,23 @@ def _named(path: Path) -> list[Source]:
     return [Source(path.name, path)]
 
 
-def upstreams_text(shipped: str, taken: Sequence[Taken], left_out: Sequence[LeftOut]) -> str:
+def upstreams_text(
+    shipped: str, imported: Sequence[ImportedServer], skipped: Sequence[SkippedServer]
+) -> str:
     """The shipped file's text with what was taken, commented."""
-    parts = [shipped.rstrip("\n"), *map(_entry, taken)]
-    if left_out:
-        lines = ["  # Left out:", *(f"  #   {_line(each)}" for each in left_out)]
+    parts = [shipped.rstrip("\n"), *map(_entry, imported)]
+    if skipped:
+        lines = ["  # Left out:", *(f"  #   {_line(each)}" for each in skipped)]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(taken: Taken) -> str:
-    comments = [f"From {taken.source.title}, {short(taken.source.file)}"]
-    comments += [f"Taken {note}" for note in taken.notes]
-    if taken.variables:
-        comments.append(f"Set {', '.join(each.name for each in taken.variables)}")
-    data = _dumped({taken.name: taken.settings})
+def _entry(imported: ImportedServer) -> str:
+    comments = [f"From {imported.source.title}, {short(imported.source.file)}"]
+    comments += [f"Taken {note}" for note in imported.notes]
+    if imported.variables:
+        comments.append(f"Set {', '.join(each.name for each in imported.variables)}")
+    data = _dumped({imported.name: imported.settings})
     lines = [*(f"# {_flat(comment)}." for comment in comments), *data.splitlines()]
     return "\n".join(f"  {line}" for line in lines)
 
@@ -122,17 +132,17 @@ def _dumped(data: dict[str, Any]) -> str:
 
 
 def _report(
-    sources: Sequence[Source], taken: Sequence[Taken], left_out: Sequence[LeftOut]
+    sources: Sequence[Source], imported: Sequence[ImportedServer], skipped: Sequence[SkippedServer]
 ) -> list[str]:
     lines = [f"Read {source.title}: {short(source.file)}" for source in sources]
     if not sources:
         looked = ", ".join(client.title for client in CLIENTS.values())
         lines.append(f"No file of a client was found ({looked}); --from FILE names one.")
-    if taken:
-        lines += ["Taken:", *(f"  {_flat(_told(each))}" for each in taken)]
-    if left_out:
-        lines += ["Left out:", *(f"  {_line(each)}" for each in left_out)]
-    if variables := needed(taken):
+    if imported:
+        lines += ["Taken:", *(f"  {_flat(_describe(each))}" for each in imported)]
+    if skipped:
+        lines += ["Left out:", *(f"  {_line(each)}" for each in skipped)]
+    if variables := missing_variables(imported):
         lines.append("Set these variables where Planloom is started; no value was copied:")
         lines += [f"  {name}: {_flat('; '.join(each))}" for name, each in variables.items()]
     if named := os.environ.get("PLANLOOM_UPSTREAMS"):
@@ -140,11 +150,11 @@ def _report(
     return [*lines, "Next: planloom doctor"]
 
 
-def _told(taken: Taken) -> str:
-    return ", ".join([f"{taken.name} ({taken.source.title})", *taken.notes])
+def _describe(imported: ImportedServer) -> str:
+    return ", ".join([f"{imported.name} ({imported.source.title})", *imported.notes])
 
 
-def _line(left: LeftOut) -> str:
+def _line(left: SkippedServer) -> str:
     return _flat(f"{left.name} ({left.source.title}): {left.why}")
 
 

@@ -1,5 +1,5 @@
-"""A run on a terminal while it goes on: its plan, drawn anew with each event. Elsewhere a line for
-each."""
+"""A run on a terminal while it goes on: its plan, redrawn with each event. Without a terminal: a
+line for each event."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -30,13 +30,13 @@ MARKS = {
     "current": ("●", "cyan"),
     "later": ("○", "dim"),
 }
-LONGEST_DRAFT = 600
+MAX_DRAFT_CHARS = 600
 """Characters of an answer that is being written: the newest."""
-MOST_LATER = 8
+MAX_LATER = 8
 """Later steps that are drawn."""
-MOST_FOUND = 4
+MAX_FOUND = 4
 """Passages that are drawn, the best."""
-MOST_CALLS = 8
+MAX_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
 
@@ -119,9 +119,9 @@ class Drawing:
         parts += ["", self._plan()]
         if state.passages:
             parts += ["", _line("Found by the search, before the model's answer:", "dim")]
-            parts += [self._found(each) for each in state.passages[:MOST_FOUND]]
+            parts += [self._found(each) for each in state.passages[:MAX_FOUND]]
         if state.draft:
-            parts += ["", Text(clean(state.draft[-LONGEST_DRAFT:]))]
+            parts += ["", Text(clean(state.draft[-MAX_DRAFT_CHARS:]))]
         cost = usage(state, time.time())
         spent = (
             f"{duration(cost.seconds)}, {counted(cost.model_calls, 'model call')}, "
@@ -138,8 +138,8 @@ class Drawing:
         line = lines[number]
         source = f"{passage.source}:{passage.first + number}"
         place = linked(_line(source, "cyan"), self.project)
-        told = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
-        shown = Text.assemble("  ", place, "  ", *told, _line(line.strip(), "dim"))
+        relation = [_line(f"{passage.relation}:"), Text(" ")] if passage.relation else []
+        shown = Text.assemble("  ", place, "  ", *relation, _line(line.strip(), "dim"))
         shown.no_wrap, shown.overflow = True, "ellipsis"
         return shown
 
@@ -155,7 +155,7 @@ class Drawing:
 
         def calls(step: int) -> None:
             made = [each for each in self.state.iterations if each.step == step]
-            for each in made[-MOST_CALLS:]:
+            for each in made[-MAX_CALLS:]:
                 took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
                 row("", f"  {each.tool} {in_words(each.arguments)}", f"{came(each)}{took}")
 
@@ -171,7 +171,7 @@ class Drawing:
                 calls(step.number)
             elif step.notes:
                 row("", step.notes, style="dim")
-        for step in [each for each in plan if each.status == "later"][:MOST_LATER]:
+        for step in [each for each in plan if each.status == "later"][:MAX_LATER]:
             row("later", step.objective, style="dim")
         return table
 
@@ -180,7 +180,7 @@ def asking(call: Waiting) -> Text:
     """A call that waits for approval, louder than all else."""
     text = Text()
     text.append(" APPROVAL NEEDED ", style="bold black on yellow")
-    text.append(f" {call.left(time.time())}\n", style="bold yellow")
+    text.append(f" {call.time_left(time.time())}\n", style="bold yellow")
     text.append(f"  {call.call}\n", style="bold")
     text.append("".join(f"    {line}\n" for line in call.arguments.splitlines()))
     text.append(f"  {call.command('approve')}\n  {call.command('decline')}", style="bold")

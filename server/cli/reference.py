@@ -39,8 +39,8 @@ VARIABLES = {
     "PLANLOOM_PYTHON": "Set by Planloom for the upstreams file: the Python that it runs on.",
     "PLANLOOM_RUNS": "The directory where runs are recorded, or the `redis://` URL; wins over "
     "`runs.directory` and `runs.redis`.",
-    "PLANLOOM_FLEET": "The name that servers have who take up each other's runs; wins over "
-    "`runs.fleet`.",
+    "PLANLOOM_FLEET": "The name that servers share when they take over each other's runs; wins "
+    "over `runs.fleet`.",
     "PLANLOOM_TOKEN": "The tokens that HTTP callers send, with commas between them. Default, on "
     "loopback only: what `planloom token` prints.",
     "PLANLOOM_AUTH": "`module:name` of a FastMCP auth provider, such as OAuth or JWT, in place of "
@@ -48,7 +48,7 @@ VARIABLES = {
     "PLANLOOM_ALLOWED_HOSTS": "Names by which a proxy reaches the HTTP server, with commas between "
     "them.",
 }
-"""What the environment says besides the models."""
+"""The environment variables that do not concern the models."""
 
 INNER = {"PLANLOOM_UPSTREAM"}
 """Variables between our own processes, which nobody sets."""

@@ -18,7 +18,7 @@ from planner.state import RunState
 from server.cli.hyperlinks import Linked
 from server.cli.live_view import Drawing, asking
 from server.config import Settings
-from server.journal.base import Journal, Letter, Listed, Recorded
+from server.journal.base import Journal, Letter, RunSummary, StoredRun
 from server.journal.factory import journal_for
 from server.text import clean, flat, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, visible, waiting
@@ -30,7 +30,7 @@ output = Console(highlight=False, theme=Theme({"markdown.code": "cyan"}))
 console = Console(stderr=True, highlight=False)
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
-LONGEST_PROMPT = 80
+MAX_PROMPT_CHARS = 80
 """Characters of it in a list."""
 ANSWER_SECONDS = 5.0
 """How long the server that drives a run may take to see an answer."""
@@ -60,7 +60,7 @@ async def list_runs(settings: Settings, most: int) -> None:
             "waits for approval" if asked[run.id] else status_in_words(run.status),
             age(time.time() - run.created),
             _place(run.project),
-            clean(flat(run.prompt))[:LONGEST_PROMPT],
+            clean(flat(run.prompt))[:MAX_PROMPT_CHARS],
         )
         for run in runs
     ]
@@ -100,7 +100,7 @@ def _place(project: str) -> str:
     return clean(named) or "-"
 
 
-def _about(run: Listed) -> str:
+def _about(run: RunSummary) -> str:
     prompt = visible(json.dumps(run.prompt, ensure_ascii=False))
     where = f" in {_place(run.project)}" if run.project else ""
     return f"For the run {run.id[:SHORT_ID]}{where}: {prompt}"
@@ -118,7 +118,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         if call is None:
             status = await journal.status(run_id)
             raise RequestError(
-                f"Run {run_id[:SHORT_ID]} waits for no approval; it is "
+                f"Run {run_id[:SHORT_ID]} is not waiting for approval; it is "
                 f"{status_in_words(status or 'gone')}."
             )
         if approve and not digest:
@@ -132,14 +132,14 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         await journal.post(letter)
         with anyio.move_on_after(ANSWER_SECONDS):
             while True:
-                recorded = await _recorded(journal, run_id)
-                decided = RunState.of(recorded.events).iterations[call.iteration].approval
+                stored = await _load(journal, run_id)
+                decided = RunState.of(stored.events).iterations[call.iteration].approval
                 if decided:
                     given = "approved" if decided.approved else "not approved"
-                    told = Text(f"{call.call} was {given}: {decided.reason}.")
-                    console.print(told, soft_wrap=True)
+                    line = Text(f"{call.call} was {given}: {decided.reason}.")
+                    console.print(line, soft_wrap=True)
                     return 0 if decided.approved is approve else 1
-                await journal.heard(run_id)
+                await journal.wait_for_news(run_id)
     raise RequestError(
         f"The server that drives run {run_id[:SHORT_ID]} has not taken the answer within "
         f"{ANSWER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
@@ -148,25 +148,25 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
 
 async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting | None:
     """The call that a run waits with, if it goes on."""
-    recorded = await journal.load(run_id)
-    if recorded is None or recorded.status != "running":
+    stored = await journal.load(run_id)
+    if stored is None or stored.status != "running":
         return None
-    return waiting(run_id, RunState.of(recorded.events), settings.approval.timeout_s)
+    return waiting(run_id, RunState.of(stored.events), settings.approval.timeout_s)
 
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
     """Print the report of a run, or its transcript."""
     journal = journal_for(settings.runs)
-    recorded = await _recorded(journal, run_id)
-    events = recorded.events
+    stored = await _load(journal, run_id)
+    events = stored.events
     if whole:
-        show_markdown(transcript(recorded.id, events), settings.project)
+        show_markdown(transcript(stored.id, events), settings.project)
         return
-    going_on = recorded.status == "running" or not events
+    going_on = stored.status == "running" or not events
     now = time.time() if going_on else events[-1].at
-    interrupted = recorded.status == "interrupted"
-    found = report(recorded.id, RunState.of(events), now, interrupted=interrupted)
-    if call := await _call_of(settings, journal, recorded.id):
+    interrupted = stored.status == "interrupted"
+    found = report(stored.id, RunState.of(events), now, interrupted=interrupted)
+    if call := await _call_of(settings, journal, stored.id):
         console.print(asking(call), soft_wrap=True)
     print_report(found, as_json, settings.project)
 
@@ -180,25 +180,25 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
         if not newest:
             raise RequestError("No runs yet. `planloom ask` begins one, or a client does.")
         run_id = newest[0].id
-    recorded = await _recorded(journal, run_id)
-    asked = partial(waiting, recorded.id, timeout_s=settings.approval.timeout_s)
+    stored = await _load(journal, run_id)
+    asked = partial(waiting, stored.id, timeout_s=settings.approval.timeout_s)
     seen, status = 0, "running"
-    prompt, began = recorded.request.prompt, recorded.created
+    prompt, began = stored.request.prompt, stored.created
     with Drawing(console, prompt, began, settings.project, asked) as drawing:
         while status == "running":
-            status = await journal.status(recorded.id) or "deleted"  # first: it may end meanwhile
-            entries = await journal.entries(recorded.id, seen)
+            status = await journal.status(stored.id) or "deleted"  # first: it may end meanwhile
+            entries = await journal.entries(stored.id, seen)
             seen += len(entries)
             drawing.tell(entry.event for entry in entries if entry.kind == "event")
             drawing.wait()
             await anyio.sleep(FOLLOW_SECONDS)
-    await show_run(settings, recorded.id, whole, as_json)
+    await show_run(settings, stored.id, whole, as_json)
 
 
-async def _recorded(journal: Journal, beginning: str) -> Recorded:
-    recorded = await journal.load(await journal.whole_id(beginning))
-    assert recorded  # `whole_id` found it
-    return recorded
+async def _load(journal: Journal, beginning: str) -> StoredRun:
+    stored = await journal.load(await journal.whole_id(beginning))
+    assert stored  # `whole_id` found it
+    return stored
 
 
 def print_report(found: Report, as_json: bool, project: Path, cost: bool = True) -> None:

@@ -90,15 +90,15 @@ class ClearRefusals:
     """Says what to do where FastMCP and the SDK only name the status."""
 
     TEXTS: ClassVar[dict[int, str]] = {
-        413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, the most that "
-        "is taken. Send less.\n",
-        421: "This server does not go by the name in the Host header. If it should, name it in "
-        f"{ALLOWED_HOSTS}.\n",
+        413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which "
+        "is the limit. Send less.\n",
+        421: "This server is not known by the name in the Host header. If it should be, add the "
+        f"name to {ALLOWED_HOSTS}.\n",
     }
     WHO: ClassVar[str] = (
-        "This server knows nobody without its token, or with another. Send it in the header "
-        "`Authorization: Bearer TOKEN`: what `planloom token` prints, or what the server has in "
-        f"{auth.TOKEN}.\n"
+        "This server requires its token, and the request has none or another one. Send it in the "
+        "header `Authorization: Bearer TOKEN`: what `planloom token` prints, or what the server "
+        f"has in {auth.TOKEN}.\n"
     )
 
     def __init__(self, app: ASGIApp, *, by_token: bool) -> None:

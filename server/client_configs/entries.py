@@ -34,7 +34,7 @@ OURS = frozenset(
 """The keys of an entry that are ours to say; others, such as `env`, are the user's."""
 WORKSPACE = "${workspaceFolder}"
 """The folder that is open, in VS Code's file of a workspace only."""
-LONGEST_STEM = 24
+MAX_STEM_CHARS = 24
 """Characters of a project's name in that of its entry: clients put it before each tool's."""
 
 Server = dict[str, Any]
@@ -60,7 +60,7 @@ class Form:
     http: Callable[[str, str], Server] | None = None
     """Of the entry's name and a URL; None where a file cannot refer to the token."""
     head: Server = field(default_factory=dict)
-    """What a file needs besides."""
+    """What else a file needs."""
     listed: bool = False
     """The servers are a list, not a map."""
 
@@ -144,7 +144,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What a client has to be told of Planloom."""
+    """What a client has to know about Planloom."""
 
     client: str
     file: Path
@@ -176,7 +176,7 @@ class Entry:
         if NAME not in servers or _subject(servers[NAME][1]) is None:
             return NAME
         last = re.split(r"[/\\]", self.subject.removesuffix("/mcp").rstrip("/\\"))[-1]
-        stem = re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-").lower()[:LONGEST_STEM]
+        stem = re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-").lower()[:MAX_STEM_CHARS]
         name = f"{NAME}-{stem}" if stem else NAME
         tries = [name, *(f"{name}-{number}" for number in range(2, len(servers) + 3))]
         return next(each for each in tries if each not in servers)
@@ -184,7 +184,7 @@ class Entry:
     def _data(self, before: str) -> dict[str, Any]:
         data = clients.parsed(self.file, before) or {}
         if not isinstance(data, dict):
-            raise ConfigError(f"{self.file}: it is no map of settings; mend that first")
+            raise ConfigError(f"{self.file}: it is not a map of settings; correct that first")
         return data
 
     def _servers(self, data: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, Any]]]:
@@ -193,7 +193,7 @@ class Entry:
         servers = data.get(form.key) or ([] if form.listed else {})
         if not isinstance(servers, list if form.listed else dict):
             kind = "list" if form.listed else "map"
-            raise ConfigError(f"{self.file}: `{form.key}` is no {kind}; mend that first")
+            raise ConfigError(f"{self.file}: `{form.key}` is no {kind}; correct that first")
         if isinstance(servers, dict):
             yield from ((str(name), (name, entry)) for name, entry in servers.items())
         else:
@@ -222,7 +222,7 @@ class Entry:
         if self.inputs:
             asked = data.get("inputs") or []
             if not isinstance(asked, list):
-                raise ConfigError(f"{self.file}: `inputs` is no list; mend that first")
+                raise ConfigError(f"{self.file}: `inputs` is not a list; correct that first")
             ids = [each.get("id") if isinstance(each, dict) else None for each in asked]
             if not asked:
                 yield ("inputs",), self.inputs

@@ -44,7 +44,7 @@ UNIMPORTANT = frozenset(
 """Keys that change nothing in what a server does."""
 ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME", "USERPROFILE")
 """The variables that a text of ours takes without a default."""
-LONGEST_NAME = 64
+MAX_NAME_CHARS = 64
 
 _REFERENCE = re.compile(
     r"\$\{\{\s*(?:secrets|inputs|env)\.(?P<secret>[\w.-]+)\s*\}\}"  # Continue
@@ -91,7 +91,7 @@ class Variable:
 
 
 @dataclass
-class Taken:
+class ImportedServer:
     """A server as an entry of `upstreams`."""
 
     name: str
@@ -99,11 +99,11 @@ class Taken:
     settings: dict[str, Any]
     variables: list[Variable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What did not come along besides."""
+    """What else was not imported."""
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedServer:
     """A server that is not taken, or a file."""
 
     name: str
@@ -111,60 +111,62 @@ class LeftOut:
     why: str
 
 
-class _CannotTakeError(Exception):
+class _CannotImportError(Exception):
     """Its text says why."""
 
 
-def take(sources: Iterable[Source], shipped: Iterable[str]) -> tuple[list[Taken], list[LeftOut]]:
+def import_servers(
+    sources: Iterable[Source], shipped: Iterable[str]
+) -> tuple[list[ImportedServer], list[SkippedServer]]:
     """Every server of these files that can be an upstream, and why the others cannot. `shipped`:
     upstreams that are there already."""
-    taken: dict[str, Taken] = {}
-    left_out: list[LeftOut] = []
+    imported: dict[str, ImportedServer] = {}
+    skipped: list[SkippedServer] = []
     variables = _Variables()
     for source in sources:
         try:
             found = servers(source.file)
         except ConfigError as error:
             why = str(error).replace(str(source.file), short(source.file))
-            left_out.append(LeftOut(source.file.name, source, why))
+            skipped.append(SkippedServer(source.file.name, source, why))
             continue
         for name, entry in found:
             try:
-                each = _taken(name, entry, source, variables, set(shipped))
-                if (other := taken.get(each.name)) and other.settings != each.settings:
-                    raise _CannotTakeError(
+                each = _import_server(name, entry, source, variables, set(shipped))
+                if (other := imported.get(each.name)) and other.settings != each.settings:
+                    raise _CannotImportError(
                         f"another server is called {each.name}, in {short(other.source.file)}"
                     )
-                taken.setdefault(each.name, each)
-            except _CannotTakeError as why:
-                left_out.append(LeftOut(name, source, str(why)))
-    return list(taken.values()), left_out
+                imported.setdefault(each.name, each)
+            except _CannotImportError as why:
+                skipped.append(SkippedServer(name, source, str(why)))
+    return list(imported.values()), skipped
 
 
-def found_sources(clients: Iterable[Client]) -> list[Source]:
+def find_sources(clients: Iterable[Client]) -> list[Source]:
     """The files of these clients that there are."""
     return [Source(client.title, file) for client in clients for file in client.files()]
 
 
-def _taken(
+def _import_server(
     name: str, entry: Any, source: Source, variables: "_Variables", shipped: set[str]
-) -> Taken:
+) -> ImportedServer:
     if not isinstance(entry, dict):
-        raise _CannotTakeError("its entry is no map")
+        raise _CannotImportError("its entry is not a map")
     if entry.get("disabled") is True or entry.get("enabled") is False:
-        raise _CannotTakeError("it is switched off there")
+        raise _CannotImportError("it is switched off there")
     entry = _flat(entry)
     words = [str(each) for each in (entry.get("command"), *entry.get("args", ())) if each]
     url = next((str(entry[key]) for key in URLS if entry.get(key)), None)
     if name.lower() == "planloom" or _is_planloom(words):
-        raise _CannotTakeError("it is Planloom itself, which would call itself")
+        raise _CannotImportError("it is Planloom itself, which would call itself")
     for brought in shipped:
         marks = _BROUGHT.get(brought)
         if name.lower() == brought or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
-            raise _CannotTakeError(f"Planloom brings {brought}, set up for its planner")
-    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:LONGEST_NAME]
+            raise _CannotImportError(f"Planloom brings {brought}, set up for its planner")
+    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     if not called:
-        raise _CannotTakeError("its name has no letter of a to z and no digit")
+        raise _CannotImportError("its name has no letter of a to z and no digit")
     translator = _Translator(called, source, variables)
     settings = _over_http(entry, url, translator) if url else _over_stdio(entry, translator)
     try:
@@ -172,16 +174,16 @@ def _taken(
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, problem["loc"])) or "its entry"
-        raise _CannotTakeError(f"{place}: {problem['msg']}") from None
+        raise _CannotImportError(f"{place}: {problem['msg']}") from None
     if re.search(r"[\ud800-\udfff]", json.dumps(settings, ensure_ascii=False)):
-        raise _CannotTakeError("it has characters that are none")
+        raise _CannotImportError("it has invalid characters")
     lost = [key for key in entry if key not in UNDERSTOOD | UNIMPORTANT and entry[key]]
     notes = [f"without its {', '.join(f'`{key}`' for key in lost)}"] if lost else []
-    return Taken(called, source, settings, translator.needed, notes)
+    return ImportedServer(called, source, settings, translator.missing_variables, notes)
 
 
 def _flat(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry with `command` a text and `args` a list, whichever way it was written."""
+    """The entry with `command` as text and `args` as a list, in whichever form it was written."""
     entry = {ALIASES.get(key, key): value for key, value in entry.items()}
     if variable := entry.get("bearer_token_env_var"):  # Codex
         entry["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
@@ -195,9 +197,9 @@ def _flat(entry: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(command, list) and command:
         entry = {**entry, "command": command[0], "args": command[1:]}
     if not isinstance(entry.get("args") or [], list):
-        raise _CannotTakeError("its `args` are no list")
+        raise _CannotImportError("its `args` are not a list")
     if not isinstance(entry.get("command", ""), str):
-        raise _CannotTakeError("its `command` is no text")
+        raise _CannotImportError("its `command` is not text")
     return {**entry, "args": entry.get("args") or []}
 
 
@@ -213,9 +215,9 @@ def _is_planloom(words: list[str]) -> bool:
 
 def _over_stdio(entry: dict[str, Any], translator: "_Translator") -> dict[str, Any]:
     if not entry.get("command"):
-        raise _CannotTakeError("it has no command and no URL; its client starts it by itself")
+        raise _CannotImportError("it has no command and no URL; its client starts it by itself")
     if (way := entry.get("type") or entry.get("transport")) and way not in STDIO:
-        raise _CannotTakeError(f"it has no address for the transport {way}")
+        raise _CannotImportError(f"it has no address for the transport {way}")
     settings: dict[str, Any] = {"command": translator.argument(entry["command"], "command")}
     if entry["args"]:
         settings["args"] = list(translator.arguments(entry["args"]))
@@ -228,14 +230,14 @@ def _over_stdio(entry: dict[str, Any], translator: "_Translator") -> dict[str, A
 
 def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> dict[str, Any]:
     if entry.get("command"):
-        raise _CannotTakeError("it has both a command and a URL")
+        raise _CannotImportError("it has both a command and a URL")
     way = entry.get("type") or entry.get("transport")
     if way == "sse" or (way is None and urlsplit(url).path.rstrip("/").endswith("/sse")):
-        raise _CannotTakeError("it speaks SSE, which streamable HTTP has replaced")
+        raise _CannotImportError("it speaks SSE, which streamable HTTP has replaced")
     if way is not None and way not in HTTP:
-        raise _CannotTakeError(f"the transport {way} is none of Planloom's")
+        raise _CannotImportError(f"the transport {way} is not supported by Planloom")
     if not re.match(r"https?://|\$\{", url):
-        raise _CannotTakeError("its address is not one of HTTP")
+        raise _CannotImportError("its address is not an HTTP address")
     options = entry.get("requestOptions")
     given = entry.get("headers") or (options.get("headers") if isinstance(options, dict) else None)
     headers = translator.values(given, "headers")
@@ -249,7 +251,7 @@ class _Translator:
     """Writes the texts of one server as ours, with variables where a secret would stand."""
 
     def __init__(self, upstream: str, source: Source, variables: "_Variables") -> None:
-        self.needed: list[Variable] = []
+        self.missing_variables: list[Variable] = []
         self._upstream = upstream
         self._source = source
         self._variables = variables
@@ -259,7 +261,7 @@ class _Translator:
         if given is None:
             return {}
         if not isinstance(given, dict):
-            raise _CannotTakeError(f"its `{key}` are no map")
+            raise _CannotImportError(f"its `{key}` are not a map")
         return {
             str(name): self._value(str(name), _scalar(value), key)
             for name, value in given.items()
@@ -311,13 +313,15 @@ class _Translator:
         """A variable in the place of a value. `own`: its name is not the server's own word, so that
         of the upstream goes before."""
         wanted = f"{self._upstream}_{name}" if own else name
-        variable = self._variables.named(wanted, value, self._upstream)
-        return self._needed(variable, f"`{key}` of {self._upstream} in {short(self._source.file)}")
+        variable = self._variables.name_for(wanted, value, self._upstream)
+        return self._require_variable(
+            variable, f"`{key}` of {self._upstream} in {short(self._source.file)}"
+        )
 
     def _referred(self, match: re.Match[str], key: str) -> str:
         if match["other"]:
             kind = re.match(r"\$\{[\w ]*", match["other"])
-            raise _CannotTakeError(f"`{kind[0] if kind else ''}…` is known to its client only")
+            raise _CannotImportError(f"`{kind[0] if kind else ''}…` is known to its client only")
         if match["folder"]:
             return "${PLANLOOM_PROJECT}"
         if match["home"]:
@@ -329,14 +333,16 @@ class _Translator:
             return f"${{{match['name']}:-{default}}}"
         if asked := match["input"] or match["secret"]:
             place = f"{self._source.title} asks for it ({asked}), for {self._upstream}"
-            return self._needed(_variable_name(asked), place)
+            return self._require_variable(_variable_name(asked), place)
         name = match["env"] or match["braces"] or match["name"]
-        return self._needed(name, f"`{key}` of {self._upstream} takes it from your environment")
+        return self._require_variable(
+            name, f"`{key}` of {self._upstream} takes it from your environment"
+        )
 
-    def _needed(self, name: str, place: str) -> str:
-        self._variables.used(name)
-        if name not in [each.name for each in self.needed]:
-            self.needed.append(Variable(name, place))
+    def _require_variable(self, name: str, place: str) -> str:
+        self._variables.add_used(name)
+        if name not in [each.name for each in self.missing_variables]:
+            self.missing_variables.append(Variable(name, place))
         return f"${{{name}:-}}"
 
 
@@ -346,7 +352,7 @@ class _Variables:
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
-    def named(self, name: str, value: str, upstream: str) -> str:
+    def name_for(self, name: str, value: str, upstream: str) -> str:
         """A variable's name for this value: the plain one, as long as no other value has it."""
         names = [_variable_name(name), _variable_name(f"{upstream}_{name}")]
         names += [f"{names[-1]}_{number}" for number in range(2, len(self._values) + 3)]
@@ -354,7 +360,7 @@ class _Variables:
         self._values[free] = value
         return free
 
-    def used(self, name: str) -> None:
+    def add_used(self, name: str) -> None:
         """A client's file takes it from the environment: it is nobody else's."""
         self._values.setdefault(name, "")
 
@@ -372,7 +378,7 @@ def _scalar(value: Any) -> str:
             return str(value).lower()
         case int() | float():
             return str(value)
-    raise _CannotTakeError("one of its values is no text")
+    raise _CannotImportError("one of its values is not text")
 
 
 def _plain(text: str) -> str:
@@ -405,10 +411,10 @@ def _has_credentials(text: str) -> bool:
     return bool(parts.password) or any(map(CALLED_SECRET.search, named))
 
 
-def needed(taken: Iterable[Taken]) -> Mapping[str, list[str]]:
+def missing_variables(imported: Iterable[ImportedServer]) -> Mapping[str, list[str]]:
     """Every variable that is to be set, with the places of its value."""
     found: dict[str, list[str]] = {}
-    for each in taken:
+    for each in imported:
         for variable in each.variables:
             found.setdefault(variable.name, []).append(variable.place)
     return found

@@ -1,7 +1,7 @@
 """JSON with comments and trailing commas, as editors write their settings: read, and changed in one
 place with every other character left as it is.
 
-No package on PyPI that is kept up does the second: they write comments anew, or only read.
+No package on PyPI that is kept up does the second: they rewrite comments, or only read.
 """
 
 import json
@@ -71,7 +71,7 @@ class _Member:
 
 
 def _members(plain: str, start: int) -> Iterator[_Member]:
-    """What a container holds; nothing for a value that is none."""
+    """What a container holds; nothing for a value that is not a container."""
     token = _next(plain, start)
     if token[0] not in ("{", "["):
         return

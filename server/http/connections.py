@@ -11,10 +11,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
 """For the headers of a request to come; twice that at most."""
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Or half of the files that this process may open, whichever is less."""
-MOST_WAITING = 100
-ENOUGH_FILES = 2 * MOST_CONNECTIONS
+MAX_WAITING = 100
+ENOUGH_FILES = 2 * MAX_CONNECTIONS
 
 
 class BoundedConnection(H11Protocol):
@@ -53,13 +53,13 @@ class BoundedConnection(H11Protocol):
 
 
 def most_connections() -> int:
-    return min(MOST_CONNECTIONS, _files() // 2)
+    return min(MAX_CONNECTIONS, _files() // 2)
 
 
 def most_at_once() -> int:
     """How many may wait to be accepted. asyncio accepts them all before it closes one, and without
     a file left it logs each."""
-    return min(MOST_WAITING, _files() // 16)
+    return min(MAX_WAITING, _files() // 16)
 
 
 def _files() -> int:

@@ -45,7 +45,7 @@ from server.views.report import warned
 MODEL = "planloom"
 RUN_SECONDS = 540.0
 """The most a run takes; OpenAI's own clients give up a reply after 600 s."""
-SAID_CHARACTERS, LONGEST_SAID = 2000, 600
+SAID_CHARACTERS, MAX_SAID_CHARS = 2000, 600
 """Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 """What comes after an answer begins so."""
@@ -126,7 +126,7 @@ class ChatRequest(BaseModel):
         last = self.messages[asked[-1]]
         unread = {part.type for part in last.content or () if isinstance(part, Part)} - {"text"}
         if unread:
-            what = f"The planner reads text, and no {', '.join(sorted(unread))}; leave it out."
+            what = f"The planner reads text only, not {', '.join(sorted(unread))}; leave it out."
             raise Unservable(what, "messages")
         return RunRequest(
             prompt=last.text,
@@ -156,7 +156,7 @@ def said_before(messages: list[ChatMessage]) -> str:
             continue
         text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
         text = text.partition(EVIDENCE)[0].strip()
-        text = shortened(text, LONGEST_SAID)
+        text = shortened(text, MAX_SAID_CHARS)
         line = f"{each.role.capitalize()}: {clean(text)}"
         room -= len(line)
         if room < 0:
@@ -186,8 +186,8 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(map(str, wrong["loc"]))
-            told = f"{place}: {wrong['msg']}" if place else wrong["msg"]
-            return auth.refusal(400, told, "invalid_value", param=place or None)
+            message = f"{place}: {wrong['msg']}" if place else wrong["msg"]
+            return auth.refusal(400, message, "invalid_value", param=place or None)
         except Unservable as error:
             return auth.refusal(error.status, str(error), error.code, param=error.param)
         except Busy as busy:
@@ -259,7 +259,7 @@ class Completion:
     async def whole(self) -> Response:
         """The reply once the run has ended."""
         content = "".join([self._document.tell(event) async for event in self.run.follow()])
-        await self.run.saved()
+        await self.run.flush()
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
@@ -267,7 +267,7 @@ class Completion:
             return auth.refusal(
                 status, problem["message"], problem["code"], kind=problem["type"], headers=headers
             )
-        reply = {"role": "assistant", "content": content + self._foot(), "refusal": None}
+        reply = {"role": "assistant", "content": content + self._sources(), "refusal": None}
         if self.as_data:
             reply |= self._data()
         choice = {"index": 0, "message": reply, "finish_reason": "stop", "logprobs": None}
@@ -276,21 +276,21 @@ class Completion:
 
     async def events(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
-        run, told = self.run, 0
+        run, sent = self.run, 0
         quiet_since = anyio.current_time()
         yield self._chunk({"role": "assistant", "content": ""})
         while True:
             known = len(run.events)
-            await run.saved()  # what a client was told is not lost
-            for event in run.events[told:known]:
+            await run.flush()  # what a client has seen is not lost
+            for event in run.events[sent:known]:
                 quiet_since = anyio.current_time()
                 for delta in self._deltas(event):
                     yield self._chunk(delta)
-            told = known
-            if run.finished and told == len(run.events):
+            sent = known
+            if run.finished and sent == len(run.events):
                 break
             with anyio.move_on_after(HEARTBEAT_SECONDS):
-                await run.wait_beyond(told)
+                await run.wait_beyond(sent)
                 continue
             quiet = anyio.current_time() - quiet_since
             yield f": {heartbeat(self._document.state, quiet, run.queued)}\n\n"
@@ -299,7 +299,7 @@ class Completion:
         else:
             if self.as_data:
                 yield self._chunk({key: text for key, text in self._data().items() if text})
-            elif foot := self._foot():
+            elif foot := self._sources():
                 yield self._chunk({"content": foot})
             yield self._chunk({}, finish_reason="stop")
             if self.tells_usage:
@@ -323,7 +323,7 @@ class Completion:
             yield {"content": content}
 
     def _problem(self) -> dict[str, Any] | None:
-        """Why there is no answer, when there is none at all."""
+        """Why there is no answer at all."""
         if self.run.interrupted:
             code, text = (
                 "interrupted",
@@ -350,15 +350,15 @@ class Completion:
             return {"content": None, "refusal": clean(state.answer + why)} | beside
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
 
-    def _foot(self) -> str:
-        """The warnings, what bears the answer out, and where a person sees the whole run; nothing
-        for an answer that needed no look."""
+    def _sources(self) -> str:
+        """The warnings, what supports the answer, and where a person sees the whole run; nothing
+        for an answer without a search."""
         found = report_of(self.run)
         warnings = f"\n\n{warned(found.warnings)}" if found.warnings else ""
         lines = []
         for each in short_report.ended(found).evidence:
-            told = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
-            lines.append(f"- `{_code(each.source)}`{told}")
+            quote = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
+            lines.append(f"- `{_code(each.source)}`{quote}")
         evidence = "\n".join([EVIDENCE, "", *lines]) if lines else ""
         if not (warnings or evidence):
             return ""

@@ -1,7 +1,7 @@
 """The live view of runs in a browser: a page that anyone gets, and runs for those who may see them.
 
-The page draws a run's report (`server.views.report`), as every view does. It is told each change of
-it as an event of a stream.
+The page draws a run's report (`server.views.report`), as every view does. It gets each change as an
+event of a stream.
 """
 
 import json
@@ -33,7 +33,7 @@ from planner.evidence.context import readable
 from planner.protocol import RunRequest
 from planner.tools import Policy
 from server import auth
-from server.journal.base import Listed
+from server.journal.base import RunSummary
 from server.mcp.context import engine_of
 from server.mcp.tools import VIEW
 from server.runs.engine import Engine
@@ -44,14 +44,14 @@ from server.views.timeline import timeline
 
 T = TypeVar("T")
 STATIC = Path(__file__).with_name("static")
-MOST_LISTED = 100
+MAX_LISTED = 100
 """Runs in the list, the newest."""
 PACE_SECONDS = 0.2
-"""Between two changes that a page is told."""
+"""The shortest time between two changes that a page gets."""
 SHARE = 20
 """Times as long as it took to draw a page, it is not drawn again."""
 QUIET_SECONDS = 1.0
-"""After so long without an event a page is told that nothing has changed."""
+"""How long without an event until a page gets a sign that nothing has changed."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -152,7 +152,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     async def steer(request: Request) -> Response:
         try:
             of_our_page(request)
-            said = Said.model_validate_json(await request.body())
+            said = SteerRequest.model_validate_json(await request.body())
             run = await find(engine(), request.path_params["run_id"])
             await engine().steer(run, **said.model_dump(), by="person")
         except (PlanloomError, ValidationError) as error:
@@ -196,7 +196,7 @@ def of_our_page(request: Request) -> None:
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
 
-class Said(BaseModel):
+class SteerRequest(BaseModel):
     """What a person says to a run: see `Engine.steer`."""
 
     hint: str = ""
@@ -255,11 +255,11 @@ async def find(engine: Engine, run_id: str) -> Run:
 async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
     """The newest runs of these callers: id, status, prompt, project, times in seconds since
     the epoch, and the call that waits for approval."""
-    found = await engine.listed(MOST_LISTED, callers)
+    found = await engine.list_runs(MAX_LISTED, callers)
     return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
 
 
-async def _going_on(engine: Engine, listed: Listed) -> dict[str, Any]:
+async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
     """What a list says of a run that has not ended."""
     if listed.status != "running":
         return {"approval": None}
@@ -279,15 +279,15 @@ def approval(run: Run) -> dict[str, Any] | None:
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
     """The keys of the run's page that have changed, at first all of them, as JSON, until the run or
     the server ends."""
-    told: dict[str, str] = {}
+    sent: dict[str, str] = {}
     while True:
-        await run.saved()  # what a page was told is not lost
+        await run.flush()  # what a page has seen is not lost
         page = _PAGES.setdefault(run, Page())
         page.draw(run)
         count, now = page.count, page.shown
-        new = {key: value for key, value in now.items() if told.get(key) != value}
+        new = {key: value for key, value in now.items() if sent.get(key) != value}
         yield f"{{{', '.join(f'{json.dumps(key)}: {value}' for key, value in new.items())}}}"
-        told = now
+        sent = now
         if engine.ended or (run.finished and count == len(run.events)):
             return
         await anyio.sleep(max(PACE_SECONDS, page.pause))
@@ -296,7 +296,7 @@ async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
 
 
 class Page:
-    """The run's report, and what a page shows besides, drawn once for all who look at it."""
+    """The run's report and what else a page shows, drawn once for everyone who looks at it."""
 
     def __init__(self) -> None:
         self.count = -1
@@ -304,7 +304,7 @@ class Page:
         self.shown: dict[str, str] = {}
         """JSON, by key."""
         self.pause = 0.0
-        """Seconds until it is worth while to draw it again: it shall cost less than its run."""
+        """Seconds until it is drawn again: drawing should cost less than the run itself."""
         self._finished = False
 
     def draw(self, run: Run) -> None:

@@ -1,16 +1,17 @@
-"""The run journal: what every run took in and said, recorded as it happens, for whoever asks later.
+"""The run journal: what every run took in and said, recorded as it happens, for later readers.
 
-It is one for several servers, and how they share runs: each run is driven by one of them, which the
-others know to live or not; they follow it by its record, and write letters to who drives it. Where
-it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
+Several servers use one journal, and share runs through it: one of them drives each run. The others
+can see whether that server is alive, follow the run by its record, and write letters to its server.
+Where it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
 `server.journal.redis` (for those of several).
 """
 
+import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -55,7 +56,7 @@ class Entry:
         return EVENT.validate_python(self.data)
 
 
-class Made(BaseModel):
+class RunSetup(BaseModel):
     """What a run was begun with. It can only be resumed with the same models."""
 
     model_config = ConfigDict(frozen=True)
@@ -69,18 +70,39 @@ class Made(BaseModel):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class StoredRun:
     """One run as the journal has it."""
 
     id: str
     caller: str
     request: RunRequest
-    made: Made
+    setup: RunSetup
     tools: list[ToolSpec] | None
     """As they were when it began; None when it had not yet."""
     status: Literal["running", "interrupted"] | FinalStatus
     created: float
     entries: list[Entry]
+
+    @classmethod
+    def of_row(
+        cls,
+        run_id: str,
+        row: Mapping[str, Any],
+        status: Any,
+        tools: str | None,
+        entries: list[Entry],
+    ) -> Self:
+        """From a row of the store. Raises `ValidationError` for one of another version."""
+        return cls(
+            id=run_id,
+            caller=row["caller"],
+            request=RunRequest.model_validate_json(row["request"]),
+            setup=RunSetup.model_validate_json(row["made"]),
+            tools=TOOLS.validate_json(tools) if tools else None,
+            status=status,
+            created=float(row["created"]),
+            entries=entries,
+        )
 
     @property
     def events(self) -> list[Event]:
@@ -96,7 +118,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunSummary:
     """One run in a list."""
 
     id: str
@@ -105,6 +127,18 @@ class Listed:
     updated: float
     prompt: str
     project: str = ""
+
+    @classmethod
+    def of_row(cls, run_id: str, row: Mapping[str, Any], status: str) -> Self:
+        """From a row of the store."""
+        return cls(
+            id=run_id,
+            status=status,
+            created=float(row["created"]),
+            updated=float(row["updated"]),
+            prompt=json.loads(row["request"])["prompt"],
+            project=json.loads(row["made"]).get("project", ""),
+        )
 
 
 class KeyUsed(Exception):
@@ -130,7 +164,7 @@ class Letter(BaseModel):
 
 
 @dataclass(frozen=True)
-class Left:
+class PendingSteering:
     """What was said to a run through a server that does not drive it."""
 
     run_id: str
@@ -138,16 +172,20 @@ class Left:
     steering: Steering
 
 
-def readable_left(lines: Iterable[tuple[str, int, str]]) -> list[Left]:
-    """What was left, each a run, its number and a line, as `readable` does letters."""
+def parse_steering(lines: Iterable[tuple[str, int, str]]) -> list[PendingSteering]:
+    """What was left, each a run, its number and a line, as `parse_letters` does letters."""
     found = []
     for run_id, number, line in lines:
         with suppress(ValidationError):
-            found.append(Left(run_id, number, Steering.model_validate_json(line)))
+            found.append(PendingSteering(run_id, number, Steering.model_validate_json(line)))
     return found
 
 
-def readable(letters: Iterable[str]) -> list[Letter]:
+def steered_too_often(run_id: str, most: int) -> RequestError:
+    return RequestError(f"Run {run_id} was steered {most} times, which is the limit.")
+
+
+def parse_letters(letters: Iterable[str]) -> list[Letter]:
     """The letters, without those of another version that cannot be read."""
     found = []
     for letter in letters:
@@ -156,12 +194,15 @@ def readable(letters: Iterable[str]) -> list[Letter]:
     return found
 
 
-class Record(ABC):
+@dataclass
+class RunWriter(ABC):
     """The record of one run, being written. What could not be written is written as soon as it can
     be, and nothing before it: a record has no gaps."""
 
-    run_id: str
     journal: "Journal"
+    run_id: str
+    next: int = 0
+    """The number of the next entry."""
     problem: str | None = None
     """Why the run is not recorded (any more)."""
     late: bool = False
@@ -174,16 +215,16 @@ class Record(ABC):
         """Write an entry soon; `synced`: so that it outlasts a power failure too."""
 
     @abstractmethod
-    def began_with(self, tools: Sequence[ToolSpec]) -> None:
+    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
         """Note the tools that the run is offered."""
 
     @abstractmethod
-    async def saved(self) -> bool:
+    async def flush(self) -> bool:
         """Wait until everything appended so far is on record; False when it could not be."""
 
     @abstractmethod
     def release(self) -> None:
-        """The run has stopped here; it may be resumed, by whatever server."""
+        """The run has stopped here; any server may resume it."""
 
 
 class Journal(ABC):
@@ -192,16 +233,18 @@ class Journal(ABC):
 
     look_seconds: ClassVar[float]
     """How often it has to be looked at for what other servers do."""
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """What its store raises."""
 
-    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
-        """`redacted` gives a text without what must not be written, whatever it stands in."""
+    def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
+        """`redact` removes from a text what must not be written."""
         self.settings = settings
         self.problem: str | None = None
         """Why nothing can be recorded."""
         self.owner = uuid.uuid4().hex
         """This server, to the others."""
         self._opened = time.time(), time.monotonic()
-        self._redacted = redacted
+        self._redact = redact
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
     @abstractmethod
@@ -222,12 +265,12 @@ class Journal(ABC):
         self,
         run_id: str,
         request: RunRequest,
-        made: Made,
+        setup: RunSetup,
         caller: str,
         request_key: str | None,
         fleet: str = "",
         waits: bool = False,
-    ) -> Record:
+    ) -> RunWriter:
         """Begin the record of a run; it is there then, or `Record.problem` says why it is not.
 
         Any server of the `fleet` takes the run up when nobody drives it; `waits`: at once, since
@@ -235,32 +278,32 @@ class Journal(ABC):
         """
 
     @abstractmethod
-    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
+    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
         """Take over a run that nobody drives; None when somebody does, or it has ended.
 
         Raises `RequestError` when the journal cannot be written.
         """
 
     @abstractmethod
-    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
+    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
         """As `resume`, the oldest run of the fleet that nobody drives; None when there is none."""
 
     @abstractmethod
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
-        """Take over a run that has ended, with an entry that says what it shall do more; None when
-        it goes on already. Both are on record then, or neither.
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+        """Take over a run that has ended, with an entry that says what else it should do; None when
+        it goes on already. Both are recorded, or neither.
 
         Raises `RequestError` when the journal cannot be written.
         """
 
     @abstractmethod
-    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
-        """Leave something for a run that another server drives, or none does: whoever goes on with
-        it takes it. Returns its number, from 1 on. Raises `RequestError` for more than `most`, and
-        when the journal cannot be written."""
+    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
+        """Add steering for a run that another server drives, or no server: the server that
+        continues the run takes it. Returns its number, counted from 1. Raises `RequestError` for
+        more than `most`, and when the journal cannot be written."""
 
     @abstractmethod
-    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         """What other servers have left for these runs, for each since the one of that number.
         Raises `RequestError`."""
 
@@ -285,7 +328,7 @@ class Journal(ABC):
     # Reading.
 
     @abstractmethod
-    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
+    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
         """A run, of this caller only if one is named; None when there is none.
 
         Raises `RequestError` for a run that cannot be read.
@@ -319,20 +362,37 @@ class Journal(ABC):
         raise RequestError(f'{what} with "{beginning}". `planloom runs` lists them.')
 
     @abstractmethod
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
         """The newest runs, the newest first; of these callers only, if any are named."""
+
+    @abstractmethod
+    def _why(self, error: Exception) -> str:
+        """What an error of the store means, and what to do."""
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        """Raise `RequestError` for the errors of the store; `what` says what failed."""
+        try:
+            yield
+        except ValidationError:
+            raise RequestError(
+                "The run was recorded by another version of Planloom, and this version cannot "
+                "read it."
+            ) from None
+        except self.errors as error:
+            raise RequestError(f"{what}: {self._why(error)}") from None
 
     # What is new.
 
-    async def heard(self, topic: str) -> None:
-        """Wait until there may be something new: about a run (its id), in letters ("letters"), or
-        to take up ("fleet")."""
+    async def wait_for_news(self, topic: str) -> None:
+        """Wait until there may be something new: about a run (its id), in letters ("letters"), or a
+        run to take over ("fleet")."""
         bell = self._bells.setdefault(topic, anyio.Event())
         with anyio.move_on_after(self.look_seconds):
             await bell.wait()
 
-    def ring(self, topic: str) -> None:
-        """There is something new; who waits on this server looks at once."""
+    def notify(self, topic: str) -> None:
+        """There is something new: whoever waits on this server looks at once."""
         if bell := self._bells.pop(topic, None):
             bell.set()
 
@@ -343,16 +403,16 @@ class Journal(ABC):
         opened, since = self._opened
         return min(time.time(), opened + time.monotonic() - since)
 
-    def scrubbed(self, value: Any) -> Any:
+    def redact(self, value: Any) -> Any:
         """JSON data without secrets; what upstreams say has none, this holds for all."""
-        if self._redacted is None:
+        if self._redact is None:
             return value
         match value:
             case str():
-                return self._redacted(value)
+                return self._redact(value)
             case list():
-                return [self.scrubbed(item) for item in value]
+                return [self.redact(item) for item in value]
             case dict():
-                return {key: self.scrubbed(item) for key, item in value.items()}
+                return {key: self.redact(item) for key, item in value.items()}
             case _:
                 return value

@@ -6,12 +6,12 @@ from server.config import RunSettings
 from server.journal.base import Journal
 
 
-def journal_for(settings: RunSettings, redacted: Callable[[str], str] | None = None) -> Journal:
+def journal_for(settings: RunSettings, redact: Callable[[str], str] | None = None) -> Journal:
     """The journal that the settings name."""
     if settings.redis is None:
         from server.journal.sqlite import SqliteJournal
 
-        return SqliteJournal(settings, redacted)
+        return SqliteJournal(settings, redact)
     from server.journal.redis import RedisJournal
 
-    return RedisJournal(settings, redacted)
+    return RedisJournal(settings, redact)

@@ -2,8 +2,9 @@
 
 What has to be one change is one script, which Redis runs as a whole. A server says that it lives by
 a key that expires; when that has gone, its runs may be taken over, and each of its writes is
-refused from then on: who drives a run is decided in one place, whatever a paused server believes.
-So a call that is not read-only goes out at most once here too, since its intent is such a write.
+refused from then on: who drives a run is decided in one place, even if a paused server believes
+otherwise. So a call that is not read-only goes out at most once here too, since its intent is such
+a write.
 
 Redis has to keep what it took in: `appendonly yes`; and `appendfsync always`, if an intent has to
 outlast a power failure: `synced` can do no more here.
@@ -22,7 +23,6 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import anyio
-from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
@@ -31,28 +31,28 @@ from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
 from server.config import RunSettings
 from server.journal.base import (
-    TOOLS,
     Entry,
     Journal,
     KeyUsed,
-    Left,
     Letter,
-    Listed,
-    Made,
-    Record,
-    Recorded,
-    readable,
-    readable_left,
+    PendingSteering,
+    RunSetup,
+    RunSummary,
+    RunWriter,
+    StoredRun,
+    parse_letters,
+    parse_steering,
+    steered_too_often,
 )
 
 T = TypeVar("T")
 Database = Any
-"""A `Redis`; its types stand for the client that waits and the one that does not alike."""
+"""A `Redis`, whose type covers both the blocking and the asynchronous client."""
 
 SPACE = "planloom:1:"
 """What all keys begin with; the number is the format's."""
 LEASE_SECONDS = 10.0
-"""So long after its last sign of life a server counts as dead."""
+"""How long after its last sign of life a server counts as dead."""
 RENEW_SECONDS = 2.0
 PRUNE_SECONDS = 30.0
 """How often it is looked for runs to delete, at most."""
@@ -165,13 +165,8 @@ _REOPEN, _COLLECT, _POST, _DELETE = (
 
 
 @dataclass
-class RedisRecord(Record):
+class RedisRunWriter(RunWriter):
     journal: "RedisJournal"
-    run_id: str
-    next: int = 0
-    problem: str | None = None
-    lost: bool = False
-    late: bool = False
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         number, self.next = self.next, self.next + 1
@@ -179,13 +174,13 @@ class RedisRecord(Record):
         status = entry.data["status"] if last else ""
         self._soon(_APPEND, str(number), self.journal._line(entry), str(time.time()), status)
 
-    def began_with(self, tools: Sequence[ToolSpec]) -> None:
-        listed = json.dumps([self.journal.scrubbed(tool.model_dump()) for tool in tools])
+    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
+        listed = json.dumps([self.journal.redact(tool.model_dump()) for tool in tools])
         digest = hashlib.sha256(listed.encode()).hexdigest()
         self._soon(_OFFER, digest, listed)
 
-    async def saved(self) -> bool:
-        await self.journal._drained()
+    async def flush(self) -> bool:
+        await self.journal._drain()
         return self.problem is None
 
     def release(self) -> None:
@@ -200,15 +195,16 @@ class RedisRecord(Record):
 class RedisJournal(Journal):
     """The runs of every server that uses this database."""
 
-    look_seconds: ClassVar[float] = 2.0  # who is not told by then looks by himself
+    errors = (RedisError, OSError)
+    look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 
-    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
-        super().__init__(settings, redacted)
+    def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
+        super().__init__(settings, redact)
         assert settings.redis
         self._url = settings.redis.get_secret_value()
         self._db: Database = None
         self._stack = AsyncExitStack()
-        self._waiting: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
+        self._waiting: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         self._done = 0
         """How many writes were sent and answered."""
         self._due = anyio.Event()
@@ -235,7 +231,7 @@ class RedisJournal(Journal):
         with anyio.CancelScope(shield=True):
             if self.problem is None:
                 with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
-                    await self._drained()
+                    await self._drain()
                     await self._db.delete(f"{SPACE}server:{self.owner}")
         await self._stack.aclose()
 
@@ -245,20 +241,20 @@ class RedisJournal(Journal):
         self,
         run_id: str,
         request: RunRequest,
-        made: Made,
+        setup: RunSetup,
         caller: str,
         request_key: str | None,
         fleet: str = "",
         waits: bool = False,
-    ) -> Record:
-        record = RedisRecord(self, run_id, problem=self.problem)
-        if record.problem is not None:
-            return record
+    ) -> RunWriter:
+        writer = RedisRunWriter(self, run_id, problem=self.problem)
+        if writer.problem is not None:
+            return writer
         now = str(time.time())
         fields = {
             "caller": caller,
-            "request": json.dumps(self.scrubbed(request.model_dump())),
-            "made": made.model_dump_json(),
+            "request": json.dumps(self.redact(request.model_dump())),
+            "made": setup.model_dump_json(),
             "status": "running",
             "owner": "" if waits else self.owner,
             "fleet": fleet,
@@ -273,76 +269,70 @@ class RedisJournal(Journal):
         try:
             used = await self._eval(_BEGIN, run_id, key, run_id, now, fleet, *flat)
         except (RedisError, OSError) as error:
-            record.problem = self._why(error)
+            writer.problem = self._why(error)
         else:
             if used:
                 raise KeyUsed(str(used))
-        return record
+        return writer
 
-    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
-        return await self._claimed(run_id, "")
+    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._claim(run_id, "")
 
-    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
-        return await self._claimed("", f"{SPACE}fleet:{fleet}")
+    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._claim("", f"{SPACE}fleet:{fleet}")
 
-    async def _claimed(self, run_id: str, among: str) -> tuple[Record, Recorded] | None:
-        return await self._taken(_CLAIM, run_id, among)
+    async def _claim(self, run_id: str, among: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._take_over(_CLAIM, run_id, among)
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
-        return await self._taken(_REOPEN, run_id, self._line(entry), str(time.time()))
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+        return await self._take_over(_REOPEN, run_id, self._line(entry), str(time.time()))
 
-    async def _taken(
+    async def _take_over(
         self, script: str, run_id: str, *arguments: str
-    ) -> tuple[Record, Recorded] | None:
+    ) -> tuple[RunWriter, StoredRun] | None:
         """The run that a script has made this server's."""
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
-        try:
+        with self._explained("The run cannot be resumed"):
             found = await self._eval(script, run_id, run_id, *arguments)
-        except (RedisError, OSError) as error:
-            raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
         if found is None:
             return None
-        recorded = await self.load(found)
-        assert recorded  # it is ours, and nobody deletes what is
-        return RedisRecord(self, recorded.id, next=len(recorded.entries)), recorded
+        stored = await self.load(found)
+        assert stored  # it is ours, and nobody deletes what is
+        return RedisRunWriter(self, stored.id, next=len(stored.entries)), stored
 
-    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
-        line = json.dumps(self.scrubbed(steering.model_dump()))
-        try:
-            return int(await self._eval(_LEAVE, run_id, str(most), line))
-        except (RedisError, OSError) as error:
-            if isinstance(error, ResponseError) and "MOST" in str(error):
-                raise RequestError(
-                    f"Run {run_id} was steered {most} times, which is the most."
-                ) from None
-            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
+    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
+        line = json.dumps(self.redact(steering.model_dump()))
+        with self._explained(f"Run {run_id} cannot be steered"):
+            try:
+                return int(await self._eval(_LEAVE, run_id, str(most), line))
+            except ResponseError as error:
+                if "MOST" in str(error):
+                    raise steered_too_often(run_id, most) from None
+                raise
 
-    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         async def lines(db: Database) -> list[list[str]]:
             pipe = db.pipeline(transaction=False)
             for run_id, number in after.items():
                 pipe.lrange(_keys(run_id)[3], number, -1)
             return cast(list[list[str]], await pipe.execute())
 
-        return readable_left(
+        return parse_steering(
             (run_id, number, line)
             for (run_id, last), found in zip(after.items(), await self._read(lines), strict=True)
             for number, line in enumerate(found, last + 1)
         )
 
     def _line(self, entry: Entry) -> str:
-        line: dict[str, Any] = {"data": self.scrubbed(entry.data), "kind": entry.kind}
+        line: dict[str, Any] = {"data": self.redact(entry.data), "kind": entry.kind}
         if entry.key:
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})
 
     async def post(self, letter: Letter) -> None:
-        try:
+        with self._explained(f"The server of run {letter.run_id} cannot be reached"):
             await self._eval(_POST, letter.run_id, letter.model_dump_json())
-        except (RedisError, OSError) as error:
-            why = self._why(error)
-            raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async def letters(db: Database) -> list[Letter]:
@@ -351,7 +341,7 @@ class RedisJournal(Journal):
                 keys = _keys(run_id)
                 pipe.eval(_COLLECT, len(keys), *keys)
             found = await pipe.execute()
-            return readable(line for lines in found for line in lines)
+            return parse_letters(line for lines in found for line in lines)
 
         return await self._read(letters)
 
@@ -388,26 +378,18 @@ class RedisJournal(Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
-        async def recorded(db: Database) -> Recorded | None:
+    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
+        async def stored(db: Database) -> StoredRun | None:
             row = await db.hgetall(_keys(run_id)[0])
             if not row or caller not in (None, row["caller"]):
                 return None
             tools = None
             if "catalogue" in row:
                 tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
-            return Recorded(
-                id=run_id,
-                caller=row["caller"],
-                request=RunRequest.model_validate_json(row["request"]),
-                made=Made.model_validate_json(row["made"]),
-                tools=tools and TOOLS.validate_json(tools),
-                status=await _status(db, row),
-                created=float(row["created"]),
-                entries=await _entries(db, run_id, 0),
-            )
+            status, entries = await _status(db, row), await _entries(db, run_id, 0)
+            return StoredRun.of_row(run_id, row, status, tools, entries)
 
-        return await self._read(recorded)
+        return await self._read(stored)
 
     async def entries(self, run_id: str, first: int) -> list[Entry]:
         return await self._read(lambda db: _entries(db, run_id, first))
@@ -442,19 +424,12 @@ class RedisJournal(Journal):
         ]
         return found[:2]
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
-        async def listed(db: Database) -> list[Listed]:
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
+        async def listed(db: Database) -> list[RunSummary]:
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
-                Listed(
-                    id=run_id,
-                    status=await _status(db, row),
-                    created=float(row["created"]),
-                    updated=float(row["updated"]),
-                    prompt=json.loads(row["request"])["prompt"],
-                    project=json.loads(row["made"]).get("project", ""),
-                )
+                RunSummary.of_row(run_id, row, await _status(db, row))
                 for run_id, row in rows.items()
                 if row["status"] and (not callers or row["caller"] in callers)
             ]
@@ -470,29 +445,23 @@ class RedisJournal(Journal):
         )
 
     async def _read(self, query: Callable[[Database], Awaitable[T]]) -> T:
-        try:
+        with self._explained("The runs cannot be read"):
             if self._db:
                 return await query(self._db)
             async with self._connect() as db:
                 return await query(db)
-        except ValidationError:
-            raise RequestError(
-                "The run was recorded by another version of Planloom, and cannot be read by this."
-            ) from None
-        except (RedisError, OSError) as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
 
     async def _eval(self, script: str, run_id: str, *arguments: str) -> Any:
         assert self._db  # a journal is written to when it has been entered
         keys = _keys(run_id)
         return await self._db.eval(script, len(keys), *keys, self.owner, *arguments)
 
-    def _soon(self, record: RedisRecord, *command: str | int) -> None:
-        if record.problem is None or record.late:
-            self._waiting.append((record, command))
+    def _soon(self, writer: RedisRunWriter, *command: str | int) -> None:
+        if writer.problem is None or writer.late:
+            self._waiting.append((writer, command))
             self._due.set()
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         last = self._done + len(self._waiting)
         while self._done < last:
             await self._written.wait()
@@ -502,7 +471,7 @@ class RedisJournal(Journal):
         taken so far. The runs do not wait for it, and say meanwhile that they are not recorded.
         What was taken without an answer may be sent again: an entry has its number."""
         assert self._db
-        kept: list[tuple[RedisRecord, tuple[str | int, ...]]] = []
+        kept: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         while True:
             await self._due.wait()
             self._due = anyio.Event()
@@ -516,15 +485,15 @@ class RedisJournal(Journal):
             except (RedisError, OSError) as error:
                 answers = [error] * len(due)
             failed: dict[str, str] = {}
-            for (record, _), answer in zip(due, answers, strict=True):
+            for (writer, _), answer in zip(due, answers, strict=True):
                 if isinstance(answer, ResponseError) and "TAKEN" in str(answer):
-                    record.lost, record.late, record.problem = True, False, TAKEN
+                    writer.lost, writer.late, writer.problem = True, False, TAKEN
                 elif isinstance(answer, Exception):
-                    failed.setdefault(record.run_id, self._why(answer))
+                    failed.setdefault(writer.run_id, self._why(answer))
             kept = [each for each in due if each[0].run_id in failed and not each[0].lost]
-            for record in {id(record): record for record, _ in due if not record.lost}.values():
-                record.problem = failed.get(record.run_id)
-                record.late = record.problem is not None
+            for writer in {id(writer): writer for writer, _ in due if not writer.lost}.values():
+                writer.problem = failed.get(writer.run_id)
+                writer.late = writer.problem is not None
             del self._waiting[:waiting]
             self._done += waiting
             written, self._written = self._written, anyio.Event()
@@ -559,17 +528,19 @@ class RedisJournal(Journal):
                     while True:
                         said = await bell.get_message(True, timeout=LEASE_SECONDS / 2)
                         if said:
-                            self.ring(said["data"])
+                            self.notify(said["data"])
             await anyio.sleep(1.0)
 
     def _why(self, error: Exception) -> str:
         place = urlsplit(self._url)
         where = f"{place.scheme}://{place.hostname or ''}{f':{place.port}' if place.port else ''}"
-        return f"{where}{place.path}: {error}. See that it runs and takes writes (PLANLOOM_RUNS)."
+        return (
+            f"{where}{place.path}: {error}. Check that it runs and accepts writes (PLANLOOM_RUNS)."
+        )
 
 
 TAKEN = (
-    "Another server has taken the run over, since this one gave no sign of life for "
+    "Another server has taken over the run, because this one gave no sign of life for "
     f"{LEASE_SECONDS:g} s."
 )
 

@@ -3,7 +3,7 @@
 One SQLite file for all servers of a user, in WAL mode: a killed process loses nothing that was
 committed, a torn last record is not there for the next one, and several processes write side by
 side. One thread writes what has gathered since it last did, so that no run waits for the disk
-except where a promise rests on it (`Record.saved`).
+except where a promise rests on it (`Record.flush`).
 
 A server holds a lock on a file of its own as long as it lives, kill -9 included; that is how others
 know which runs are under way. A run's owner is that server's name; `@` and the fleet's follow where
@@ -29,25 +29,24 @@ from typing import Any, ClassVar, Self
 import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from planner.errors import RequestError
 from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
 from server.config import RunSettings
 from server.journal.base import (
-    TOOLS,
     Entry,
     Journal,
     KeyUsed,
-    Left,
     Letter,
-    Listed,
-    Made,
-    Record,
-    Recorded,
-    readable,
-    readable_left,
+    PendingSteering,
+    RunSetup,
+    RunSummary,
+    RunWriter,
+    StoredRun,
+    parse_letters,
+    parse_steering,
+    steered_too_often,
 )
 
 FORMAT = 2
@@ -136,29 +135,24 @@ _MIGRATIONS = {
 """What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
 
 Write = Callable[[sqlite3.Connection], None]
-Due = tuple["SqliteRecord", Write, bool]
+Due = tuple["SqliteRunWriter", Write, bool]
 """What is to be written, of which record, and whether it has to outlast a power failure."""
 
 
 @dataclass
-class SqliteRecord(Record):
+class SqliteRunWriter(RunWriter):
     journal: "SqliteJournal"
-    run_id: str
-    next: int = 0
-    problem: str | None = None
-    lost: bool = False
-    late: bool = False
 
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         number, self.next = self.next, self.next + 1
         self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
 
-    def began_with(self, tools: Sequence[ToolSpec]) -> None:
+    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
         self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
 
-    async def saved(self) -> bool:
+    async def flush(self) -> bool:
         if self.problem is None:
-            await self.journal._drained()
+            await self.journal._drain()
         return self.problem is None
 
     def release(self) -> None:
@@ -166,10 +160,10 @@ class SqliteRecord(Record):
         self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
-        data, long = self.journal.scrubbed(entry.data), None
+        data, long = self.journal.redact(entry.data), None
         if isinstance(text := data.get("text"), str) and len(text) > LONG_TEXT:
             data = {key: value for key, value in data.items() if key != "text"}
-            long = self._kept(db, text)
+            long = self._save_text(db, text)
         line = json.dumps(data)
         values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
         _do(db, "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
@@ -179,7 +173,7 @@ class SqliteRecord(Record):
             ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
             _do(db, ended, entry.data["status"], self.run_id)
 
-    def _kept(self, db: sqlite3.Connection, text: str) -> str:
+    def _save_text(self, db: sqlite3.Connection, text: str) -> str:
         line = json.dumps(text)
         digest = _digest(line)
         insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
@@ -188,7 +182,7 @@ class SqliteRecord(Record):
         return digest
 
     def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
-        listed = [self.journal.scrubbed(tool.model_dump()) for tool in tools]
+        listed = [self.journal.redact(tool.model_dump()) for tool in tools]
         line = json.dumps(listed)
         digest = _digest(line)
         _do(db, "INSERT OR IGNORE INTO catalogue VALUES (?, ?)", digest, line)
@@ -198,13 +192,14 @@ class SqliteRecord(Record):
 class SqliteJournal(Journal):
     """The runs of every server that uses this directory."""
 
+    errors = (sqlite3.Error, OSError)
     look_seconds: ClassVar[float] = 0.2
 
-    def __init__(self, settings: RunSettings, redacted: Callable[[str], str] | None = None) -> None:
-        super().__init__(settings, redacted)
+    def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
+        super().__init__(settings, redact)
         self.file = settings.directory / "runs.sqlite"
         self._lock = FileLock(self._lock_file(self.owner), thread_local=False)
-        self._writer = ThreadPoolExecutor(1, "journal")
+        self._thread = ThreadPoolExecutor(1, "journal")
         self._guard = threading.Lock()
         self._waiting: list[Due] = []
         self._late: list[Due] = []
@@ -215,7 +210,7 @@ class SqliteJournal(Journal):
         """When it was last tried to open the file."""
 
     async def __aenter__(self) -> Self:
-        await self._in_writer(self._open)
+        await self._in_thread(self._open)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
         tasks.start_soon(self._try_again)
@@ -231,8 +226,8 @@ class SqliteJournal(Journal):
             await self._stack.aclose()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._in_writer(self._close)
-            self._writer.shutdown()
+                await self._in_thread(self._close)
+            self._thread.shutdown()
 
     # Writing.
 
@@ -240,19 +235,19 @@ class SqliteJournal(Journal):
         self,
         run_id: str,
         request: RunRequest,
-        made: Made,
+        setup: RunSetup,
         caller: str,
         request_key: str | None,
         fleet: str = "",
         waits: bool = False,
-    ) -> Record:
+    ) -> RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
-            await self._in_writer(self._open)
-        record = SqliteRecord(self, run_id, problem=self.problem)
+            await self._in_thread(self._open)
+        writer = SqliteRunWriter(self, run_id, problem=self.problem)
         now = time.time()
-        shown = json.dumps(self.scrubbed(request.model_dump()))
+        shown = json.dumps(self.redact(request.model_dump()))
         owner = ("" if waits else self.owner) + (f"@{fleet}" if fleet else "")
-        row = (run_id, caller, request_key, shown, made.model_dump_json(), owner, now, now)
+        row = (run_id, caller, request_key, shown, setup.model_dump_json(), owner, now, now)
 
         def insert() -> None:
             find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
@@ -262,20 +257,20 @@ class SqliteJournal(Journal):
                 columns = "id, caller, request_key, request, made, owner, created, updated"
                 _do(self._db, f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
-        if record.problem is None:
+        if writer.problem is None:
             try:
-                await self._in_writer(insert)
+                await self._in_thread(insert)
             except sqlite3.Error as error:
-                record.problem = self._why(error)
-        return record
+                writer.problem = self._why(error)
+        return writer
 
-    async def resume(self, run_id: str) -> tuple[Record, Recorded] | None:
-        return await self._claimed("id = ?", run_id)
+    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._claim("id = ?", run_id)
 
-    async def take(self, fleet: str) -> tuple[Record, Recorded] | None:
-        return await self._claimed(f"{_FREED} = ?", f"@{fleet}")
+    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
+        return await self._claim(f"{_FREED} = ?", f"@{fleet}")
 
-    async def _claimed(self, which: str, value: str) -> tuple[Record, Recorded] | None:
+    async def _claim(self, which: str, value: str) -> tuple[RunWriter, StoredRun] | None:
         """Take over the oldest of these runs that nobody drives."""
         find = f"SELECT id, owner FROM run WHERE status = 'running' AND {which} ORDER BY created"
 
@@ -288,9 +283,9 @@ class SqliteJournal(Journal):
                         return str(run_id)
             return None
 
-        return await self._taken(claim)
+        return await self._take_over(claim)
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[Record, Recorded] | None:
+    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
@@ -299,49 +294,46 @@ class SqliteJournal(Journal):
                 if not self._db.execute(ours, (self.owner, run_id)).rowcount:
                     return None
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
-                SqliteRecord(self, run_id)._insert(self._db, number, entry)
+                SqliteRunWriter(self, run_id)._insert(self._db, number, entry)
                 return run_id
 
-        return await self._taken(claim)
+        return await self._take_over(claim)
 
-    async def _taken(self, claim: Callable[[], str | None]) -> tuple[Record, Recorded] | None:
+    async def _take_over(
+        self, claim: Callable[[], str | None]
+    ) -> tuple[RunWriter, StoredRun] | None:
         """The run that is this server's once the writing thread has claimed it."""
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
-        try:
-            run_id = await self._in_writer(claim)
-        except sqlite3.Error as error:
-            raise RequestError(f"The run cannot be resumed: {self._why(error)}") from None
+        with self._explained("The run cannot be resumed"):
+            run_id = await self._in_thread(claim)
         if run_id is None:
             return None
-        recorded = await self.load(run_id)
-        assert recorded  # it is ours, and nobody deletes what is
-        return SqliteRecord(self, run_id, next=len(recorded.entries)), recorded
+        stored = await self.load(run_id)
+        assert stored  # it is ours, and nobody deletes what is
+        return SqliteRunWriter(self, run_id, next=len(stored.entries)), stored
 
-    async def leave(self, run_id: str, steering: Steering, most: int) -> int:
-        line = json.dumps(self.scrubbed(steering.model_dump()))
+    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
+        line = json.dumps(self.redact(steering.model_dump()))
         newest = "SELECT coalesce(max(number), 0) FROM steering WHERE run = ?"
 
         def insert() -> int:
             with self._transaction():
                 (before,) = self._db.execute(newest, (run_id,)).fetchone()
                 if before >= most:
-                    raise RequestError(f"Run {run_id} was steered {most} times, which is the most.")
+                    raise steered_too_often(run_id, most)
                 values = (run_id, before + 1, line)
                 _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
                 return int(before) + 1
 
-        try:
-            number: int = await self._in_writer(insert)
-        except sqlite3.Error as error:
-            raise RequestError(f"Run {run_id} cannot be steered: {self._why(error)}") from None
-        return number
+        with self._explained(f"Run {run_id} cannot be steered"):
+            return int(await self._in_thread(insert))
 
-    async def left(self, after: Mapping[str, int]) -> "list[Left]":
+    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
         rows = await self._read(lambda db: db.execute(find, (*after,)).fetchall()) or []
         new = (row for row in rows if row["number"] > after[row["run"]])
-        return readable_left((row["run"], row["number"], row["data"]) for row in new)
+        return parse_steering((row["run"], row["number"], row["data"]) for row in new)
 
     async def post(self, letter: Letter) -> None:
         def insert() -> None:
@@ -349,13 +341,11 @@ class SqliteJournal(Journal):
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
                 _do(self._db, add, letter.model_dump_json(), letter.run_id)
 
+        what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:
-            raise RequestError(f"The server of run {letter.run_id} cannot be told: {self.problem}")
-        try:
-            await self._in_writer(insert)
-        except sqlite3.Error as error:
-            why = self._why(error)
-            raise RequestError(f"The server of run {letter.run_id} cannot be told: {why}") from None
+            raise RequestError(f"{what}: {self.problem}")
+        with self._explained(what):
+            await self._in_thread(insert)
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
@@ -367,12 +357,10 @@ class SqliteJournal(Journal):
             with self._transaction():
                 rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
                 _do(self._db, f"DELETE {these}", *run_ids)
-                return readable(letter for (letter,) in rows)
+                return parse_letters(letter for (letter,) in rows)
 
-        try:
-            found: list[Letter] = await self._in_writer(delete)
-        except sqlite3.Error as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
+        with self._explained("The runs cannot be read"):
+            found: list[Letter] = await self._in_thread(delete)
         return found
 
     async def secret(self) -> bytes:
@@ -385,29 +373,22 @@ class SqliteJournal(Journal):
     async def prune(self) -> None:
         if self.problem is None:
             with suppress(sqlite3.Error, OSError):  # the next time will do
-                await self._in_writer(self._prune)
+                await self._in_thread(self._prune)
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> Recorded | None:
+    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
         find = "SELECT * FROM run LEFT JOIN catalogue ON digest = catalogue WHERE id = ?"
 
-        def recorded(db: sqlite3.Connection) -> Recorded | None:
+        def stored(db: sqlite3.Connection) -> StoredRun | None:
             row = db.execute(find, (run_id,)).fetchone()
             if row is None or caller not in (None, row["caller"]):
                 return None
-            return Recorded(
-                id=run_id,
-                caller=row["caller"],
-                request=RunRequest.model_validate_json(row["request"]),
-                made=Made.model_validate_json(row["made"]),
-                tools=row["tools"] and TOOLS.validate_json(row["tools"]),
-                status=self._status(row),
-                created=row["created"],
-                entries=_entries(db, run_id),
+            return StoredRun.of_row(
+                run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
-        found: Recorded | None = await self._read(recorded)
+        found: StoredRun | None = await self._read(stored)
         return found
 
     async def entries(self, run_id: str, first: int) -> list[Entry]:
@@ -436,22 +417,12 @@ class SqliteJournal(Journal):
         row = await self._read(lambda db: db.execute(find, (f"@{fleet}",)).fetchone())
         return row[0] if row else 0
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[Listed]":
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
         whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
         values = (*(callers or ()), most)
         rows = await self._read(lambda db: db.execute(find, values).fetchall())
-        return [
-            Listed(
-                id=row["id"],
-                status=self._status(row),
-                created=row["created"],
-                updated=row["updated"],
-                prompt=json.loads(row["request"])["prompt"],
-                project=json.loads(row["made"]).get("project", ""),
-            )
-            for row in rows or []
-        ]
+        return [RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows or []]
 
     def _status(self, row: sqlite3.Row) -> Any:
         owner = row["owner"]
@@ -470,14 +441,8 @@ class SqliteJournal(Journal):
                 _check(db)
                 return query(db)
 
-        try:
+        with self._explained("The runs cannot be read"):
             return await anyio.to_thread.run_sync(read)
-        except ValidationError:
-            raise RequestError(
-                "The run was recorded by another version of Planloom, and cannot be read by this."
-            ) from None
-        except (sqlite3.Error, OSError) as error:
-            raise RequestError(f"The runs cannot be read: {self._why(error)}") from None
 
     # In the writing thread.
 
@@ -486,27 +451,27 @@ class SqliteJournal(Journal):
         assert self._connection  # nothing comes here when there is a problem
         return self._connection
 
-    async def _in_writer(self, function: Callable[[], Any]) -> Any:
-        return await asyncio.wrap_future(self._writer.submit(function))
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.wrap_future(self._thread.submit(function))
 
-    def _soon(self, record: SqliteRecord, write: Write, synced: bool) -> None:
-        if record.problem and not record.late:
+    def _soon(self, writer: SqliteRunWriter, write: Write, synced: bool) -> None:
+        if writer.problem and not writer.late:
             return
         with self._guard:
-            self._waiting.append((record, write, synced))
+            self._waiting.append((writer, write, synced))
             first = len(self._waiting) == 1
         if first:
-            self._writer.submit(self._write)
+            self._thread.submit(self._write)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         if self.problem is None:
-            await self._in_writer(lambda: None)
+            await self._in_thread(lambda: None)
 
     async def _try_again(self) -> None:
         while True:
             await anyio.sleep(LATE_SECONDS)
             if self._late:
-                await self._in_writer(self._write_late)
+                await self._in_thread(self._write_late)
 
     def _write(self) -> None:
         """Write what has gathered. What comes after something that the file has not taken waits
@@ -522,7 +487,7 @@ class SqliteJournal(Journal):
         self._write_now(late)
 
     def _write_now(self, due: Sequence[Due]) -> None:
-        records = {id(record): record for record, _, _ in due}.values()
+        writers = {id(writer): writer for writer, _, _ in due}.values()
         try:
             if any(synced for _, _, synced in due):
                 self._db.execute("PRAGMA synchronous = FULL")
@@ -532,13 +497,13 @@ class SqliteJournal(Journal):
         except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
             late = isinstance(error, sqlite3.OperationalError)  # locked, full, not writable
             self._late += due if late else []
-            for record in records:  # in this order: the runs' thread looks meanwhile
-                record.late = late
-                record.problem = self._why(error)
+            for writer in writers:  # in this order: the runs' thread looks meanwhile
+                writer.late = late
+                writer.problem = self._why(error)
         else:
-            for record in records:
-                record.problem = None
-                record.late = False
+            for writer in writers:
+                writer.problem = None
+                writer.late = False
         finally:
             with suppress(sqlite3.Error):
                 self._db.execute("PRAGMA synchronous = NORMAL")

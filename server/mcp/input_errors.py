@@ -1,4 +1,4 @@
-"""Wrong input from a client, told in one line: the place, what is wrong, and the mend."""
+"""Wrong input from a client, reported in one line: the place, what is wrong, and what to do."""
 
 from collections.abc import Sequence
 
@@ -56,8 +56,8 @@ def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
     if problem["type"] == "missing_argument":
         return f"{place} is missing; give it."
     if problem["type"] == "unexpected_keyword_argument":
-        mend = f"the arguments are {', '.join(known)}" if known else "it takes none"
-        return f"{place} is not an argument; {mend}."
+        advice = f"the arguments are {', '.join(known)}" if known else "it takes none"
+        return f"{place} is not an argument; {advice}."
     given = repr(problem["input"])
     shown = flat(shortened(given, MAX_GIVEN))
     return f"{place}: {problem['msg'].removeprefix('Input ')}, not {shown}."

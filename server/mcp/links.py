@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mcp_types import ResourceLink
 
-from planner.actions import LONGEST_RESULT, in_words
+from planner.actions import MAX_RESULT_CHARS, in_words
 from planner.checks.claims import Evidence
 from planner.state import Iteration, RunState
 from server.text import clean, flat, shortened
@@ -12,18 +12,18 @@ from server.text import clean, flat, shortened
 RUN = "run://{run_id}"
 TRANSCRIPT = "run://{run_id}/transcript"
 RESULT = "run://{run_id}/result/{iteration}"
-MOST_LINKS = 5
+MAX_LINKS = 5
 """In one report; each is a block in the client's context."""
-LONGEST_TITLE = 80
+MAX_TITLE_CHARS = 80
 
 
 def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[ResourceLink]:
     """Links to the results that a report has only the beginning of: those that bear the answer out
     first, and then the newest."""
-    cut = [each for each in state.iterations if len(each.result) > LONGEST_RESULT]
+    cut = [each for each in state.iterations if len(each.result) > MAX_RESULT_CHARS]
     cited = [each.iteration for each in evidence]
     cut.sort(key=lambda each: (each.number not in cited, -each.number))
-    return [_link(run_id, each) for each in cut[:MOST_LINKS]]
+    return [_link(run_id, each) for each in cut[:MAX_LINKS]]
 
 
 def _link(run_id: str, iteration: Iteration) -> ResourceLink:
@@ -32,8 +32,9 @@ def _link(run_id: str, iteration: Iteration) -> ResourceLink:
         type="resource_link",
         uri=RESULT.format(run_id=run_id, iteration=iteration.number),
         name=f"result-{iteration.number}",
-        title=shortened(called, LONGEST_TITLE),
-        description="The whole result of this tool call, of which the report has the beginning.",
+        title=shortened(called, MAX_TITLE_CHARS),
+        description="The whole result of this tool call, of which the report contains the "
+        "beginning.",
         mime_type="text/plain",
         size=len(clean(iteration.result).encode()),
     )

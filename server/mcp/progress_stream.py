@@ -11,7 +11,7 @@ from fastmcp import Context
 from mcp import MCPDeprecationWarning
 from mcp_types import InputRequiredResult, ProgressNotification, ProgressNotificationParams
 
-from planner.actions import LONGEST_RESULT
+from planner.actions import MAX_RESULT_CHARS
 from planner.events import Event, RunContinued, UpstreamLogged
 from planner.state import RunState
 from server.approval.approval import Question
@@ -25,7 +25,7 @@ from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
 
 BACKLOG = 50
-"""Events that a view may lag behind its run; of what is older, a slow client is told nothing."""
+"""How many events a view may lag behind its run; a slow client does not get older ones."""
 SEND_SECONDS = 1.0
 """How long a view waits beyond its time for a client that does not read."""
 META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
@@ -52,7 +52,7 @@ async def followed(
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
-    told, begins = 0, max(run.told, _begins(run))
+    sent, begins = 0, max(run.reported_events, _begins(run))
     deaf = False
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
@@ -72,17 +72,17 @@ async def followed(
     async with anyio.create_task_group() as tasks:
         while True:
             known = len(run.events)
-            await run.saved()  # what a client was told is not lost
-            while told < known:
-                event = run.events[told]
-                told += 1
+            await run.flush()  # what a client has seen is not lost
+            while sent < known:
+                event = run.events[sent]
+                sent += 1
                 seen.apply(event)
-                if told > begins and len(run.events) - told < BACKLOG:
+                if sent > begins and len(run.events) - sent < BACKLOG:
                     await in_time(tell, message(event, seen), _slim(event))
                     if isinstance(event, UpstreamLogged):
                         await in_time(ctx.log, event.text, event.level, event.upstream)
                 quiet_since = anyio.current_time()
-            if told < len(run.events):
+            if sent < len(run.events):
                 continue
             question = run.approvals.question
             if asks and question and question is not asked:
@@ -95,7 +95,7 @@ async def followed(
             if run.finished or left <= 0:
                 break
             with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)) as pause:
-                await run.wait_beyond(told)
+                await run.wait_beyond(sent)
                 continue
             quiet = anyio.current_time() - quiet_since
             if left > HEARTBEAT_SECONDS <= quiet:
@@ -119,7 +119,7 @@ def _slim(event: Event) -> dict[str, Any]:
 def _cut(value: Any) -> Any:
     match value:
         case str():
-            return clean(value[:LONGEST_RESULT])
+            return clean(value[:MAX_RESULT_CHARS])
         case list():
             return [_cut(item) for item in value]
         case dict():

@@ -28,7 +28,7 @@ from server.runs.engine import Engine
 from server.runs.run import report_of
 from server.views.report import markdown
 
-MOST_OFFERED = 50
+MAX_OFFERED = 50
 """Runs that are looked through to complete an argument."""
 
 PLAN = """\
@@ -36,7 +36,7 @@ Have Planloom answer this: {request}
 
 Call its tool plan_and_answer once, with this request as the prompt, complete in itself: Planloom \
 sees nothing else of our conversation, so add what it has to know. Do not search or read files \
-yourself meanwhile.
+yourself in the meantime.
 - If the status is "running", call get_run with the run_id until it is not.
 - If I say something while it runs, pass it on with steer_run.
 - Then tell me the answer, with the places that the evidence names. If the status is "partial" or \
@@ -48,7 +48,8 @@ Let us find this out step by step: {request}
 You plan, and Planloom makes the steps:
 1. Call its tool make_plan with this request as the prompt, and show me the plan in a few lines.
 2. Call run_step with the run_id of the plan, once for each step{tool}. Say in the prompt what the \
-step shall find out, with full names and paths; name the tool and its arguments where you know them.
+step should find out, with full names and paths; name the tool and its arguments if you know \
+them.
 3. After each step tell me in a sentence what it found, and change the plan where that asks for it.
 4. When the steps hold the answer, call plan_and_answer with the same run_id and this request as \
 the prompt, and tell me its answer with the places that the evidence names.
@@ -110,7 +111,7 @@ def register(mcp: FastMCP) -> None:
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
             match argument.name:
                 case "run_id" | "request":
-                    runs = await engine_of(ctx).listed(MOST_OFFERED, [caller()])
+                    runs = await engine_of(ctx).list_runs(MAX_OFFERED, [caller()])
                     if argument.name == "run_id":
                         return [
                             run.id

@@ -22,13 +22,13 @@ from pydantic import AnyUrl
 from planner.errors import PlanloomError
 from server.auth import caller
 from server.mcp.context import engine_of
-from server.mcp.links import LONGEST_TITLE, RESULT, RUN, TRANSCRIPT
+from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
 from server.runs.run import Run, report_of
 from server.text import clean, counted, flat, shortened
 from server.views.report import markdown
 from server.views.transcript import transcript
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 """Runs in a client's list of resources."""
 FIRST_WITH_LINKS = "2025-06-18"
 """The first protocol whose clients know links in results."""
@@ -86,7 +86,7 @@ class NewestRuns(Provider):
                 description=f"{run.status}, {_at(run.created)}",
                 mime_type="text/markdown",
             )
-            for run in await engine.listed(MOST_LISTED, [caller()])
+            for run in await engine.list_runs(MAX_LISTED, [caller()])
         ]
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> None:
@@ -118,7 +118,7 @@ async def _run(ctx: Context, run_id: str) -> Run:
 
 
 def _short(prompt: str) -> str:
-    return shortened(flat(clean(prompt)), LONGEST_TITLE)
+    return shortened(flat(clean(prompt)), MAX_TITLE_CHARS)
 
 
 def _at(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""A run as a client's model is told of it: small, complete, and in a poll only what is new.
+"""A run as a client's model sees it: small, complete, and in a poll only what is new.
 
 Some hosts show their model this data instead of the text, so that both have to say the same. The
 whole report (`server.views.report`) is at `run://` and in `get_run` with `whole`.
@@ -49,7 +49,7 @@ MAX_LINE = 200
 """Characters of a line, of a step and of what happened."""
 MAX_NEWS = 6
 """Events that a poll tells, the newest."""
-TOLD = (
+REPORTED = (
     *(ApprovalAsked, ApprovalDecided, GuardTripped, PassagesGathered, PlanMade, QuestionAsked),
     *(RunContinued, RunResumed, StepConcluded, StepStarted, SteeringTaken, ToolCalled),
     ToolReturned,
@@ -58,7 +58,7 @@ TOLD = (
 
 
 class Citation(BaseModel):
-    """Lines that bear the answer out."""
+    """Lines that support the answer."""
 
     source: str = Field(description="path:first-last, or the tool whose result it is.")
     lines: list[str]
@@ -79,15 +79,19 @@ class ShortReport(BaseModel):
         description="The answer as data_schema asks.",
         json_schema_extra={"type": ["object", "array", "string", "number", "boolean", "null"]},
     )
-    reason: str | None = Field(default=None, description="Why it is no full answer.")
-    unsupported: list[str] = Field(default=[], description="What the answer says and no source.")
+    reason: str | None = Field(default=None, description="Why the answer is not complete.")
+    unsupported: list[str] = Field(
+        default=[], description="What the answer says and no source supports."
+    )
     evidence: list[Citation] = []
     plan: list[str] = Field(default=[], description="[x] done, [~] under way, [ ] to come.")
     asked: list[str] = Field(default=[], description="What the user was asked, and the outcome.")
     warnings: list[str] = []
     doing: str = ""
     news: list[str] = Field(default=[], description="What happened since the report before.")
-    draft: str = Field(default="", description="What was written since of an unchecked answer.")
+    draft: str = Field(
+        default="", description="The new part of an answer that is being written, unchecked."
+    )
     result: str = Field(default="", description="The tool result that `iteration` asked for.")
     next: str = Field(default="", description="What to do now.")
     run_id: str
@@ -147,20 +151,20 @@ def ended(found: Report) -> ShortReport:
 
 
 def under_way(run: Run, found: Report) -> ShortReport:
-    """What is new in a run since its caller was told of it last."""
+    """What is new in a run since its caller saw it last."""
     state, news = RunState(), []
-    told = RunState.of(run.events[: run.told])
+    before = RunState.of(run.events[: run.reported_events])
     for number, event in enumerate(run.events):
         state.apply(event)
-        if number >= run.told and isinstance(event, TOLD):
+        if number >= run.reported_events and isinstance(event, REPORTED):
             news.append(shortened(message(event, state), MAX_LINE))
     return ShortReport(
         run_id=run.id,
         status=found.status,
-        plan=_plan(found) if _objectives(state) != _objectives(told) else [],
+        plan=_plan(found) if _objectives(state) != _objectives(before) else [],
         doing=heartbeat(state, run.quiet, run.queued),
         news=news[-MAX_NEWS:],
-        draft=state.draft.removeprefix(told.draft),
+        draft=state.draft.removeprefix(before.draft),
         warnings=found.warnings,
         next=what_next(found),
         report=RUN.format(run_id=run.id),

@@ -108,8 +108,8 @@ class Tasks(ServerExtension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, context: Context, call_next: ToolCallContinuation
     ) -> ToolCallOutcome:
-        """A call that has begun a run, or gone on with one, is answered by its task. What was
-        refused, or has ended already, is answered by itself."""
+        """A call that has begun or continued a run is answered by its task. What was refused, or
+        has ended already, is answered by itself."""
         outcome = await call_next()
         if params.name not in STARTS_RUNS or not as_task(context):
             return outcome
@@ -120,7 +120,8 @@ class Tasks(ServerExtension):
         return outcome if run.finished else CreatedTask(**_fields(run, context), status="working")
 
     async def _get(self, request: Requested, params: TaskParams) -> DetailedTask:
-        """The task as it is now. A run that was interrupted goes on: whoever asks waits for it."""
+        """The task as it is now. An interrupted run goes on, because someone who asks waits for
+        it."""
         context = get_context()
         run = await self._run(request, params)
         if run.interrupted:
@@ -130,7 +131,7 @@ class Tasks(ServerExtension):
                 fault = {"code": INVALID_PARAMS, "message": str(error)}
                 fields = _fields(run, context) | {"status_message": str(error)}
                 return DetailedTask(**fields, status="failed", error=fault)
-        await run.saved()  # what a client was told is not lost
+        await run.flush()  # what a client has seen is not lost
         fields = _fields(run, context)
         if run.finished:
             if run.status == "cancelled":

@@ -14,7 +14,7 @@ from fastmcp.tools import ToolResult
 from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from planner.actions import LONGEST_RESULT
+from planner.actions import MAX_RESULT_CHARS
 from planner.checks import guards, schemas
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
@@ -26,7 +26,7 @@ from server.mcp.links import links
 from server.mcp.progress_stream import followed
 from server.mcp.roots import client_roots
 from server.runs.run import Run, report_of
-from server.runs.steering import LONGEST_HINT, SINGLE_STEPS
+from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.text import clean, counted
 from server.upstreams import roots
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
@@ -35,7 +35,7 @@ from server.views import consent
 from server.views.report import UP, SteeringReport, markdown
 
 WAIT_SECONDS = 45.0
-"""Some hosts cut a call at 60 s whatever is sent."""
+"""Some hosts end a call at 60 s even if progress is sent."""
 LISTING_SECONDS = 20.0
 """How long list_tools waits for upstreams that are starting."""
 
@@ -49,8 +49,8 @@ Prompt = Annotated[
 StepPrompt = Annotated[
     str,
     Field(
-        description="What this step shall find out, complete in itself. With run_id it may be left "
-        "out: the step that is planned next, or the one that was interrupted."
+        description="What this step should find out, complete in itself. With run_id it may be "
+        "left out: the step that is planned next, or the one that was interrupted."
     ),
 ]
 WaitSeconds = Annotated[
@@ -132,7 +132,7 @@ class SteeringResult(BaseModel):
     run_id: str
     status: str
     steering: list[SteeringReport] = Field(
-        description="Without what was left for a run that another server drives."
+        description="Without what is still to reach a run on another server."
     )
 
 
@@ -203,7 +203,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             policy=policy,
         )
         if tool is None and arguments is not None:
-            raise ToolError("arguments: they need a tool. Name the tool that shall get them.")
+            raise ToolError("arguments: they need a tool. Name the tool to call with them.")
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
         if run_id is not None:
@@ -283,7 +283,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             Field(
                 description="Words for the run's models, as an addition to the request. Example: "
                 "'Look in server/ rather than in tests/.'",
-                max_length=LONGEST_HINT,
+                max_length=MAX_HINT_CHARS,
             ),
         ] = "",
         skip: Annotated[
@@ -306,7 +306,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             raise ToolError(str(error)) from None
         found = report_of(run)
         result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
-        said = f"It is said to run `{run.id}`, and holds from its next decision on."
+        said = f"Run `{run.id}` will follow this from its next decision on."
         return ToolResult(
             content=[TextContent(type="text", text=said)],
             structured_content=result.model_dump(mode="json"),
@@ -404,7 +404,7 @@ async def _resume(
             elif other:
                 raise ToolError(
                     f"{other[0]}: run {run_id} was begun with another: "
-                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:LONGEST_RESULT]}. "
+                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
                     "Give that to go on with the run, or leave run_id out to start one."
                 )
             else:
@@ -417,8 +417,8 @@ async def _resume(
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that stops with this call, if the client cancels it, unless it is `held`: it can
-    be gone on with. A client that takes tasks views it by those, and not here."""
+    """View a run that stops with this call, if the client cancels it, unless it is `held`; it can
+    be continued. A client that takes tasks views it by those, and not here."""
     if as_task(ctx):
         return result_of(run)
     try:
@@ -472,7 +472,8 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         )
     if tool is None:
         down = [each.name for each in pool.upstreams() if each.state not in UP]
-        without = f" Not available are the tools of: {', '.join(down)}." if down else ""
+        names = ", ".join(down)
+        without = f" The tools of these upstreams are not available: {names}." if down else ""
         asks = request.policy is not Policy.ASK or can_ask(ctx)
         policy = request.policy if asks else Policy.READ_ONLY
         permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
@@ -492,12 +493,12 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     if wrong:
         raise ToolError(
             f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "
-            f"{json.dumps(tool.input_schema, ensure_ascii=False)[:LONGEST_RESULT]}"
+            f"{json.dumps(tool.input_schema, ensure_ascii=False)[:MAX_RESULT_CHARS]}"
         )
 
 
 def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) -> ToolResult:
-    """What a caller is told of a run: of its `iteration`, or all of it, or in short."""
+    """What a caller sees of a run: one `iteration`, the whole, or a short report."""
     found = report_of(run, iteration)
     linked: list[ResourceLink] = []
     if iteration is not None:
@@ -508,7 +509,7 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
     elif found.status == "running" and not whole:
         short = short_report.under_way(run, found)
         text, data = short_report.markdown_under_way(short), short_report.as_data(short)
-        run.told = len(run.events)
+        run.reported_events = len(run.events)
     elif whole:
         text, data = markdown(found), found.model_dump(mode="json")
     else:

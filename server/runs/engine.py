@@ -4,11 +4,9 @@ What happens in a run goes to the journal (`server.journal.base`) as well; a run
 progress here, or not any more, comes from there.
 """
 
-import hashlib
 import logging
 import math
 import time
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -20,37 +18,39 @@ from anyio.abc import TaskGroup
 
 from planner import agent
 from planner.agent import warming
-from planner.errors import Busy, PlanloomError, RequestError
+from planner.errors import PlanloomError, RequestError
 from planner.events import RunContinued, RunFinished, RunResumed, RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
-from server.approval.approval import GuardedPool, Question
 from server.config import ApprovalSettings
-from server.journal.base import Entry, Journal, KeyUsed, Letter, Listed, Made, Record, Recorded
-from server.runs import replay
-from server.runs.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
+from server.journal.base import (
+    Entry,
+    Journal,
+    KeyUsed,
+    RunSetup,
+    RunSummary,
+    RunWriter,
+    StoredRun,
+)
+from server.runs.execution import START_SECONDS, execute, failure
+from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
-from server.runs.steering import MOST_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
+from server.runs.steering import MAX_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
 from server.runs.telemetry import Spans
-from server.upstreams.pool import RunPool, UpstreamPool
+from server.runs.turns import Turns
+from server.upstreams.pool import UpstreamPool
 
 log = logging.getLogger(__name__)
 
-SHORTEST_ID, WHOLE_ID = 4, 32
+MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: the fewest that name a run, and all."""
 RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
-SHARE = 0.75
-"""Of the turns and of the places in the queue, the most that one caller of several may have."""
-PATIENCE_SECONDS = 15.0
-"""How long a run waits for slow upstreams when another is up; it goes on without them."""
-START_SECONDS = 90.0
-"""How long it waits when none is."""
 STEER_SECONDS = 5.0
-"""How long `steer` waits for the server that drives a run to take what is said to it."""
+"""How long `steer` waits until the server that drives a run has taken the steering."""
 WATCHED_SECONDS = 15.0
-"""So long after it was last looked at a view counts as open; the page looks every two seconds."""
+"""How long after a page last asked it counts as open; it asks every two seconds."""
 DECIDE_SECONDS = 5.0
 """How long `decide` waits for the server that drives a run to take a person's answer."""
 CANCEL_SECONDS = 5.0
@@ -59,18 +59,16 @@ server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
 """The same, when the server ends: a host soon kills it."""
 TAKEN_UP_SECONDS = 900.0
-"""How old a run may be that is gone on with because the same was asked again; what it found may
+"""How old an interrupted run may be to be continued when the same is asked again; what it found may
 have changed since."""
 LOOKED_THROUGH = 20
 """Runs that are looked through for one that was cut off."""
-USUAL_SECONDS = 30.0
-"""What a run takes, as long as none has ended."""
 
 
 class Engine:
-    """Starts runs in its own task group and keeps them for whoever asks.
+    """Starts runs in its own task group, and keeps them for later calls.
 
-    So many work at a time as `settings` say; the others wait for their turn, as many as may wait.
+    `Turns` bounds how many work and how many wait.
     """
 
     def __init__(
@@ -85,14 +83,10 @@ class Engine:
         self._approval = approval
         self.pool = pool
         self.journal = journal
-        self._turns = anyio.CapacityLimiter(journal.settings.concurrent)
-        self._turns_of_all = anyio.CapacityLimiter(math.inf)
-        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
-        self._usual_seconds = USUAL_SECONDS
+        self._turns = Turns(journal.settings)
+        self._peers = Peers(journal, tasks, self)
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
-        self._followed: dict[str, Run] = {}
-        """Those that other servers drive, and somebody has asked for here."""
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
@@ -100,8 +94,6 @@ class Engine:
         """Callers' request keys of which a run is just being begun."""
         self.ended = False
         """Whether the server ends: views of runs that others drive end then, too."""
-        self._fleet = ""
-        self._reading_letters = False
 
     @classmethod
     @asynccontextmanager
@@ -133,13 +125,7 @@ class Engine:
             if models and not self._runs:
                 await warming.read_instructions(models, self.pool)
         except PlanloomError as error:
-            log.info("warm-up: %s", error)  # a run will tell whom it concerns
-
-    def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive what the others of it do not drive any more or have no turn
-        for, and let them."""
-        self._fleet = fleet
-        self._tasks.start_soon(self._take_up)
+            log.info("warm-up: %s", error)  # the next run reports it
 
     async def start(
         self,
@@ -176,11 +162,11 @@ class Engine:
         """The caller's newest run that asks the same and was cut off, going on."""
         for run in self._runs.values():
             if run.caller == caller and run.stopping and _same(run.request, request):
-                await self._stopped(run, CANCEL_SECONDS)
+                await self._wait_until_ended(run, CANCEL_SECONDS)
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
-        with suppress(RequestError):  # then it is asked anew
+        with suppress(RequestError):  # then a new run starts
             for each in await self.journal.list(LOOKED_THROUGH, [caller]):
                 known = (each.status, each.prompt) == ("interrupted", request.prompt)
                 if known and each.updated > since:
@@ -193,33 +179,33 @@ class Engine:
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
         models = await self._models()
-        made = self._made(models)
-        fleet = self._fleet_of(made)
-        await self._hold_bounds(fleet, caller)
-        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
+        setup = self._setup(models)
+        await self._check_room(caller, setup)
+        fleet = self._peers.fleet_of(setup)
+        elsewhere = bool(fleet) and not self.has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
-        run.project = made.project
+        run.project = setup.project
         run.approvals.can_ask = can_ask
         if not elsewhere:
             self._own(run, models)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                record = run.recording = await self.journal.begin(
-                    run.id, request, made, caller, request_key, fleet, waits=elsewhere
+                writer = run.writer = await self.journal.begin(
+                    run.id, request, setup, caller, request_key, fleet, waits=elsewhere
                 )
         except KeyUsed as used:
             self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
-        if elsewhere and record.problem is None:
+        if elsewhere and writer.problem is None:
             return await self.get(run.id, caller)
         self._own(run, models)
         self._go_on(run, models)
         return run
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
-        """The caller's run of this id, wherever it is or was driven. Raises `RequestError` when
-        there is none (any more), and in the same words when it is another's. The beginning of an
-        id will do, if no other run's begins so."""
+        """The caller's run of this id, on whichever server. Raises `RequestError` when there is no
+        such run, in the same words as for another caller's. The beginning of an id is enough if it
+        is unique."""
         run_id = await self._whole_id(run_id, caller)
         kept = self._runs.get(run_id)
         if kept is not None and kept.caller != caller:
@@ -227,37 +213,35 @@ class Engine:
         if kept is not None:
             if not _may_go_on_elsewhere(kept):
                 return kept
-            await kept.saved()
-        followed = self._followed.get(run_id)
+            await kept.flush()
+        followed = self._peers.followed(run_id)
         if followed is not None and followed.caller == caller:
             return followed
-        recorded = await self.journal.load(run_id, caller)
-        if recorded is None and kept is not None:
+        stored = await self.journal.load(run_id, caller)
+        if stored is None and kept is not None:
             return kept
-        if recorded is None:
+        if stored is None:
             named = f' "{run_id}"' if run_id.isalnum() else " of that id"  # for it may be logged
             raise RequestError(
                 f"There is no run{named}. Run ids come with the report of plan_and_answer; "
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
-        if there := self._followed.get(run_id):  # since the journal was asked
+        if there := self._peers.followed(run_id):  # since the journal was asked
             return there
-        run = Run.of(recorded, self._approval)
+        run = Run.of(stored, self._approval)
         if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
             return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
-            self._followed[run_id] = run
-            self._mirror(run)
-            self._tasks.start_soon(self._follow, run, len(recorded.entries))
+            self._peers.follow(run, len(stored.entries))
         return run
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
         """The id that begins so, if one of the caller's does."""
-        if not (SHORTEST_ID <= len(beginning) < WHOLE_ID and beginning.isalnum()):
+        if not (MIN_ID_CHARS <= len(beginning) < WHOLE_ID and beginning.isalnum()):
             return beginning
         own = [run.id for run in self._runs.values() if run.caller == caller]
-        recorded = [] if self.journal.problem else await self.journal.ids(beginning, caller)
-        found = {*recorded, *(each for each in own if each.startswith(beginning))}
+        stored = [] if self.journal.problem else await self.journal.ids(beginning, caller)
+        found = {*stored, *(each for each in own if each.startswith(beginning))}
         if len(found) > 1:
             raise RequestError(f'Several runs begin with "{beginning}". Give more of the id.')
         return found.pop() if found else beginning
@@ -272,37 +256,43 @@ class Engine:
             models = await self._models()
             before = await self.journal.load(run.id, caller)
             assert before  # it was there a moment ago
-            _check_made(before, self._made(models))
+            _check_setup(before, self._setup(models))
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.resume(run.id)
             return self._take_over(*taken, models) if taken else await self.get(run.id, caller)
 
-    def _take_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
+    def _take_over(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
-        run = self._taken_over(record, recorded, models)
-        if recorded.entries:
-            unknown = replay.in_doubt(recorded.entries)
-            run.record(RunResumed(paused=run.paused, unknown=unknown))
-        self._go_on(run, models, recorded)
+        run = self._drive_here(writer, stored, models)
+        if stored.entries:
+            run.record(RunResumed(paused=run.paused))
+        self._go_on(run, models, stored)
         return run
 
-    async def _take_up(self) -> None:
-        """Drive the runs of the fleet that nobody drives, the oldest first, as there are turns."""
-        while self._fleet:
-            taken = None
-            if self._has_turn():
-                try:
-                    models = await self._models()
-                    with anyio.CancelScope(shield=True):  # what is taken over is driven
-                        fleet = self._fleet_of(self._made(models))
-                        if taken := await self.journal.take(fleet):
-                            run = self._take_over(*taken, models)
-                            # Else its policy would be another: see `start`.
-                            run.approvals.can_ask = run.request.policy is Policy.ASK
-                except PlanloomError as error:
-                    log.warning("fleet %s: %s", self._fleet, error)
-            if taken is None:
-                await self.journal.heard("fleet")
+    # What `Peers` asks of this server's runs.
+
+    def join(self, fleet: str) -> None:
+        """Take part in a fleet: its servers drive each other's runs."""
+        self._peers.join(fleet)
+
+    def under_way(self) -> list[Run]:
+        """The runs that this server drives."""
+        return [run for run in self._runs.values() if run.under_way]
+
+    def has_turn(self) -> bool:
+        return self._turns.is_free(self._runs.values())
+
+    async def take_next(self) -> bool:
+        """Drive the oldest run of the fleet that no server drives; False when there is none."""
+        models = await self._models()
+        with anyio.CancelScope(shield=True):  # what is taken over is driven
+            taken = await self.journal.take(self._peers.fleet_of(self._setup(models)))
+        if taken is None:
+            return False
+        run = self._take_over(*taken, models)
+        # Else its policy would be another: see `start`.
+        run.approvals.can_ask = run.request.policy is Policy.ASK
+        return True
 
     def watch(self, callers: Sequence[str]) -> None:
         """A person looks at the runs of these callers, in a view that can ask for approval."""
@@ -314,10 +304,9 @@ class Engine:
 
     async def attend(self, run: Run) -> None:
         """A client follows the run that can ask a person for approval."""
-        told, run.approvals.can_ask = run.approvals.can_ask, True
-        if not told and not run.driven and not run.finished:
-            with suppress(RequestError):  # nobody can be told; so nobody is asked
-                await self.journal.post(Letter(run_id=run.id, kind="attend"))
+        known, run.approvals.can_ask = run.approvals.can_ask, True
+        if not known and not run.driven and not run.finished:
+            await self._peers.attend(run)
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -334,36 +323,36 @@ class Engine:
             can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
-            await self._hold_bounds(self._fleet_of(self._made(models)), caller)
-            await run.saved()
+            await self._check_room(caller, self._setup(models))
+            await run.flush()
             before = None if run.not_recorded else await self.journal.load(run.id, caller)
             if before is None:
                 why = f" {run.not_recorded}" if run.not_recorded else ""
                 raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
-            _check_made(before, self._made(models))
+            _check_setup(before, self._setup(models))
             paused = run.paused
             event = RunContinued(request=request, spent=before.seconds, paused=paused)
             with anyio.CancelScope(shield=True):  # what is taken over is driven
                 taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
             if taken is None:
                 raise RequestError(UNDER_WAY.format(run.id))
-            run = self._taken_over(*taken, models)
+            run = self._drive_here(*taken, models)
             run.approvals.can_ask = can_ask
             if run.spans:
                 run.spans.record(event)
             self._go_on(run, models, taken[1])
             return run
 
-    def _taken_over(self, record: Record, recorded: Recorded, models: Models) -> Run:
-        run = Run.of(recorded, self._approval)
-        run.interrupted, run.recording = False, record
+    def _drive_here(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
+        run = Run.of(stored, self._approval)
+        run.interrupted, run.writer = False, writer
         self._own(run, models)
         return run
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
-        """A person's answer to the call that a run waits with, on whatever server; `digest` names
-        the call that he was shown. Raises `RequestError` when the run does not wait with it, or the
-        server that drives it does not take the answer."""
+        """A person's answer to the call that a run waits for, on any server; `digest` names the
+        call that the person saw. Raises `RequestError` when the run does not wait for it, or its
+        server does not take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
         await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
         if run.state.undecided and not run.finished:
@@ -373,37 +362,37 @@ class Engine:
             )
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled, on whatever server. Fine when
-        it has ended. Raises `RequestError` when the server that drives it does not end it."""
+        """End a run: its model call and its tool call are cancelled, on any server. Does nothing
+        when it has ended. Raises `RequestError` when the server that drives it does not end it."""
         if (run.interrupted or not (run.driven or run.finished)) and (
             taken := await self.journal.resume(run.id)
         ):
-            run.recording, run.interrupted = taken[0], False
+            run.writer, run.interrupted = taken[0], False
             run.record(cancelled(run.state, "cancelled"))
-            await run.saved()
+            await run.flush()
         if run.finished:
             return
         if run.driven:
             run.scope.cancel()
         else:
-            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
-        await self._stopped(run, CANCEL_SECONDS)
+            await self._peers.cancel(run)
+        await self._wait_until_ended(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
-                f"Run {run.id} is driven by another Planloom server, which was told to end it and "
-                f"has not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
+                f"Run {run.id} is driven by another Planloom server, which was asked to end it and "
+                f"did not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
             )
 
-    async def listed(self, most: int, callers: Sequence[str]) -> list[Listed]:
+    async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be
         recorded. Raises `RequestError` when the journal cannot be read."""
-        recorded = [] if self.journal.problem else await self.journal.list(most, callers)
-        found = {each.id: each for each in recorded}
+        stored = [] if self.journal.problem else await self.journal.list(most, callers)
+        found = {each.id: each for each in stored}
         for run in self._runs.values():
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
                 times = run.created, run.now
-                found[run.id] = Listed(run.id, run.status, *times, prompt, run.project)
+                found[run.id] = RunSummary(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
@@ -425,11 +414,11 @@ class Engine:
         steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
             run.record(RunSteered(steering=steering))
-            await run.saved()
+            await run.flush()
             return
         if self.journal.problem:
             raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
-        number = await self.journal.leave(run.id, steering, MOST_STEERED)
+        number = await self.journal.add_steering(run.id, steering, MAX_STEERED)
         if not (run.interrupted or run.queued):
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
@@ -437,23 +426,21 @@ class Engine:
         """Stop a run, so that it can be resumed; one that is not recorded ends, and so does one
         that has not begun. One that another server drives goes on."""
         if run.driven:
-            run.stopping = True
-            run.scope.cancel()
-            await self._stopped(run, CANCEL_SECONDS)
+            run.stop()
+            await self._wait_until_ended(run, CANCEL_SECONDS)
         elif not run.events:
             await self.cancel(run)
 
     async def interrupt_all(self) -> None:
-        """Stop every run, so that it can be resumed; whoever waits for one gets its report."""
-        self._fleet = ""  # none is taken up any more
+        """Stop every run so that it can be resumed. Callers that wait get its report."""
+        self._peers.leave()
         async with anyio.create_task_group() as tasks:
-            for run in [each for each in self._runs.values() if each.driven and not each.finished]:
-                run.stopping = True
-                run.scope.cancel()
-                tasks.start_soon(self._stopped, run, INTERRUPT_SECONDS)
+            for run in self.under_way():
+                run.stop()
+                tasks.start_soon(self._wait_until_ended, run, INTERRUPT_SECONDS)
         self.ended = True
 
-    async def _stopped(self, run: Run, seconds: float) -> None:
+    async def _wait_until_ended(self, run: Run, seconds: float) -> None:
         with anyio.CancelScope(shield=True):
             await self._until(lambda: run.finished, run, seconds)
 
@@ -462,7 +449,7 @@ class Engine:
         with anyio.move_on_after(seconds):
             while not (holds() or run.finished):
                 await run.wait_beyond(len(run.events))
-            await run.saved()
+            await run.flush()
 
     def _own(self, run: Run, models: Models) -> None:
         run.driven = True
@@ -470,141 +457,33 @@ class Engine:
         self._runs[run.id] = run
         self._forget_oldest()
 
-    def _go_on(self, run: Run, models: Models, recorded: Recorded | None = None) -> None:
-        self._tasks.start_soon(self._drive, run, models, recorded)
-        if not self._reading_letters and self.journal.problem is None:
-            self._reading_letters = True
-            self._tasks.start_soon(self._read_letters)
+    def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
+        self._tasks.start_soon(self._drive, run, models, stored)
+        self._peers.read_letters()
 
-    async def _drive(self, run: Run, models: Models, recorded: Recorded | None) -> None:
-        assert run.recording
-        tape: Tape | None = None
+    async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
+        assert run.writer
         try:
             with run.scope:
                 run.queued = True
-                async with self._share_of(run.caller), self._turns:
+                async with self._turns.turn(run.caller):
                     run.queued = False
-                    began = anyio.current_time()
-                    spent = recorded.seconds if recorded else 0.0
-                    left = max(0.0, run.request.limits.seconds - spent)
-                    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
-                    await self.pool.usable(*bounds, run.request.prompt)
-                    spent += anyio.current_time() - began
-                    tools = recorded.tools if recorded else None
-                    if tools is None:
-                        tools = list(self.pool.tools())
-                        run.recording.began_with(tools)
-                    tape = Tape(run.recording, run.record, recorded, spent)
-                    run.clock = tape.clock
-                    ours = RunPool(self.pool, run.request.roots, run.state, run.converse)
-                    guarded = GuardedPool(ours, run.approvals, self.pool.changed())
-                    pool = TapedPool(guarded, tape, tools, recorded.began if recorded else None)
-                    taped = taped_models(models, tape)
-                    approver = taped_approver(run.approvals, tape)
-                    inbox = TapedInbox(tape, lambda: run.state.waiting)
-                    if recorded:
-                        await self._take_left([run])
-                    await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
-                    self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
+                    await execute(run, models, self.pool, stored, self._peers.take_steering)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
-            if recorded and tape and tape.diverged:
-                reason = _parted(recorded.made.planloom, tape.diverged)
-                run.record(agent.cut_short(run.state, reason))
-                return
-            log.error("run %s\n%s", run.id, self.pool.redacted(traceback.format_exc()))
-            told = self.pool.redacted(f"{type(error).__name__}: {error}")
-            reason = f"a fault in planloom itself ({told})"
-            answer = (
-                f"The run ended by {reason}. Its trace is in the server's log; please report it."
-            )
-            run.record(RunFinished(status="failed", answer=answer, reason=reason))
+            run.record(failure(run, error, self.pool))
         finally:
             if not run.finished:
                 if run.scope.cancel_called and not run.stopping:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     run.interrupt()
-            if run.recording.lost and self._runs.get(run.id) is run:
+            if run.writer.lost and self._runs.get(run.id) is run:
                 del self._runs[run.id]  # to be followed, as any other server's
-            self.journal.ring("fleet")  # there is a turn
+            self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
-
-    async def _take_left(self, runs: Sequence[Run]) -> None:
-        """Record what was said to these runs through other servers."""
-        driven = {run.id: run for run in runs}
-        with suppress(RequestError):  # a run does not end because its record cannot be read
-            for each in await self.journal.left({run.id: run.state.left for run in runs}):
-                run = driven[each.run_id]
-                if each.number > run.state.left and not run.finished:
-                    run.record(RunSteered(steering=each.steering, left=each.number))
-
-    async def _follow(self, run: Run, seen: int) -> None:
-        """Take in what another server records of a run that it drives, and ask its questions."""
-        try:
-            while not run.finished:
-                await self.journal.heard(run.id)
-                try:
-                    status = await self.journal.status(run.id)
-                    entries = await self.journal.entries(run.id, seen)
-                except RequestError:  # it cannot be read any more
-                    status, entries = None, []
-                if run.finished:  # it was cancelled here meanwhile
-                    return
-                seen += len(entries)
-                run.queued = run.queued and not entries
-                run.add(*(entry.event for entry in entries if entry.kind == "event"))
-                self._mirror(run)
-                if status in ("interrupted", None) and not entries:
-                    run.interrupted = True
-                    run.add()
-        finally:
-            if question := run.approvals.question:
-                question.closed.set()
-            del self._followed[run.id]
-
-    def _mirror(self, run: Run) -> None:
-        if question := run.approvals.mirror():
-            self._tasks.start_soon(self._pass_on, run, question)
-
-    async def _pass_on(self, run: Run, question: Question) -> None:
-        """Tell the server that drives the run what a person says here to its question."""
-        await question.closed.wait()
-        said = question.approval
-        if said and said.by == "person":  # where no client can ask, another may
-            try:
-                await self.journal.post(
-                    Letter(run_id=run.id, kind="answer", question=question.id, answer=said)
-                )
-            except RequestError as error:
-                log.warning("an answer was lost, which means no: %s", error)
-
-    async def _read_letters(self) -> None:
-        """Do what other servers' clients ask of the runs that are driven here, and say to them."""
-        while driven := {run.id: run for run in self._runs.values() if run.under_way}:
-            await self.journal.heard("letters")
-            for run in driven.values():
-                if run.recording and run.recording.lost:
-                    run.stopping = True
-                    run.scope.cancel()
-            await self._take_left(list(driven.values()))
-            try:
-                letters = await self.journal.collect(list(driven))
-            except RequestError as error:
-                log.info("letters: %s", error)  # they are still there the next time
-                continue
-            for letter in letters:
-                run = driven[letter.run_id]
-                match letter.kind:
-                    case "cancel":
-                        run.scope.cancel()
-                    case "attend":
-                        run.approvals.can_ask = True
-                    case "answer" if letter.answer:
-                        run.approvals.answered_elsewhere(letter.question, letter.answer)
-        self._reading_letters = False
 
     async def _of_key(self, caller: str, request_key: str) -> str | None:
         for run in self._runs.values():
@@ -623,8 +502,8 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _made(self, models: Models) -> Made:
-        return Made(
+    def _setup(self, models: Models) -> RunSetup:
+        return RunSetup(
             planloom=version("planloom"),
             fast=models.fast.name,
             full=models.full.name,
@@ -632,46 +511,10 @@ class Engine:
             project=str(self.pool.project),
         )
 
-    def _fleet_of(self, made: Made) -> str:
-        """The fleet, among those with the same models: no other could go on with a run."""
-        if not self._fleet:
-            return ""
-        same = made.model_dump_json(exclude={"planloom", "project"})
-        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
-
-    def _has_turn(self) -> bool:
-        return sum(run.under_way for run in self._runs.values()) < self.journal.settings.concurrent
-
-    def _share_of(self, caller: str) -> anyio.CapacityLimiter:
-        """The turns that one of several callers may have at a time."""
-        if caller == LOCAL:
-            return self._turns_of_all
-        most = math.ceil(SHARE * self.journal.settings.concurrent)
-        return self._shares.setdefault(caller, anyio.CapacityLimiter(most))
-
-    async def _hold_bounds(self, fleet: str, caller: str) -> None:
-        limits = self.journal.settings
-        unfinished = sum(not run.finished for run in self._runs.values())
-        own = sum(not run.finished and run.caller == caller for run in self._runs.values())
-        most = math.ceil(SHARE * (limits.concurrent + limits.queue))
-        if caller != LOCAL and own >= most:
-            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
-            raise Busy(
-                f"Busy: {own} runs of yours are under way or wait for their turn, and the other "
-                f"places are for others. Try again in {seconds} s.",
-                seconds,
-            )
-        if fleet:
-            with suppress(RequestError):  # then it is driven here, unrecorded
-                unfinished += await self.journal.waiting(fleet)
-        if unfinished >= limits.concurrent + limits.queue:
-            seconds = max(1, math.ceil(self._usual_seconds / limits.concurrent))
-            raise Busy(
-                f"Busy: {limits.concurrent} runs are under way and "
-                f"{unfinished - limits.concurrent} wait for their turn. "
-                f"Try again in {seconds} s.",
-                seconds,
-            )
+    async def _check_room(self, caller: str, setup: RunSetup) -> None:
+        """Raise `Busy` when the caller can start no run now."""
+        waiting = await self._peers.waiting(setup)
+        self._turns.check_room(caller, self._runs.values(), waiting)
 
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
@@ -680,12 +523,12 @@ class Engine:
 
 
 def _may_go_on_elsewhere(run: Run) -> bool:
-    """Whether another server may have taken up what has ended here."""
+    """Whether another server may have continued what has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
 
 
 def _same(one: RunRequest, other: RunRequest) -> bool:
-    """Whether they ask the same, from wherever."""
+    """Whether they ask the same; their folders do not count."""
     return one.model_copy(update={"roots": other.roots}) == other
 
 
@@ -693,21 +536,16 @@ def _spans(run: Run, models: Models) -> Spans:
     return Spans(run.id, {each.name: each.provider for each in models.distinct})
 
 
-def _check_made(recorded: Recorded, now: Made) -> None:
+def _check_setup(stored: StoredRun, now: RunSetup) -> None:
     """Raises `RequestError` for a run that was begun with other models."""
-    was = recorded.made
+    was = stored.setup
     if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
         raise RequestError(
-            f"Run {recorded.id} was begun with {_models(was)}; this server has {_models(now)}. "
-            "Resume it with those, or ask anew."
+            f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
+            "Resume it with those, or ask again."
         )
 
 
-def _models(made: Made) -> str:
-    names = dict.fromkeys((made.fast, made.full))
-    return f"{' and '.join(names)} (num_ctx {made.context_tokens[1]})"
-
-
-def _parted(before: str, what: str) -> str:
-    other = f", made by planloom {before}," if before != version("planloom") else ""
-    return f"the record of the run{other} cannot be followed to its end: {what}"
+def _models(setup: RunSetup) -> str:
+    names = dict.fromkeys((setup.fast, setup.full))
+    return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"

@@ -1,7 +1,7 @@
 """What a run takes from outside, recorded; and taken from the record when the run is resumed.
 
-A run's events follow from its request and from what models, tools, people and the clock gave it.
-So a run is resumed by running the agent again on the same request: whatever it asks for is answered
+A run's events follow from its request and from what models, tools, people and the clock gave it. So
+a run is resumed by running the agent again on the same request: everything it asks for is answered
 from the record, in the recorded order, and what it says has to be what is recorded. Where the
 record ends, it goes on. There is no other way into the middle of a run, and so none to be wrong.
 """
@@ -41,14 +41,14 @@ from planner.tools import (
     UpstreamStatus,
 )
 from server.approval.approval import Approvals
-from server.journal.base import Entry, Record, Recorded
+from server.journal.base import Entry, RunWriter, StoredRun
 
 T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=BaseEvent)
 
 TURNS = 50
-"""Of the event loop, in which the tasks of a run that is gone through have to get further; then
-they are waited for, so many times again."""
+"""How many turns of the event loop the tasks of a replayed run have to make progress in; after
+that, they are waited for as many times again."""
 TURN_SECONDS = 0.02
 
 UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
@@ -80,18 +80,18 @@ class Tape:
 
     def __init__(
         self,
-        record: Record,
+        writer: RunWriter,
         emit: Callable[[Event], None],
-        recorded: Recorded | None = None,
+        stored: StoredRun | None = None,
         spent: float = 0.0,
     ) -> None:
-        """`emit` gets every event that is not in the record yet; `recorded` is what is, of a run
+        """`emit` gets every event that is not in the record yet; `stored` is what is, of a run
         that is resumed. `spent`: the seconds that the run has taken before."""
-        played = recorded.entries if recorded else []
+        played = stored.entries if stored else []
         self.clock = Clock(spent)
         self.clock.hold()
         self.diverged: str | None = None
-        self._record = record
+        self._writer = writer
         self._emit = emit
         self._played = [each for each in played if each.data.get("type") not in FROM_OUTSIDE]
         self._head = 0
@@ -146,7 +146,7 @@ class Tape:
         what to go on with when it may have been done and nobody knows. Raises `ModelError` as
         `ask` does, and `NotRecorded` for such when its beginning cannot be recorded.
         """
-        asked = self._record.journal.scrubbed(list(asked))  # as it is when it comes from the record
+        asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
         begun = self._find(key, "intent") if in_doubt is not None else None
         if begun is not None:
@@ -166,16 +166,16 @@ class Tape:
             self._write("outcome", in_doubt.model_dump(), key)
             return in_doubt
         self._write("intent", {"asked": asked}, key, synced=True)
-        if not await self._record.saved():
-            if self._record.lost:
+        if not await self._writer.flush():
+            if self._writer.lost:
                 await anyio.sleep_forever()  # the server sees it soon, and lets go of the run
             self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
             raise NotRecorded  # for good, should the intent still come on record
         return await self._asked(key, ask)
 
-    async def saved(self) -> bool:
+    async def flush(self) -> bool:
         """Wait until all that is recorded is on disk, except while it is played from there."""
-        return self._head < len(self._played) or await self._record.saved()
+        return self._head < len(self._played) or await self._writer.flush()
 
     async def _asked(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -239,22 +239,7 @@ class Tape:
         return Diverged(self.diverged)
 
     def _write(self, kind: Any, data: dict[str, Any], key: str, synced: bool = False) -> None:
-        self._record.append(Entry(kind, data, key, self.clock.seconds), synced=synced)
-
-
-def in_doubt(played: Sequence[Entry]) -> list[str]:
-    """What a run had begun when its server ended, and must not do again, in words."""
-    open_: dict[int, Entry] = {}
-    for number, entry in enumerate(played):
-        if entry.kind == "intent":
-            open_[number] = entry
-        elif same := [begun for begun, each in open_.items() if each.key == entry.key]:
-            del open_[same[0]]
-    return [" ".join(map(_said, entry.data["asked"][1:])) for entry in open_.values()]
-
-
-def _said(part: Any) -> str:
-    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+        self._writer.append(Entry(kind, data, key, self.clock.seconds), synced=synced)
 
 
 def taped_models(models: Models, tape: Tape) -> Models:
@@ -279,7 +264,7 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
 
 
 class TapedInbox(Inbox):
-    """What is said to a run: each on the tape as the event of its being taken."""
+    """The steering of a run; the tape has each as the event that it was taken."""
 
     def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
         """`waiting`: what has come and was not taken yet."""
@@ -355,7 +340,7 @@ class TapedPool:
             if tool.name in self._changed:
                 text = f"{tool.name} was changed since this run began, and is not called any more."
                 return ToolResult(outcome=Outcome.ERROR, text=text)
-            await self._tape.saved()
+            await self._tape.flush()
             return await self._pool.call(tool, arguments)
 
         twice = tool.safety is Safety.READ_ONLY

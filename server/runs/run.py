@@ -14,7 +14,7 @@ from planner.state import RunState, Status
 from planner.tools import ToolSpec
 from server.approval.approval import Approvals
 from server.config import ApprovalSettings
-from server.journal.base import Entry, Record, Recorded
+from server.journal.base import Entry, RunWriter, StoredRun
 from server.runs.telemetry import Spans
 from server.upstreams.side_channel import Conversation
 from server.views.report import Report, report
@@ -56,21 +56,21 @@ class Run:
         """Whether it still waits for its turn."""
         self.stopping = False
         """Whether it is being interrupted, not cancelled."""
-        self.told = 0
-        """How many events its caller was told of when a call last came back before its end."""
+        self.reported_events = 0
+        """How many events its caller knew when a call last returned before the end of the run."""
         self.clock = Clock()
         self.scope = anyio.CancelScope()
         """Of what it does here."""
-        self.recording: Record | None = None
+        self.writer: RunWriter | None = None
         self.spans: Spans | None = None
         self._changed = anyio.Event()
 
     @classmethod
-    def of(cls, recorded: Recorded, approval: ApprovalSettings) -> Self:
-        run = cls(recorded.request, approval, recorded.caller, None, recorded.id, recorded.events)
-        run.created, run.project = recorded.created, recorded.made.project
-        run.interrupted = recorded.status == "interrupted"
-        run.queued = not recorded.events
+    def of(cls, stored: StoredRun, approval: ApprovalSettings) -> Self:
+        run = cls(stored.request, approval, stored.caller, None, stored.id, stored.events)
+        run.created, run.project = stored.created, stored.setup.project
+        run.interrupted = stored.status == "interrupted"
+        run.queued = not stored.events
         return run
 
     @property
@@ -105,20 +105,20 @@ class Run:
     @property
     def not_recorded(self) -> str | None:
         """Why it is not in the journal, or not as a whole."""
-        return self.recording.problem if self.recording else None
+        return self.writer.problem if self.writer else None
 
-    async def saved(self) -> None:
+    async def flush(self) -> None:
         """Wait until all events so far are on disk, or cannot be."""
-        if self.recording:
-            await self.recording.saved()
+        if self.writer:
+            await self.writer.flush()
 
     def record(self, event: Event) -> None:
         """Append an event. Never waits, so no follower can hold the run up."""
         if isinstance(event, ApprovalAsked):
             event = self.approvals.sealed(event)
-        if self.recording and not isinstance(event, OfTheMoment):
+        if self.writer and not isinstance(event, OfTheMoment):
             last = isinstance(event, RunFinished)
-            self.recording.append(Entry.of(event, self.clock.seconds), synced=last)
+            self.writer.append(Entry.of(event, self.clock.seconds), synced=last)
         if self.spans:
             self.spans.record(event)
         self.add(event)
@@ -132,7 +132,7 @@ class Run:
         self._changed = anyio.Event()
 
     def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
-        """What is said besides the result during one of its calls."""
+        """The conversation with an upstream during one of its calls."""
         return Conversation(
             tool,
             iteration,
@@ -142,10 +142,15 @@ class Run:
             alone=self.caller == LOCAL,
         )
 
+    def stop(self) -> None:
+        """Have the run stop here, so that it can be resumed."""
+        self.stopping = True
+        self.scope.cancel()
+
     def interrupt(self) -> None:
         """The run stops here, to be resumed; one that is not recorded ends."""
-        if self.recording and (self.recording.problem is None or self.recording.lost):
-            self.recording.release()
+        if self.writer and (self.writer.problem is None or self.writer.lost):
+            self.writer.release()
             self.interrupted = True
             self.add()
         else:

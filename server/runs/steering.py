@@ -1,5 +1,5 @@
-"""What may be said to a run: a hint or another order of its steps while it goes on, what it shall
-do more when it has ended."""
+"""Steering of a run: a hint or another order of its steps while it works, and what else to do when
+it has ended."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from planner.protocol import RunRequest, SteeredBy, Steering
 from planner.tools import Policy, strictest
 from server.runs.run import Run
 
-LONGEST_HINT = 500
+MAX_HINT_CHARS = 500
 """Characters; it stays in the prompts of its run."""
-MOST_STEERED = 10
+MAX_STEERED = 10
 """How often something may be said to one run."""
 SINGLE_STEPS = ("step", "plan")
 """What a run is begun for that may do more when it has ended."""
@@ -27,11 +27,11 @@ def steering_of(
     if state.status != "running":
         raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
     if not (hint or skip or order):
-        raise RequestError("Nothing is said to the run: give a hint, skip, or order.")
-    if len(hint) > LONGEST_HINT:
-        raise RequestError(f"hint: it has {len(hint)} characters; {LONGEST_HINT} are the most.")
-    if len(state.steered) + len(state.waiting) >= MOST_STEERED:
-        raise RequestError(f"Run {run.id} was steered {MOST_STEERED} times, which is the most.")
+        raise RequestError("There is nothing to tell the run: give a hint, skip, or order.")
+    if len(hint) > MAX_HINT_CHARS:
+        raise RequestError(f"hint: it has {len(hint)} characters; the limit is {MAX_HINT_CHARS}.")
+    if len(state.steered) + len(state.waiting) >= MAX_STEERED:
+        raise RequestError(f"Run {run.id} was steered {MAX_STEERED} times, which is the limit.")
     later = dict(enumerate(state.later_steps, len(state.steps) + 1))
     if unknown := [number for number in [*skip, *order] if number not in later]:
         known = "; ".join(f"{number}: {step}" for number, step in later.items()) or "none"
@@ -48,7 +48,8 @@ def steering_of(
 
 
 def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
-    """What an ended run shall do more, in full. Raises `RequestError` where it cannot."""
+    """The complete request for what an ended run should do next. Raises `RequestError` if it
+    cannot."""
     state = run.state
     if run.interrupted:
         raise RequestError(
@@ -59,8 +60,8 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
         raise RequestError(UNDER_WAY.format(run.id))
     if run.request.goal not in SINGLE_STEPS:
         raise RequestError(
-            f"Run {run.id} is no run of single steps: only runs that run_step or make_plan began "
-            "can do more. Leave run_id out to start another."
+            f"Run {run.id} is not a run of single steps: only runs that run_step or make_plan "
+            "began can do more. Leave run_id out to start another."
         )
     if state.status in ("cancelled", "failed"):
         raise RequestError(f"Run {run.id} was {state.status}, and cannot do more. Start another.")
@@ -68,7 +69,7 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
     if not prompt and request.goal == "step":
         planned = [state.step.objective] if state.step else state.later_steps
         if not planned:
-            raise RequestError("prompt: say what this step shall find out; no step is planned.")
+            raise RequestError("prompt: say what this step should find out; no step is planned.")
         prompt = planned[0]
     if request.goal == "conclude":
         if not any(step.completed for step in state.steps):

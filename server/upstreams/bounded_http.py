@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from server.upstreams.stdio import LONGEST_MESSAGE
+from server.upstreams.stdio import MAX_MESSAGE_BYTES
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 300.0
 """As the SDK's own client has them; a stream may be silent for long. Calls have their own limit."""
@@ -24,7 +24,7 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
     async def bound(response: httpx2.Response) -> None:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":
-            why = f"its answer is compressed ({encoding[:20]}), which was not asked for"
+            why = f"its answer is compressed ({encoding[:20]}), which Planloom did not ask for"
             on_excess(why)
             raise httpx2.ReadError(why)
         response.stream = _Bounded(response.stream, on_excess)
@@ -47,7 +47,8 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response whose events, or which as a whole, may be so long. Events end in an empty line."""
+    """A response with a limit on the length of each event, or of the whole. An empty line ends an
+    event."""
 
     def __init__(self, stream: Any, on_excess: Callable[[str], None]) -> None:
         self._stream = stream
@@ -58,8 +59,8 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
             length = len(chunk) - end if end >= 0 else length + len(chunk)
-            if length > LONGEST_MESSAGE:
-                why = f"its answer is longer than {LONGEST_MESSAGE // 2**20} MiB; ask for less"
+            if length > MAX_MESSAGE_BYTES:
+                why = f"its answer is longer than {MAX_MESSAGE_BYTES // 2**20} MiB; ask for less"
                 self._on_excess(why)
                 raise httpx2.ReadError(why)
             yield chunk

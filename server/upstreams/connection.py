@@ -90,7 +90,9 @@ class Generation:
         else:
             self._launch = launcher.launch(name, settings)
             _ready_log(self.log)
-            transport = self._stdio = StdioTransport(self._launch, self.log, redactor.told)
+            transport = self._stdio = StdioTransport(
+                self._launch, self.log, redactor.redact_message
+            )
         self._redactor = redactor
         self.client = UpstreamClient(
             transport,
@@ -109,7 +111,7 @@ class Generation:
                 self._process = psutil.Process(self._stdio.pid)
 
     async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
-        """Its tools, and why what else it lists is none."""
+        """Its tools, and why other things it lists are not tools."""
         session = self.client.session
         assert isinstance(session, Session)
         unreadable = session.dispatcher.unreadable = []
@@ -122,15 +124,17 @@ class Generation:
         """While a call is under way: what the upstream says goes to its conversation; yields what
         takes its progress. A generation that is lost cancels the `scope`."""
 
-        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        async def report_progress(
+            progress: float, total: float | None, message: str | None
+        ) -> None:
             if conversation:
-                said = self._redactor.said(clean(message or ""))
-                conversation.progressed(progress, total, said)
+                said = self._redactor.redact_output(clean(message or ""))
+                conversation.report_progress(progress, total, said)
 
         self.calls[scope] = conversation
         token = _CALL.set(conversation)
         try:
-            yield progressed if conversation else None
+            yield report_progress if conversation else None
         finally:
             _CALL.reset(token)
             del self.calls[scope]
@@ -150,12 +154,14 @@ class Generation:
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult:
         conversation = self._speaking()
-        return await conversation.ask(params, self._redactor.said) if conversation else NONE
+        return (
+            await conversation.ask(params, self._redactor.redact_output) if conversation else NONE
+        )
 
     async def _logged(self, message: mcp_types.LoggingMessageNotificationParams) -> None:
         if conversation := self._speaking():
             text = results.log_text(message.data)
-            conversation.logged(message.level, self._redactor.said(text))
+            conversation.report_log(message.level, self._redactor.redact_output(text))
 
     @property
     def fault(self) -> str | None:

@@ -92,7 +92,7 @@ class Launcher:
         return Launch(settings, self.environ, self.cache_dir, self.reaper)
 
     async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
-        """Start the process of each that is a command, ahead of whoever will speak to it."""
+        """Start the process of each upstream that is a command, before anything talks to it."""
         commands = {n: each for n, each in upstreams.items() if each.enabled and each.command}
         if not commands or sys.platform == "win32":
             return
@@ -100,7 +100,7 @@ class Launcher:
         for name, each in commands.items():
             launch = Launch(each, self.environ, self.cache_dir, self.reaper)
             self._ahead[name] = launch
-            with suppress(OSError, ValueError):  # whoever asks for it tries again, and is told
+            with suppress(OSError, ValueError):  # the next caller tries again, and gets the error
                 await launch.process()
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""The pool as clients and the terminal are told of it."""
+"""The pool as clients and the terminal see it."""
 
 from pydantic import BaseModel, Field
 
@@ -32,16 +32,14 @@ class UpstreamListing(BaseModel):
     held: list[str] = Field(
         description="Tools that are not used until the operator consents, and what has changed."
     )
-    unreadable: list[str] = Field(description="What it lists and is no tool, and why.")
-    first_seen: int = Field(description="So many tools were seen for the first time, and pinned.")
+    unreadable: list[str] = Field(description="What it lists that is not a valid tool, and why.")
+    first_seen: int = Field(description="The number of tools that were new and were pinned.")
 
 
 class PoolListing(BaseModel):
     """The pool of tools that the planner works with."""
 
-    problem: str | None = Field(
-        description="Why the operator's file is not in force as it stands now."
-    )
+    problem: str | None = Field(description="Why the operator's file is not in force as it is now.")
     upstreams: list[UpstreamListing]
     tools: list[ToolListing]
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
@@ -73,12 +71,12 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
 def listing_markdown(found: PoolListing) -> str:
     lines = []
     if found.problem:
-        lines += ["### The operator's file is not in force as it stands", "", found.problem, ""]
+        lines += ["### The operator's file is not in force as it is now", "", found.problem, ""]
     lines += ["### Upstreams", ""]
     for upstream in found.upstreams:
         count = counted(upstream.tools, "tool")
         state = f"ready, {count}" if upstream.state == "ready" else upstream.state
-        new = f", {upstream.first_seen} seen first and pinned" if upstream.first_seen else ""
+        new = f", {upstream.first_seen} new and pinned" if upstream.first_seen else ""
         why = f": {indented(upstream.error, 2)}" if upstream.error else ""
         lines.append(f"- {upstream.name}: {state}{new}{why}")
     lines.append("" if found.upstreams else "(none)\n")
@@ -87,7 +85,7 @@ def listing_markdown(found: PoolListing) -> str:
         lines += ["### Held back until you consent: planloom tools --accept NAME", "", *held, ""]
     unreadable = [f"- {up.name}: {each}" for up in found.upstreams for each in up.unreadable]
     if unreadable:
-        lines += ["### Left out, since they are no tools", "", *unreadable, ""]
+        lines += ["### Left out, because they are not valid tools", "", *unreadable, ""]
     if found.shadowed:
         lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
     lines += ["### Tools", ""]

@@ -31,8 +31,8 @@ from server.text import clean, flat, shortened
 
 BUSY_SECONDS = 5.0
 """How long another process may hold the file."""
-LONGEST_QUOTE = 500
-"""Characters of a text, where a difference is told."""
+MAX_QUOTE_CHARS = 500
+"""Characters of a text in the description of a difference."""
 AROUND = 4
 """Words before and after a change."""
 
@@ -65,7 +65,7 @@ class Definition(BaseModel):
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTool:
     """A tool that waits for consent."""
 
     upstream: str
@@ -80,12 +80,12 @@ class Held:
 
 
 @dataclass
-class Checked:
+class PinCheck:
     """How the tools of an upstream compare with their pins."""
 
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, HeldTool] = field(default_factory=dict)
     first_seen: int = 0
-    """So many were pinned as they are, since nothing was known of the upstream."""
+    """How many were pinned as they are, because the upstream was new."""
     problem: str | None = None
     """Why they could not be pinned, and what to do."""
 
@@ -115,19 +115,19 @@ class Pins:
         """`file`: None means the one in the user's state directory."""
         self.file = file or user_state_path("planloom") / "pins.sqlite"
 
-    def check(self, upstream: str, tools: Mapping[str, Definition]) -> Checked:
+    def check(self, upstream: str, tools: Mapping[str, Definition]) -> PinCheck:
         """Compare what `upstream` (an `identity`) lists with what is pinned of it; pin it when
         nothing is. Never raises: a damaged file holds every tool back, one that cannot be written
         only those known to have changed."""
         listed = {name: _canonical(definition) for name, definition in tools.items()}
-        checked = Checked()
+        checked = PinCheck()
         try:
             with self._open() as database:
-                checked, changes = _compared(upstream, _pins(database, upstream), listed)
+                checked, changes = _compare(upstream, _pins(database, upstream), listed)
                 if changes:
                     database.execute("begin immediate")
                     # Again: another process may have been first.
-                    checked, changes = _compared(upstream, _pins(database, upstream), listed)
+                    checked, changes = _compare(upstream, _pins(database, upstream), listed)
                     _write(database, upstream, changes)
                     database.execute("commit")
         except sqlite3.OperationalError as error:
@@ -137,15 +137,15 @@ class Pins:
             )
         except (sqlite3.DatabaseError, ValueError):
             why = f"{self.file} is damaged; delete it to take all tools as they are now"
-            checked.held = {tool: Held(_name(upstream), tool, (why,)) for tool in tools}
+            checked.held = {tool: HeldTool(_name(upstream), tool, (why,)) for tool in tools}
         return checked
 
-    def held(self, upstream: str) -> list[Held]:
+    def held(self, upstream: str) -> list[HeldTool]:
         """What waits for consent, as it was last listed. Raises `sqlite3.Error`."""
         with self._open() as database:
             return _held(upstream, _pins(database, upstream))
 
-    def accept(self, upstream: str, held: Held) -> bool:
+    def accept(self, upstream: str, held: HeldTool) -> bool:
         """Pin a tool as it was held; False when it has been listed in another way since. Raises
         `sqlite3.Error`."""
         with self._open() as database:
@@ -189,12 +189,12 @@ def _write(database: sqlite3.Connection, upstream: str, pins: Mapping[str, _Pin]
     database.executemany(_WRITE, rows)
 
 
-def _compared(
+def _compare(
     upstream: str, pins: Mapping[str, _Pin], listed: Mapping[str, str]
-) -> tuple[Checked, dict[str, _Pin]]:
+) -> tuple[PinCheck, dict[str, _Pin]]:
     """What is held of the listed tools, and the pins that are to be written."""
     if not pins:
-        return Checked(first_seen=len(listed)), {
+        return PinCheck(first_seen=len(listed)), {
             tool: _Pin(definition, None) for tool, definition in listed.items()
         }
     now = {}
@@ -202,12 +202,12 @@ def _compared(
         pinned = pins[tool].pinned if tool in pins else None
         now[tool] = _Pin(pinned, None if definition == pinned else definition)
     held = {each.tool: each for each in _held(upstream, now)}
-    return Checked(held), {tool: pin for tool, pin in now.items() if pin != pins.get(tool)}
+    return PinCheck(held), {tool: pin for tool, pin in now.items() if pin != pins.get(tool)}
 
 
-def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[Held]:
+def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[HeldTool]:
     return [
-        Held(
+        HeldTool(
             _name(upstream),
             tool,
             tuple(_differences(pin.pinned, pin.proposed)),
@@ -218,7 +218,7 @@ def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[Held]:
     ]
 
 
-def digest_of(held: Sequence[Held]) -> str:
+def digest_of(held: Sequence[HeldTool]) -> str:
     """Of all that these say; 128 bits, since an upstream may try any number of definitions."""
     return _digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))
 
@@ -243,12 +243,12 @@ def _differences(pinned: str | None, proposed: str) -> list[str]:
     if pinned is None:
         return [f"is new, and says {_quoted(new.description)}"]
     old = Definition.model_validate_json(pinned)
-    told = [
+    differences = [
         *_changed_text("its description", old.description, new.description),
         *_changed_schema(old.input_schema, new.input_schema),
         *_changed_keys("its annotation", old.annotations, new.annotations),
     ]
-    return told or ["its definition is written in another way"]
+    return differences or ["its definition is written differently"]
 
 
 def _changed_text(what: str, old: str, new: str) -> list[str]:
@@ -259,7 +259,7 @@ def _changed_text(what: str, old: str, new: str) -> list[str]:
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]
     if not edits:
-        return [f"{what} has other spaces or line ends"]
+        return [f"{what} has other spaces or line endings"]
     first, last = edits[0], edits[-1]
     was = _quoted(_part(before, first[1], last[2]))
     return [f"{what} says {_quoted(_part(after, first[3], last[4]))}, and said {was}"]
@@ -275,25 +275,27 @@ def _part(words: Sequence[str], start: int, end: int) -> str:
 def _changed_schema(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     arguments = [schema.get("properties") for schema in (old, new)]
     before, after = [each if isinstance(each, dict) else {} for each in arguments]
-    told = [f"it takes a new argument {_quoted(name)}" for name in after if name not in before]
-    told += [f"it no longer takes {_quoted(name)}" for name in before if name not in after]
+    differences = [
+        f"it takes a new argument {_quoted(name)}" for name in after if name not in before
+    ]
+    differences += [f"it no longer takes {_quoted(name)}" for name in before if name not in after]
     for name in sorted(before.keys() & after.keys()):
-        told += _changed_keys(f"{_quoted(name)}:", before[name], after[name])
+        differences += _changed_keys(f"{_quoted(name)}:", before[name], after[name])
     rest = [{k: v for k, v in schema.items() if k != "properties"} for schema in (old, new)]
-    return [*told, *_changed_keys("its arguments:", *rest)]
+    return [*differences, *_changed_keys("its arguments:", *rest)]
 
 
 def _changed_keys(what: str, old: Any, new: Any) -> list[str]:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return [] if old == new else [f"{what} is {_quoted(new)}, and was {_quoted(old)}"]
-    told = []
+    differences = []
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
         if isinstance(was, str) and isinstance(now, str):
-            told += _changed_text(f"{what} {clean(key)}", was, now)
+            differences += _changed_text(f"{what} {clean(key)}", was, now)
         elif was != now:
-            told.append(f"{what} {clean(key)} is {_quoted(now)}, and was {_quoted(was)}")
-    return told
+            differences.append(f"{what} {clean(key)} is {_quoted(now)}, and was {_quoted(was)}")
+    return differences
 
 
 def _quoted(value: Any) -> str:
@@ -306,4 +308,4 @@ def _quoted(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(flat(clean(text)), LONGEST_QUOTE)
+    return shortened(flat(clean(text)), MAX_QUOTE_CHARS)

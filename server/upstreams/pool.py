@@ -16,7 +16,7 @@ from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results, roots
 from server.upstreams.launch import Launcher
-from server.upstreams.pins import Held, Pins
+from server.upstreams.pins import HeldTool, Pins
 from server.upstreams.redaction import Redactor
 from server.upstreams.result_cache import Reuse
 from server.upstreams.side_channel import Conversation
@@ -98,9 +98,8 @@ class UpstreamPool:
             self._running.start_soon(each.run)
 
     def change(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
-        """Have these upstreams from now on: new ones start, those with other settings start anew,
-        and the rest stays. Calls under way are answered by whom they were made to, which ends
-        then."""
+        """Have these upstreams from now on: new ones start, those with other settings restart, and
+        the rest stays. An upstream that is replaced answers its calls under way, and ends then."""
         before = self._upstreams
         settings = {name: each.settings for name, each in before.items()}
         if self._closing.is_set() or settings == upstreams:
@@ -201,7 +200,7 @@ class UpstreamPool:
         specs = self._specs().values()
         return next((s for s in specs if s.upstream == upstream and s.name == tool), None)
 
-    def held(self, name: str) -> Held | None:
+    def held(self, name: str) -> HeldTool | None:
         """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""
         for upstream in self._upstreams.values():
             for tool, held in upstream.held.items():
@@ -226,9 +225,9 @@ class UpstreamPool:
             if len({spec.upstream for spec in specs}) > 1
         ]
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """A text of ours without what is recognisably a secret of an upstream."""
-        return self._redactor.said(text)
+        return self._redactor.redact_output(text)
 
     async def call(
         self,
@@ -237,8 +236,8 @@ class UpstreamPool:
         conversation: Conversation | None = None,
         roots: Sequence[str] | None = None,
     ) -> ToolResult:
-        """See `planner.tools.ToolPool`. `conversation` gets what the upstream says besides; `roots`
-        are the caller's folders, None where he did not say."""
+        """See `planner.tools.ToolPool`. `conversation` gets what else the upstream sends; `roots`
+        are the caller's folders, None if unknown."""
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
@@ -314,8 +313,8 @@ class UpstreamPool:
 
 
 class RunPool:
-    """The pool as one run has it: what upstreams say and ask during its calls comes to the run, and
-    they are told of its caller's folders."""
+    """The pool as one run has it: what upstreams send and ask during its calls reaches the run, and
+    they learn the caller's folders."""
 
     def __init__(
         self,
@@ -324,8 +323,8 @@ class RunPool:
         state: RunState,
         converse: Callable[[ToolSpec, int | None], Conversation],
     ) -> None:
-        """`given`: the caller's folders, None where he did not say. `converse` begins what is said
-        during a call, given its iteration."""
+        """`given`: the caller's folders, None if unknown. `converse` opens the conversation of a
+        call in an iteration."""
         self._pool, self._roots = pool, given
         self._state, self._converse = state, converse
 

@@ -1,13 +1,13 @@
 """Ends what a server started once the server is gone, however it went.
 
-    Every upstream leads a process group of its own, and every process below it inherits a mark in
-    its environment. The reaper is a small process beside the server that knows those groups and
-    reads a pipe which only the server writes to. The pipe ends with the server, by SIGKILL too;
-    then the reaper ends the groups and whoever bears the mark: SIGTERM, half a second, SIGKILL.
+Every upstream leads a process group of its own, and every process below it inherits a mark in its
+environment. The reaper is a small process beside the server that knows those groups and reads a
+pipe which only the server writes to. The pipe ends with the server, by SIGKILL too; then the reaper
+ends the groups and every process with the mark: SIGTERM, half a second, SIGKILL.
 
 The reaper may be killed itself, and the server right after it. So it has a standby, forked from it,
-which is told all that it is told, and goes on in its place, with a standby of its own. Where both
-are killed the server starts the next one at once.
+which gets the same messages and takes its place, with a standby of its own. Where both are killed
+the server starts the next one at once.
 
 It needs no rights but the user's own and nothing of the kernel but pipes and process groups, so it
 does the same on Linux and macOS. A process that leaves its group, clears its environment and
@@ -145,19 +145,19 @@ def appointed(groups: set[int]) -> TextIO:
     """What tells the standby, once this process is the reaper: at once for the first one, for a
     standby when the one before it was killed. `groups` are those known by then."""
     while True:
-        told, telling = os.pipe()
+        read_end, telling = os.pipe()
         if os.fork():
-            os.close(told)
+            os.close(read_end)
             return os.fdopen(telling, "w", buffering=1)
         os.close(telling)
-        with os.fdopen(told) as lines:
+        with os.fdopen(read_end) as lines:
             if follow(lines, groups):
                 sys.exit()
 
 
 def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bool:
-    """Keep `groups` as told, and tell the standby, until nobody is left who tells; whether he ended
-    in good order."""
+    """Keep `groups` up to date and pass each message on to the standby, until the pipe ends;
+    returns whether the server ended in good order."""
     orderly = False
     for line in lines:
         if line == DONE:
@@ -171,7 +171,7 @@ def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bo
 
 
 def end(groups: set[int], mark: str) -> None:
-    """End every process of the groups, and whoever bears the mark, with all their descendants."""
+    """End every process of the groups or with the mark, and all their descendants."""
     import psutil  # takes longer than all else here, and is needed at the very end only
 
     def ours(process: psutil.Process) -> bool:

@@ -2,8 +2,8 @@
 
 Of the values that `upstreams.yaml` takes from the environment, not each is a secret: `LOG_LEVEL`
 may be `info`, and hiding that word in every result would spoil them. What an upstream says is
-therefore searched for what is recognisably a secret; what is told of an upstream (its errors, its
-state) for every value of its own. docs/security.md says what that cannot hold.
+therefore searched for what is recognisably a secret; what is said about an upstream (its errors,
+its state) for every value of its own. docs/security.md says what that cannot hold.
 """
 
 import base64
@@ -15,9 +15,9 @@ from urllib.parse import quote, quote_plus, urlsplit
 from server.config import HIDDEN, UpstreamSettings
 
 TOKEN_LENGTH = 16
-"""In characters: what is as long as this without a space is a token, whatever it is called."""
-_SHORTEST_PASSWORD = 6
-_SHORTEST_ENCODED = 8
+"""In characters: a value of this length without a space counts as a token, whatever its name."""
+_MIN_PASSWORD_CHARS = 6
+_MIN_ENCODED_CHARS = 8
 _SHORTEST_BASE64 = 10
 
 
@@ -34,16 +34,16 @@ class Redactor:
     def know(self, everyone: Iterable[UpstreamSettings]) -> None:
         """Take out the secrets of these from now on."""
         likely = {secret for each in everyone for secret in recognisable(each)}
-        self._said = _pattern(likely)
-        self._told = _pattern(likely | self._own.secrets if self._own else likely)
+        self._in_output = _pattern(likely)
+        self._in_messages = _pattern(likely | self._own.secrets if self._own else likely)
 
-    def said(self, text: str) -> str:
+    def redact_output(self, text: str) -> str:
         """A text of the upstream: a result, a description."""
-        return self._said.sub(HIDDEN, text)
+        return self._in_output.sub(HIDDEN, text)
 
-    def told(self, text: str) -> str:
+    def redact_message(self, text: str) -> str:
         """A text about the upstream: an error, the end of its log."""
-        return self._told.sub(HIDDEN, text)
+        return self._in_messages.sub(HIDDEN, text)
 
 
 def recognisable(upstream: UpstreamSettings) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _is_password(value: str) -> bool:
     """Whether it is more than a word, as `hunter2` is and `postgres` is not."""
     kinds = (str.isalpha, str.isdigit, lambda each: not each.isalnum())
     mixed = sum(any(map(kind, value)) for kind in kinds) > 1
-    return len(value) >= _SHORTEST_PASSWORD and mixed and not re.search(r"^[/\\~]|://", value)
+    return len(value) >= _MIN_PASSWORD_CHARS and mixed and not re.search(r"^[/\\~]|://", value)
 
 
 def _password_in(value: str) -> str | None:
@@ -72,11 +72,11 @@ def _password_in(value: str) -> str | None:
         password = urlsplit(value).password if "://" in value else None
     except ValueError:
         return None
-    return password if password and len(password) >= _SHORTEST_PASSWORD else None
+    return password if password and len(password) >= _MIN_PASSWORD_CHARS else None
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
-    """Matches each of them in every spelling; nothing where there are none."""
+    """Matches each of them in every spelling; matches nothing if there are no secrets."""
     found = {_expression(secret) for secret in secrets}
     for secret in secrets:
         found |= {re.escape(spelling) for spelling in _spellings(secret)}
@@ -91,7 +91,7 @@ def _expression(secret: str) -> str:
 
 def _spellings(secret: str) -> set[str]:
     """How a value stands in JSON, in a URL, in hexadecimal and in Base64 of a text around it."""
-    if len(secret) < _SHORTEST_ENCODED:
+    if len(secret) < _MIN_ENCODED_CHARS:
         return set()
     data = secret.encode("utf-8", "replace")
     spelled = {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}

@@ -1,4 +1,4 @@
-"""Takes up changes of the upstreams file while the server runs."""
+"""Applies changes of the upstreams file while the server runs."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from server.config import Settings, own_file
 from server.upstreams.pool import UpstreamPool
 
 POLL_S = 0.5
-"""How often the file is looked at; it is read once it stayed as it is for so long."""
+"""How often the file is checked; it is read when it has not changed for this long."""
 AT_START = ("models", "approval", "runs")
 """What a server goes by as it was when it started."""
 
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 async def follow(
     settings: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Have the pool's upstreams as the file has them, until cancelled; a file that is wrong changes
-    nothing, and `pool.problem` says why. `on_change` is told of new settings."""
+    """Keep the pool's upstreams as the file has them, until cancelled. A file with mistakes changes
+    nothing, and `pool.problem` says why. `on_change` gets new settings."""
     # A file of the user's own may come to stand where the shipped one was in force.
     files = {file for file in (settings.source, own_file()) if file}
     known = before = await anyio.to_thread.run_sync(_stamps, files)
@@ -43,7 +43,7 @@ async def take_up(
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
     except ConfigError as error:
-        pool.problem = f"The upstreams are as they were before this:\n{error}"
+        pool.problem = f"The upstreams stay as they were before this change:\n{error}"
         log.warning("%s", pool.problem)
         return
     other = [f"`{name}`" for name in AT_START if getattr(now, name) != getattr(started, name)]

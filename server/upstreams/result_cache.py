@@ -11,9 +11,9 @@ import anyio
 
 from planner.tools import Outcome, ToolResult, ToolSpec
 
-MOST = 256
+MAX_RESULTS = 256
 """Results that are kept; those not asked for the longest go first."""
-LARGEST = 200_000
+MAX_RESULT_CHARS = 200_000
 """Characters; a larger result is asked for again."""
 
 
@@ -21,29 +21,29 @@ class Reuse:
     """The results of one pool."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str, str], tuple[float, ToolResult]] = OrderedDict()
+        self._results: OrderedDict[tuple[str, str, str], tuple[float, ToolResult]] = OrderedDict()
 
     def find(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult | None:
         """The result of this very call, as long as it may be given again; it took no time now."""
         key = _key(tool, arguments)
-        until, result = self._kept.get(key, (0.0, None))
+        until, result = self._results.get(key, (0.0, None))
         if result is None or until <= anyio.current_time():
             return None
-        self._kept.move_to_end(key)
+        self._results.move_to_end(key)
         return result.model_copy(update={"seconds": 0.0})
 
     def keep(
         self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult, seconds: float
     ) -> None:
-        """Keep a result for so many seconds; not one that failed."""
-        if result.outcome is Outcome.SUCCESS and len(result.text) <= LARGEST:
-            self._kept[_key(tool, arguments)] = (anyio.current_time() + seconds, result)
-            while len(self._kept) > MOST:
-                self._kept.popitem(last=False)
+        """Keep a result for this many seconds, unless it failed."""
+        if result.outcome is Outcome.SUCCESS and len(result.text) <= MAX_RESULT_CHARS:
+            self._results[_key(tool, arguments)] = (anyio.current_time() + seconds, result)
+            while len(self._results) > MAX_RESULTS:
+                self._results.popitem(last=False)
 
     def forget(self) -> None:
         """Nothing that was read holds any more: something may have been changed."""
-        self._kept.clear()
+        self._results.clear()
 
 
 def _key(tool: ToolSpec, arguments: dict[str, Any]) -> tuple[str, str, str]:

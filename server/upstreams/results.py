@@ -25,23 +25,23 @@ from planner.tools import ROLES, Safety, ToolSpec
 from server.config import ToolSettings, UpstreamSettings
 from server.text import clean, cleaned
 
-LONGEST_TEXT = 2_000_000
+MAX_TEXT_CHARS = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
 
-MOST_LINES = 20_000
+MAX_LINES = 20_000
 """Likewise; each line of a result is looked at."""
 
-LONGEST_NAME = 255
+MAX_NAME_CHARS = 255
 """In characters, of a file; no system has longer ones."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 
 
-def redacted(tool: Tool, redact: Callable[[str], str]) -> Tool:
+def redact_tool(tool: Tool, redact: Callable[[str], str]) -> Tool:
     """The tool with `redact` applied to all it says, its names and keys too."""
-    said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Tool.model_validate(_each_text(said, redact))
+    data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Tool.model_validate(_each_text(data, redact))
 
 
 def log_text(data: Any) -> str:
@@ -66,12 +66,12 @@ def skeleton(name: str) -> str:
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold()
 
 
-def cut(text: str, limit: int = LONGEST_TEXT) -> str:
-    """The text, or its first `MOST_LINES` lines or `limit` characters, and a line that says how
+def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
+    """The text, or its first `MAX_LINES` lines or `limit` characters, and a line that says how
     many are missing."""
-    if (lines := text.count("\n") + 1) > MOST_LINES:
-        first = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
-        text = f"{first}\n[cut here: {lines - MOST_LINES} of {lines} lines left out]"
+    if (lines := text.count("\n") + 1) > MAX_LINES:
+        first = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
+        text = f"{first}\n[cut here: {lines - MAX_LINES} of {lines} lines left out]"
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters left out]"
@@ -258,7 +258,7 @@ def listing_text(text: str, most: int = 60) -> str:
     if isinstance(data, dict):
         data = [f"{name}/" for name in data.get("dirs", [])] + list(data.get("files", []))
     entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
-    entries = [entry.replace("\n", " ")[:LONGEST_NAME] for entry in entries]
+    entries = [entry.replace("\n", " ")[:MAX_NAME_CHARS] for entry in entries]
     entries = [entry for entry in entries if entry.strip()]
     rest = len(entries) - most
     return "\n".join(entries[:most] + ([f"… and {rest} more"] if rest > 0 else []))

@@ -1,6 +1,6 @@
-"""The folders that a caller works in (MCP roots), and which of them an upstream is told of.
+"""The folders that a caller works in (MCP roots), and which of them an upstream learns.
 
-Roots say what to work on; they hold nobody back who does not heed them. They were deprecated with
+Roots say what to work on; they do not stop an upstream that ignores them. They were deprecated with
 2026-07-28, where they come as the answer to an `InputRequiredResult`; up to 2025-11-25 a server
 asks for them with `roots/list`.
 """
@@ -13,13 +13,13 @@ from urllib.request import url2pathname
 
 from mcp_types import ListRootsResult
 
-MOST = 50
+MAX_ROOTS = 50
 """Roots of a caller; more are not looked at."""
 
 
 class CallersProject:
-    """The project of a server that was told of none and has one client: the folder that the client
-    works in, from the first call on that tells it."""
+    """The project of a server that was started without one and has one client: the folder that the
+    client works in, from the first call that names it."""
 
     def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
         """`project`: where it was started. `move` has the server work on another one."""
@@ -39,7 +39,7 @@ class CallersProject:
 
 def paths(given: ListRootsResult) -> tuple[str, ...]:
     """The folders of this machine among the roots, as the caller named them."""
-    parts = [urlsplit(str(root.uri)) for root in given.roots[:MOST]]
+    parts = [urlsplit(str(root.uri)) for root in given.roots[:MAX_ROOTS]]
     return tuple(
         url2pathname(each.path)
         for each in parts

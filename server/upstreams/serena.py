@@ -60,7 +60,7 @@ def fetched() -> tuple[str, Path]:
                 install, env=env, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True
             )
         except FileNotFoundError:
-            sys.exit("uv is not there; it is a package that Planloom depends on")
+            sys.exit("uv is not installed; it is a package that Planloom depends on")
         except subprocess.CalledProcessError:
             sys.exit(f"{SERENA} could not be fetched")
         command = shutil.which("serena", path=commands)

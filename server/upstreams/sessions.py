@@ -1,7 +1,7 @@
 """The client's side of a session with an upstream: the SDK's, with what our upstreams need.
 
-A listed tool that is none takes out itself alone; an upstream that asks for what it cannot have is
-told so in words; and its questions are taken as they come.
+An invalid tool in a list is left out alone. An upstream that asks for what it cannot have gets an
+error in words. Its questions are handled as they come.
 """
 
 import json
@@ -22,45 +22,48 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from server.upstreams.results import LONGEST_NAME
-from server.upstreams.stdio import LONGEST_MESSAGE
+from server.upstreams.results import MAX_NAME_CHARS
+from server.upstreams.stdio import MAX_MESSAGE_BYTES
 
-NO_SAMPLING = "Sampling is not supported: Planloom lends its models to nobody."
-NO_ROOTS = "Roots are not supported: `upstreams.yaml` permits this upstream none."
-NO_QUESTIONS = "Elicitation is not supported: `upstreams.yaml` lets this upstream ask nobody."
+NO_SAMPLING = "Sampling is not supported: Planloom does not lend its models."
+NO_ROOTS = "Roots are not supported: `upstreams.yaml` does not permit them for this upstream."
+NO_QUESTIONS = (
+    "Elicitation is not supported: `upstreams.yaml` does not permit it for this upstream."
+)
 REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
-"""What an upstream that asks for it is told."""
+"""The error that an upstream gets which asks for it."""
 
 
-MOST_REQUESTS = 32
-"""Requests of an upstream that are not answered yet; a call of ours, 16 at a time, asks one."""
+MAX_REQUESTS = 32
+"""Requests of an upstream that are not answered yet. Each of our calls, 16 at a time, may cause
+one."""
 
 log = logging.getLogger(__name__)
 
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Takes out of a list of tools what is none, for which the SDK would refuse all of it; a list
-    without a tool is left as it is, and one that is too long over its pages is refused.
+    """Removes invalid tools from a list, because the SDK would refuse the whole list. A list
+    without a valid tool stays as it is, and one that is too long over all pages is refused.
 
-    Of what an upstream requests it takes so much at a time: each is a task, and whoever does not
-    read our answers could have any number of them."""
+    It accepts a limited number of requests of an upstream at a time: each is a task, and an
+    upstream that does not read our answers could cause any number of them."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)
         self.unreadable: list[str] = []
-        """Why each of those is none."""
-        self._listed = 0
+        """Why each of those tools is invalid."""
+        self._tool_list_chars = 0
         """Characters of the tool list so far, over its pages."""
         self._unanswered = 0
-        self._told = False
+        self._warned = False
 
     async def _dispatch_request(self, *request: Any) -> None:
-        if self._unanswered < MOST_REQUESTS:
+        if self._unanswered < MAX_REQUESTS:
             self._unanswered += 1
             await super()._dispatch_request(*request)
-        elif not self._told:
-            self._told = True
-            log.warning("an upstream requests too much at once; not all of it is answered")
+        elif not self._warned:
+            self._warned = True
+            log.warning("an upstream sends too many requests at once; not all of them are answered")
 
     async def _handle_request(self, *request: Any) -> None:
         try:
@@ -77,10 +80,12 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         result = await super().send_raw_request(method, params, opts, **related)
         if method == "tools/list" and isinstance(listed := result.get("tools"), list):
-            before = self._listed if "cursor" in (params or {}) else 0
-            self._listed = before + len(json.dumps(listed))
-            if self._listed > LONGEST_MESSAGE:
-                why = f"its tool list is longer than {LONGEST_MESSAGE // 2**20} MiB, with all pages"
+            before = self._tool_list_chars if "cursor" in (params or {}) else 0
+            self._tool_list_chars = before + len(json.dumps(listed))
+            if self._tool_list_chars > MAX_MESSAGE_BYTES:
+                why = (
+                    f"its tool list is longer than {MAX_MESSAGE_BYTES // 2**20} MiB, with all pages"
+                )
                 raise MCPError(mcp_types.PARSE_ERROR, why)
             version = ((opts or {}).get("headers") or {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
             judged = [(tool, unreadable(tool, version)) for tool in listed]
@@ -91,7 +96,7 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 def unreadable(tool: Any, version: str) -> str | None:
-    """Why a listed tool is none by the protocol of this version; None when it is one."""
+    """Why a listed tool is invalid by the protocol of this version; None if it is valid."""
     try:
         listing = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [tool]}
         validate_server_result("tools/list", version, listing)
@@ -99,7 +104,7 @@ def unreadable(tool: Any, version: str) -> str | None:
     except ValidationError as error:
         problem = error.errors()[0]
         name = tool.get("name") if isinstance(tool, dict) else None
-        called = name[:LONGEST_NAME] if isinstance(name, str) else "a tool without a name"
+        called = name[:MAX_NAME_CHARS] if isinstance(name, str) else "a tool without a name"
         where = [str(part) for part in problem["loc"] if part not in ("tools", 0)]
         return ": ".join([called, *where, problem["msg"]])
     return None
@@ -147,5 +152,5 @@ class UpstreamClient(Client[ClientTransport]):
         super().__init__(transport, **options)
         self._transport_options = TransportOptions(session_class=Session)
         if ask:
-            # Not as FastMCP's handler, for which it makes a class of whatever schema comes.
+            # Not as FastMCP's handler, which makes a class of any schema that comes.
             self._session_kwargs["elicitation_callback"] = ask

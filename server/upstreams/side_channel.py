@@ -1,9 +1,9 @@
 """What an upstream asks, logs and reports while it serves a call, passed on to the call's run.
 
-An upstream's question reaches the person through whatever view of the run can ask, as the question
-whether a call may be made does (`server.approval.approval`). The person is told who asks; the form
-is built anew (`server.approval.elicitation`); nobody who can be asked, and no answer in time, is no
-answer to the upstream, and the run goes on; the time a person takes is neither the call's nor the
+An upstream's question reaches the person through any view of the run that can ask, like the
+question whether a call may be made (`server.approval.approval`). The person sees who asks; the form
+is rebuilt (`server.approval.elicitation`). Without a person to ask, or an answer in time, the
+upstream gets no answer, and the run goes on; the time a person takes is neither the call's nor the
 run's; and what he answers goes to the upstream that asked and nowhere else: into no event, record
 or prompt.
 """
@@ -38,17 +38,17 @@ from server.config import HIDDEN
 from server.text import clean, fence
 from server.upstreams.results import cut
 
-LONGEST_QUESTION = 2000
+MAX_QUESTION_CHARS = 2000
 """Characters of an upstream's question."""
-LONGEST_LOG, LONGEST_PROGRESS = 500, 150
+MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 500, 150
 """Characters of a log message, and of what a call says of its progress."""
-MOST_LOGS = 20
+MAX_LOGS = 20
 """Log messages of one call that are passed on."""
-MOST_QUESTIONS = 10
+MAX_QUESTIONS = 10
 """Questions of one call that are."""
 PROGRESS_SECONDS = 1.0
 """Between two reports of one call's progress."""
-SHORTEST_SECRET = 4
+MIN_SECRET_CHARS = 4
 """Characters of an answer that is hidden in what the upstream says then."""
 
 SECRET = (
@@ -60,19 +60,19 @@ SECRET = (
 NONE = ElicitResult(action="cancel")
 
 
-class Taken(NamedTuple):
-    """How a question was taken: by whom, why, and what the upstream gets."""
+class Resolution(NamedTuple):
+    """How a question was decided: by whom, why, and what the upstream gets."""
 
     by: DecidedBy
     reason: str
     result: ElicitResult = NONE
 
 
-WITHDRAWN = Taken("policy", "it was withdrawn")
+WITHDRAWN = Resolution("policy", "it was withdrawn")
 
 
 class Conversation:
-    """What is said besides the result during one call."""
+    """What an upstream asks, logs and reports during one call."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Conversation:
         self._question: Question | None = None
         self._typed: list[str] = []
         self._questions = self._logs = 0
-        self._progressed = -PROGRESS_SECONDS
+        self._progress_reported_at = -PROGRESS_SECONDS
         self._asking = self._over = False
 
     def end(self) -> None:
@@ -110,102 +110,104 @@ class Conversation:
         if self._question:
             self._question.closed.set()
 
-    def hidden(self, text: str) -> str:
+    def hide_typed(self, text: str) -> str:
         """A text of the upstream, without what a person typed where it asked for a secret."""
         for typed in self._typed:
             text = text.replace(typed, HIDDEN)
         return text
 
-    def progressed(self, progress: float, total: float | None, message: str) -> None:
+    def report_progress(self, progress: float, total: float | None, message: str) -> None:
         """Pass on how far the call has got, once in a while."""
         now = anyio.current_time()
-        if self._over or now - self._progressed < PROGRESS_SECONDS:
+        if self._over or now - self._progress_reported_at < PROGRESS_SECONDS:
             return
         if not math.isfinite(progress + (total or 0)):
             return
-        self._progressed = now
-        said = elicitation.line(self.hidden(message), LONGEST_PROGRESS)
-        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=said))
+        self._progress_reported_at = now
+        line = elicitation.line(self.hide_typed(message), MAX_PROGRESS_CHARS)
+        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=line))
 
-    def logged(self, level: LoggingLevel, text: str) -> None:
+    def report_log(self, level: LoggingLevel, text: str) -> None:
         """Pass on a log message, unless it is for debugging, or one too many."""
-        if self._over or level == "debug" or self._logs >= MOST_LOGS:
+        if self._over or level == "debug" or self._logs >= MAX_LOGS:
             return
         self._logs += 1
-        said = elicitation.line(self.hidden(text), LONGEST_LOG)
-        self._record(UpstreamLogged(**self._of, level=level, text=said))
+        line = elicitation.line(self.hide_typed(text), MAX_LOG_CHARS)
+        self._record(UpstreamLogged(**self._of, level=level, text=line))
 
-    async def ask(self, params: ElicitRequestParams, said: Callable[[str], str]) -> ElicitResult:
-        """Put a question to the person; returns what the upstream gets. `said` takes the operator's
-        secrets out of a text of the upstream."""
+    async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
+        """Put a question to the person, and return what the upstream gets. `redact` takes the
+        operator's secrets out of a text of the upstream."""
         self._questions += 1
-        if self._questions > MOST_QUESTIONS:
+        if self._questions > MAX_QUESTIONS:
             return NONE
         self.asked = True
-        text = cut(said(clean(params.message)).strip(), LONGEST_QUESTION)
+        text = cut(redact(clean(params.message)).strip(), MAX_QUESTION_CHARS)
         with self.clock.held(), self._run_clock.held():
             async with self.approvals.turn:
                 if self._over:
                     return NONE
                 self._record(QuestionAsked(**self._of, text=text))
                 self._asking = True
-                taken = WITHDRAWN
+                resolution = WITHDRAWN
                 try:
-                    taken = await self._put(params, text, said)
+                    resolution = await self._put_question(params, text, redact)
                 finally:
-                    self._note(taken)
-        return taken.result
+                    self._note(resolution)
+        return resolution.result
 
-    def _note(self, taken: Taken) -> None:
+    def _note(self, resolution: Resolution) -> None:
         """Record how a question was taken: as long as the call goes on, so that nothing comes after
         the run's end."""
         if self._asking:
             self._asking = False
-            action = taken.result.action
+            action = resolution.result.action
             self._record(
-                QuestionAnswered(**self._of, action=action, by=taken.by, reason=taken.reason)
+                QuestionAnswered(
+                    **self._of, action=action, by=resolution.by, reason=resolution.reason
+                )
             )
 
-    async def _put(
-        self, params: ElicitRequestParams, text: str, said: Callable[[str], str]
-    ) -> Taken:
+    async def _put_question(
+        self, params: ElicitRequestParams, text: str, redact: Callable[[str], str]
+    ) -> Resolution:
         try:
             if isinstance(params, ElicitRequestURLParams):
                 question = self._about_page(params, text)
             else:
-                question = self._with_form(params, text, said)
+                question = self._with_form(params, text, redact)
         except elicitation.Unfit as unfit:
-            return Taken("policy", f"it was not passed on, since {unfit}")
+            return Resolution("policy", f"it was not passed on, since {unfit}")
         if not self.approvals.can_ask:
-            return Taken("no_way_to_ask", "no client that can ask the user follows the run")
+            return Resolution("no_way_to_ask", "no client that can ask the user follows the run")
         self._question = question
         await self.approvals.put(question)
         if question.result is None and question.approval:
-            return Taken(question.approval.by, question.approval.reason)
+            return Resolution(question.approval.by, question.approval.reason)
         if question.result is None:
-            return Taken("timeout", f"nobody answered within {self.approvals.timeout_s:g} s")
-        return self._taken(question.result, question.form, text)
+            return Resolution("timeout", f"nobody answered within {self.approvals.timeout_s:g} s")
+        return self._resolve(question.result, question.form, text)
 
-    def _taken(self, result: ElicitResult, form: dict[str, Any], text: str) -> Taken:
+    def _resolve(self, result: ElicitResult, form: dict[str, Any], text: str) -> Resolution:
         page = form is elicitation.PAGE
         if result.action == "cancel":
-            return Taken("person", "the user gave no answer")
+            return Resolution("person", "the user gave no answer")
         content = elicitation.filled_in(result.content, form)
         if result.action == "decline" or (page and not (content or {}).get(elicitation.CHECKBOX)):
-            return Taken("person", "the user said no", ElicitResult(action="decline"))
+            return Resolution("person", "the user said no", ElicitResult(action="decline"))
         if content is None:
-            return Taken("person", "what came back does not fit the form")
+            return Resolution("person", "what came back does not fit the form")
         if not page and elicitation.asks_for_secret(text, form):
             texts = [each for each in content.values() if isinstance(each, str)]
-            self._typed += [each for each in texts if len(each) >= SHORTEST_SECRET]
+            self._typed += [each for each in texts if len(each) >= MIN_SECRET_CHARS]
         accepted = ElicitResult(action="accept", content=None if page else content)
-        return Taken("person", "the user answered", accepted)
+        return Resolution("person", "the user answered", accepted)
 
     def _with_form(
-        self, params: ElicitRequestFormParams, text: str, said: Callable[[str], str]
+        self, params: ElicitRequestFormParams, text: str, redact: Callable[[str], str]
     ) -> Question:
         form = elicitation.form(params.requested_schema)
-        if said(json.dumps(form)) != json.dumps(form):
+        if redact(json.dumps(form)) != json.dumps(form):
             raise elicitation.Unfit("its form shows a secret of the operator's")
         lines = [SECRET] if elicitation.asks_for_secret(text, form) else []
         lines.append(

@@ -1,9 +1,9 @@
 """The stdio transport to an upstream, with bounds and with errors that name their request.
 
 The SDK's own transport has no bound on a message, reads a long one in quadratic time, and drops
-what it cannot parse, so that whoever waits for the answer waits for ever (measured with mcp 2.3:
-50 MB take 16 s). Here an answer that is too long or cannot be read ends the one call that it
-belongs to, at once; every other call lives on.
+what it cannot parse, so that the caller waits forever for the answer (measured with mcp 2.3: 50 MB
+take 16 s). Here an answer that is too long or cannot be read ends the one call that it belongs to,
+at once; every other call lives on.
 """
 
 import json
@@ -42,9 +42,9 @@ from server.upstreams.launch import Launch
 
 log = logging.getLogger(__name__)
 
-LONGEST_MESSAGE = 8 * 2**20
+MAX_MESSAGE_BYTES = 8 * 2**20
 """Bytes of a message. What is longer is read past and not kept."""
-ENDLESS = 8 * LONGEST_MESSAGE
+ENDLESS = 8 * MAX_MESSAGE_BYTES
 """Bytes without the end of a line, after which the upstream is given up."""
 CHUNK = 2**16
 EDGE = 4096
@@ -72,7 +72,7 @@ class EndlessLine(Exception):
 
 
 class Messages:
-    """Cuts what an upstream prints into messages; holds at most one of `LONGEST_MESSAGE` bytes.
+    """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
 
     What is no message is left out (some servers print a greeting); `rubbish` says whether there
     was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
@@ -96,7 +96,7 @@ class Messages:
     def _add(self, part: bytes) -> Iterator[JSONRPCMessage]:
         self._length += len(part)
         self._line += part
-        if self._length <= LONGEST_MESSAGE:
+        if self._length <= MAX_MESSAGE_BYTES:
             return
         del self._line[EDGE : max(EDGE, len(self._line) - EDGE)]
         if not self._answered and (found := _ID_FIRST.match(self._line)):
@@ -109,7 +109,7 @@ class Messages:
         line, length, answered = bytes(self._line), self._length, self._answered
         self._line.clear()
         self._length, self._answered = 0, False
-        if length > LONGEST_MESSAGE:
+        if length > MAX_MESSAGE_BYTES:
             if not answered and (found := _ID_LAST.search(line)):
                 yield _too_long(found[1])
         elif message := _message(line):
@@ -125,15 +125,15 @@ def _message(line: bytes) -> JSONRPCMessage | None:
     # Bytes that are no UTF-8 and halves of surrogate pairs: the rest can still be read.
     with suppress(ValueError, RecursionError):
         data = json.loads(line.decode("utf-8", "replace"))
-        mended = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
-        return jsonrpc_message_adapter.validate_json(mended, by_name=False)
+        repaired = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+        return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     if found := _ID_FIRST.match(line[:EDGE]) or _ID_LAST.search(line[-EDGE:]):
-        return _error(found[1], "its answer cannot be read: it is no JSON-RPC message")
+        return _error(found[1], "its answer cannot be read: it is not a JSON-RPC message")
     return None
 
 
 def _too_long(request: bytes) -> JSONRPCMessage:
-    mib = LONGEST_MESSAGE // 2**20
+    mib = MAX_MESSAGE_BYTES // 2**20
     return _error(request, f"its answer is longer than {mib} MiB, and was not read; ask for less")
 
 
@@ -230,7 +230,7 @@ class StdioTransport(ClientTransport):
                             if hears.out(message):
                                 await incoming.send(SessionMessage(message))
                         if messages.rubbish and not warned:
-                            log.warning("%s prints what is no message", self.log_file.stem)
+                            log.warning("%s prints lines that are not messages", self.log_file.stem)
                             warned = True
                 except EndlessLine as endless:
                     self.fault = str(endless)
@@ -250,7 +250,7 @@ class StdioTransport(ClientTransport):
             async for each in outgoing:
                 line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(line.encode() + b"\n")
-        await incoming.aclose()  # nobody shall wait for the answer to what was not sent
+        await incoming.aclose()  # nobody should wait for the answer to what was not sent
 
     @property
     def last_words(self) -> str:
@@ -284,7 +284,7 @@ class StdioTransport(ClientTransport):
                 file.write(text)
 
     async def _end(self, process: ServerProcess) -> None:
-        """Its input ends, which asks it to end. Then its whole group is ended, whoever is in it."""
+        """Close its input, which asks it to end; then end its whole process group."""
         assert process.stdin
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             await process.stdin.aclose()
@@ -299,8 +299,8 @@ class StdioTransport(ClientTransport):
 
 
 async def _ended(process: ServerProcess) -> None:
-    """Wait for its end for a while. Not with `wait`, which waits for whoever inherited its pipes
-    as well."""
+    """Wait a while for its end. Not with `wait`, which also waits for processes that inherited its
+    pipes."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)

@@ -24,14 +24,14 @@ from server.text import clean
 from server.upstreams import results
 from server.upstreams.connection import GRACE_S, Generation
 from server.upstreams.launch import Launcher
-from server.upstreams.pins import Definition, Held, Pins, identity
+from server.upstreams.pins import Definition, HeldTool, Pins, identity
 from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import REFUSALS
 from server.upstreams.side_channel import Conversation
 
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
 
-FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 60.0
+FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
 """Between tries to start an upstream; doubled from the one to the other."""
 STEADY_S = 60.0
 """An upstream that ran this long begins at the first delay again."""
@@ -42,9 +42,9 @@ POLL_S = 1.0
 HANG_S = 5.0
 """How long after its own time limit a start that still has not ended counts as hung."""
 HANGS = 3
-"""So many calls in a row without an answer, and the upstream is started anew."""
-MOST_UNREADABLE = 20
-"""Listed things that are no tools, of which it is told why."""
+"""After this many calls in a row without an answer, the upstream is restarted."""
+MAX_UNREADABLE = 20
+"""How many invalid tools of a list are reported with the reason."""
 CALLS_AT_ONCE = 16
 """Calls that one upstream is given at a time; more wait, and their time has not begun."""
 
@@ -67,11 +67,11 @@ class Upstream:
         self.name = name
         self.settings = settings
         self.roots = roots
-        """The folders it is told of; none, and it cannot ask for any."""
+        """The folders that it learns; if there are none, it cannot ask for any."""
         self.state = STARTING if settings.enabled else DISABLED
         self.tools: dict[str, ToolSpec] = {}
-        """Kept while the upstream is down: what a model was told exists does not come and go."""
-        self.held: dict[str, Held] = {}
+        """Kept while the upstream is down: tools that a model has seen do not come and go."""
+        self.held: dict[str, HeldTool] = {}
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
         self.unreadable: list[str] = []
@@ -126,7 +126,7 @@ class Upstream:
                 except OSError as error:  # no file left to open, for example
                     self._become(FAILED, self._scrub(f"it cannot be started: {error}"))
                     await anyio.sleep(delay)
-                    delay = min(2 * delay, LONGEST_DELAY_S)
+                    delay = min(2 * delay, MAX_DELAY_S)
                     continue
                 self._generation = generation
                 self._become(STARTING, self._error)  # the last try's, until one succeeds
@@ -142,7 +142,7 @@ class Upstream:
                 disposals.start_soon(generation.dispose, GRACE_S if polite else 0)
                 with anyio.move_on_after(delay):
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
-                delay = min(2 * delay, LONGEST_DELAY_S)
+                delay = min(2 * delay, MAX_DELAY_S)
 
     async def retire(self) -> None:
         """End as soon as the calls under way are answered."""
@@ -167,8 +167,8 @@ class Upstream:
         conversation: Conversation | None = None,
         reading: bool = False,
     ) -> ToolResult:
-        """`reading`: not unless the tool only reads when the call goes out, whatever it did when
-        the call was decided on."""
+        """`reading`: call it only if the tool is read-only when the call goes out; it may have
+        changed since the decision."""
         async with self._turns:
             return await self._call_now(name, arguments, conversation, reading)
 
@@ -191,7 +191,7 @@ class Upstream:
         else:
             result = await self._call(generation, name, arguments, conversation)
             if conversation:
-                result = result.model_copy(update={"text": conversation.hidden(result.text)})
+                result = result.model_copy(update={"text": conversation.hide_typed(result.text)})
         return result.model_copy(update={"seconds": anyio.current_time() - started})
 
     async def _call(
@@ -206,7 +206,7 @@ class Upstream:
             arguments = results.lines_from_zero(arguments)
         arguments = {**arguments, **tool.arguments}
         if not results.is_sendable(arguments):
-            return _failed("The arguments are not JSON that can be sent; write them anew.")
+            return _failed("The arguments are not JSON that can be sent; write them again.")
         clock = conversation.clock if conversation else Clock()
         with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
             try:
@@ -216,7 +216,7 @@ class Upstream:
                 return self._read(result, tool)
             except MCPError as error:
                 if error.error.message in REFUSALS:
-                    return _failed(f"{self.name} gave {name} up. {error.error.message}")
+                    return _failed(f"{self.name} gave up on {name}. {error.error.message}")
                 if generation.survives(error):
                     unread = error.error.code == mcp_types.PARSE_ERROR
                     how = f"answered {name}, but" if unread else "refused the call:"
@@ -226,7 +226,7 @@ class Upstream:
             except InputRequiredRoundsExceededError as error:
                 return _failed(f"{self.name} asked for input {error.max_rounds} times", False)
             except ValidationError as error:
-                text = f"{self.name} answered {name}, but its answer is no tool result"
+                text = f"{self.name} answered {name}, but its answer is not a tool result"
                 return _failed(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
                 self._lose(generation, str(error) or type(error).__name__)
@@ -246,7 +246,7 @@ class Upstream:
         text = results.content_text(result.content, result.structured_content)
         if self.settings.lines_from == 0 and not tool.verbatim:
             text = results.lines_from_one(text)
-        text = results.cut(self._redactor.said(clean(text)))
+        text = results.cut(self._redactor.redact_output(clean(text)))
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
         return ToolResult(outcome=Outcome.FAILURE if failed else Outcome.SUCCESS, text=text)
 
@@ -285,7 +285,7 @@ class Upstream:
         if isinstance(error, MCPError) and error.error.code == mcp_types.PARSE_ERROR:
             return why
         if self.settings.url:
-            return f"{why}; see that {self.settings.url} is up and takes the `headers`"
+            return f"{why}; check that {self.settings.url} is up and accepts the `headers`"
         return f"it ended while it started ({why}); see its log"
 
     async def _watch(self, generation: Generation) -> None:
@@ -306,15 +306,17 @@ class Upstream:
 
     async def _list_tools(self, generation: Generation) -> None:
         found, unreadable = await generation.list_tools()
-        listed = [results.redacted(tool, self._redactor.said) for tool in found]
+        listed = [results.redact_tool(tool, self._redactor.redact_output) for tool in found]
         specs = [results.tool_spec(tool, self.name, self.settings) for tool in listed]
         tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
         if self.settings.pin_tools:
             await self._hold_back(listed, len(tools))
         before = self.unreadable
-        self.unreadable = [self._scrub(why) for why in unreadable[:MOST_UNREADABLE]]
+        self.unreadable = [self._scrub(why) for why in unreadable[:MAX_UNREADABLE]]
         if self.unreadable != before:
-            log.warning("%s: left out, since they are no tools: %s", self.name, self.unreadable)
+            log.warning(
+                "%s: left out, because they are not valid tools: %s", self.name, self.unreadable
+            )
         self.held = {name: held for name, held in self.held.items() if name in tools}
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
@@ -325,7 +327,7 @@ class Upstream:
         checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
         if checked.first_seen:
             self.first_seen = used
-            log.info("%s: %d tools seen first and pinned", self.name, used)
+            log.info("%s: %d tools new and pinned", self.name, used)
         for held in checked.held.values():
             if held != self.held.get(held.tool):
                 log.warning("%s: held back until `planloom tools --accept`: %s", self.name, held)
@@ -365,7 +367,7 @@ class Upstream:
         self.changed = anyio.Event()
 
     def _scrub(self, text: str) -> str:
-        return self._redactor.told(clean(text))
+        return self._redactor.redact_message(clean(text))
 
 
 def _failed(text: str, answered: bool = True) -> ToolResult:

@@ -18,13 +18,13 @@ from planner.state import RunState
 from planner.tools import Approval, Safety
 from server.text import fence
 
-LONGEST_VALUE = 2000
+MAX_VALUE_CHARS = 2000
 """Characters of an argument in a question."""
-LONGEST_ARGUMENTS = 8000
+MAX_ARGUMENTS_CHARS = 8000
 """Characters of all of them."""
 SHORT_ID = 8
 """Characters of a run's id by which a person names it."""
-SHORTEST_DIGEST = 12
+MIN_DIGEST_CHARS = 12
 """Characters of a digest by which a person names the call that he was shown: no other call of the
 run is found that begins so."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -53,13 +53,13 @@ class Waiting(BaseModel):
     arguments: str = Field(description="All of them, as a person reads them.")
     lapses: float = Field(description="Seconds since the epoch; no answer until then means no.")
 
-    def left(self, now: float) -> str:
+    def time_left(self, now: float) -> str:
         """How long an answer is waited for."""
         return f"{max(0.0, self.lapses - now):.0f} s left"
 
     def command(self, answer: Literal["approve", "decline"]) -> str:
         """What gives this answer to this very call."""
-        named = f"{self.run_id[:SHORT_ID]}@{self.digest[:SHORTEST_DIGEST]}"
+        named = f"{self.run_id[:SHORT_ID]}@{self.digest[:MIN_DIGEST_CHARS]}"
         return f"planloom runs {answer} {named}"
 
 
@@ -82,16 +82,16 @@ def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
 def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> Approval:
     """A person's answer, given `where`, to the call that he was shown. `digest`: the call's, or as
     much of it as he was shown. Raises `RequestError` when the run waits with no call or another."""
-    short = len(digest) < SHORTEST_DIGEST
+    short = len(digest) < MIN_DIGEST_CHARS
     if call is None or short or not call.digest.startswith(digest):
         raise RequestError(
             "This call does not wait for approval (any more): it was decided, its time is over, or "
             "the run has gone on to another."
         )
-    return said(approve, f" {where}")
+    return approval_by_person(approve, f" {where}")
 
 
-def said(approve: bool, where: str = "") -> Approval:
+def approval_by_person(approve: bool, where: str = "") -> Approval:
     """What a person's yes or no comes to."""
     word = "approved it" if approve else "said no"
     return Approval(approved=approve, by="person", reason=f"the user {word}{where}")
@@ -134,14 +134,14 @@ def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[
     A text of several lines stands as such, behind bars, so that nothing in it passes for another
     argument. What a reader would not see is written as its escape, a backslash as two.
     """
-    longest_value, longest = (None, None) if whole else (LONGEST_VALUE, LONGEST_ARGUMENTS)
+    longest_value, longest = (None, None) if whole else (MAX_VALUE_CHARS, MAX_ARGUMENTS_CHARS)
     lines: list[str] = []
     cut = False
     for number, (name, value) in enumerate(arguments.items()):
         if longest and sum(map(len, lines)) > longest:
             lines.append(f"… and {len(arguments) - number} more arguments")
             return "\n".join(lines), True
-        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)[:LONGEST_VALUE]
+        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)[:MAX_VALUE_CHARS]
         block = isinstance(value, str) and "\n" in value
         text = value if block else json.dumps(value, ensure_ascii=False)
         rest = len(text) - longest_value if longest_value else 0

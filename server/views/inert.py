@@ -1,9 +1,9 @@
 """Texts of models and strangers as Markdown that fetches nothing and hides nothing.
 
 A client that renders Markdown fetches an image without asking, and its URL can carry to anyone what
-a hostile text had the model put into it. Clients render with parsers of many kinds, so this goes by
-none of them: it holds for whatever a parser takes for code, and for raw HTML that is passed on as
-it is. A blank does it, which changes the meaning of no code.
+a hostile text had the model put into it. Clients render with many kinds of parsers, so this relies
+on none of them: it holds for anything that a parser takes for code, and for raw HTML that is passed
+on as it is. A blank does it, which changes the meaning of no code.
 """
 
 import re

@@ -19,7 +19,7 @@ from server.text import flat, status_in_words
 from server.views.inert import inert
 
 CONCLUSION = "Final conclusion reached"
-LONGEST_UNDERLINE = 72
+MAX_UNDERLINE_CHARS = 72
 
 
 class Document:
@@ -28,7 +28,7 @@ class Document:
     def __init__(self) -> None:
         self.state = RunState()
         self._later: list[str] | None = None
-        """The later steps as last told; None before there is a plan."""
+        """The later steps as last shown; None before there is a plan."""
 
     def tell(self, event: Event) -> str:
         """What an event adds; often nothing."""
@@ -52,19 +52,19 @@ class Document:
 
     def _step(self, event: StepStarted) -> str:
         later = [step for step in self.state.later_steps if step != event.objective]
-        steps, told, self._later = [event.objective, *later], self._later, later
+        steps, shown, self._later = [event.objective, *later], self._later, later
         plan = ""
-        if told is None:
+        if shown is None:
             objective = line(self.state.main_objective or "")
             plan = f"A plan has been created where the objective is: {objective}\n\n"
             plan += _bullets(steps)
-        elif steps != told:
+        elif steps != shown:
             plan = _changed(steps)
         return plan + _heading(line(event.objective) or f"Step {event.number}")
 
 
 def line(text: str) -> str:
-    """A text of others as one line that is a paragraph, whatever it begins with."""
+    """A foreign text as one line that is always a paragraph."""
     return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert(text)))
 
 
@@ -87,4 +87,4 @@ def _bullets(steps: list[str]) -> str:
 
 
 def _heading(text: str) -> str:
-    return f"{text}\n{'-' * min(len(text), LONGEST_UNDERLINE)}\n\n"
+    return f"{text}\n{'-' * min(len(text), MAX_UNDERLINE_CHARS)}\n\n"

@@ -43,12 +43,12 @@ from server.views.consent import Waiting, shown_arguments
 from server.views.report import UP, steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
-"""After so long without an event, a line says what is being waited for."""
-LONGEST = 200
+"""How long without an event until a line says what is being waited for."""
+MAX_LINE_CHARS = 200
 """Characters of a progress message; hosts cut longer ones."""
-LONGEST_ASKED = 8000
+MAX_ASKED_CHARS = 8000
 """Of one that says what is to be approved: that is not cut before a person has seen it."""
-LONGEST_DRAFT = 160
+MAX_DRAFT_CHARS = 160
 """Characters of an answer that is being written: the newest."""
 
 DOING = {
@@ -77,7 +77,7 @@ def message(event: Event, state: RunState) -> str:
     text = _message(event, state)
     line = flat(clean(text)) or event.type.replace("_", " ")
     line = line[:1].upper() + line[1:] if isinstance(event, ToolSelected) else line
-    return shortened(line, LONGEST_ASKED if isinstance(event, ApprovalAsked) else LONGEST)
+    return shortened(line, MAX_ASKED_CHARS if isinstance(event, ApprovalAsked) else MAX_LINE_CHARS)
 
 
 def heartbeat(
@@ -93,7 +93,7 @@ def heartbeat(
     elif called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
         waiting = " and ".join(called)
     elif state.undecided:
-        left = f" ({call.left(time.time())})" if call else ""
+        left = f" ({call.time_left(time.time())})" if call else ""
         waiting = f"approval of {state.undecided.tool}{left}"
     text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
     return text[0].upper() + text[1:]
@@ -193,7 +193,7 @@ def _message(event: Event, state: RunState) -> str:
                 return f"Concluding from {counted(len(state.steps), 'step')}"
             return f"Goes on: {event.request.prompt}"
         case AnswerDelta():
-            newest = state.draft[-LONGEST_DRAFT:]
+            newest = state.draft[-MAX_DRAFT_CHARS:]
             return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"
         case RunFinished():
             ended = status_in_words(event.status)

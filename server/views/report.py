@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner.actions import LONGEST_RESULT, Action, ActionToolCall, actions
+from planner.actions import MAX_RESULT_CHARS, Action, ActionToolCall, actions
 from planner.checks.claims import Evidence, evidence
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
@@ -25,13 +25,13 @@ from server.text import (
 from server.views.inert import inert
 from server.views.unsettled import unsettled
 
-LARGEST_REPORT = 400_000
+MAX_REPORT_CHARS = 400_000
 """Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
-SHORTEST_RESULT = 100
-LONGEST_CLAIM = 80
+MIN_RESULT_CHARS = 100
+MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
-MOST_CLAIMS = 6
-"""Cited beside the lines that bear them out; the report has all."""
+MAX_CLAIMS = 6
+"""How many claims are cited beside the lines that support them; the report has all."""
 
 
 class StepReport(BaseModel):
@@ -73,8 +73,8 @@ class Usage(BaseModel):
     prompt_tokens: int
     cached_tokens: int
     cached_told: bool = Field(
-        description="Whether the model server told what was cached; else it is what the prompts "
-        "before cover."
+        description="Whether the model server reported what was cached; else it is what the "
+        "prompts before cover."
     )
     generated_tokens: int
     model_seconds: float
@@ -114,7 +114,7 @@ class Report(BaseModel):
     status: Status | Literal["interrupted"] = Field(
         description="running: follow it with get_run. answered. partial: a limit or fault cut it "
         "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
-        "honestly not found. failed. cancelled. interrupted: the call was cut off or its server "
+        "not found. failed. cancelled. interrupted: the call was cut off or its server "
         "ended; plan_and_answer with this run_id goes on with it."
     )
     answer: str = Field(description="Empty while the run is running.")
@@ -123,7 +123,7 @@ class Report(BaseModel):
     )
     data: Any = Field(default=None, description="The answer as data_schema asks; null without one.")
     reason: str | None = Field(default=None, description="Why it ended without a full answer.")
-    unsupported: list[str] = Field(default=[], description="What it says and no result does.")
+    unsupported: list[str] = Field(default=[], description="What it says and no result supports.")
     objective: str | None = Field(default=None, description="The plan's main objective, if any.")
     steps: list[StepReport] = []
     steering: list[SteeringReport] = Field(default=[], description="What steer_run said to it.")
@@ -134,10 +134,12 @@ class Report(BaseModel):
     )
     warnings: list[str] = Field(
         default=[],
-        description="Calls that were to change something and were not made, or of which it is not "
-        "known; why the run is not recorded.",
+        description="Calls that should have changed something and were not made, or whose outcome "
+        "is not known; why the run is not recorded.",
     )
-    guards: list[str] = Field(default=[], description="What the checks in code stepped in for.")
+    guards: list[str] = Field(
+        default=[], description="Where checks in code had to correct the models."
+    )
     usage: Usage
     spared: Spared
     upstreams: list[UpstreamStatus] = []
@@ -155,9 +157,9 @@ def report(
     """Fold a run's state into its report; `now` is the time in seconds since the epoch. With an
     `iteration`, the report's only action is that one, with its whole tool result. `interrupted`:
     nobody drives the run any more; `not_recorded`: why its record is not whole."""
-    chosen, longest = state.iterations, LONGEST_RESULT
+    chosen, longest = state.iterations, MAX_RESULT_CHARS
     if iteration is not None:
-        chosen, longest = state.iterations[iteration : iteration + 1], LARGEST_REPORT
+        chosen, longest = state.iterations[iteration : iteration + 1], MAX_REPORT_CHARS
     found = Report(
         run_id=run_id,
         goal=state.request.goal if state.request else "answer",
@@ -191,7 +193,7 @@ def report(
         spared=_spared(state),
         upstreams=state.started.upstreams if state.started else [],
     )
-    while longest > SHORTEST_RESULT and _size(found) > LARGEST_REPORT:
+    while longest > MIN_RESULT_CHARS and _size(found) > MAX_REPORT_CHARS:
         longest //= 2
         found = found.model_copy(update={"actions": actions(state, chosen, longest)})
     shown = cleaned(found.model_dump(mode="json"), keys=True)  # models may write anything
@@ -266,17 +268,17 @@ def usage(state: RunState, now: float) -> Usage:
 def _spared(state: RunState) -> Spared:
     read = sum(len(each.result) for each in state.iterations if each.upstream is not None)
     data = "" if state.data is None else json.dumps(state.data, ensure_ascii=False)
-    told = len(state.answer) + len(data)
+    characters = len(state.answer) + len(data)
     return Spared(
         characters=read,
         tokens=round(read / CHARACTERS_PER_TOKEN),
-        answer_characters=told,
-        answer_tokens=round(told / CHARACTERS_PER_TOKEN),
+        answer_characters=characters,
+        answer_tokens=round(characters / CHARACTERS_PER_TOKEN),
     )
 
 
 UP = ("ready", "disabled")
-"""The states of an upstream that need no mending."""
+"""The states of an upstream in which it needs no attention."""
 MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "later": " "}
 NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
@@ -353,10 +355,10 @@ def what_next(found: Report) -> str:
     run = f"run_id `{found.run_id}`"
     if found.status == "interrupted":
         if found.goal == "step":
-            return f"Call run_step with {run} alone to finish the step; nothing is done again."
+            return f"Call run_step with {run} alone to finish the step; nothing is done twice."
         return (
-            f"Call plan_and_answer with the same prompt and {run} to go on with it; what was done "
-            "is not done again."
+            f"Call plan_and_answer with the same prompt and {run} to go on with it; nothing is "
+            "done twice."
         )
     if found.status == "running":
         if found.questions and not found.questions[-1].action:
@@ -440,15 +442,15 @@ def asked_in_words(each: QuestionReport) -> str:
             outcome = f"not answered: {flat(each.reason)}"
         case None:
             outcome = "not answered yet"
-    asked = shortened(flat(each.question), LONGEST_CLAIM)
+    asked = shortened(flat(each.question), MAX_CLAIM_CHARS)
     return f'{each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:
     """An item of the evidence: what is borne out, by which step and tool, and the lines."""
-    claims = [shortened(flat(claim.replace("`", "")), LONGEST_CLAIM) for claim in each.claims]
-    shown = ", ".join(f"`{claim}`" for claim in claims[:MOST_CLAIMS])
-    more = ", …" if len(claims) > MOST_CLAIMS else ""
+    claims = [shortened(flat(claim.replace("`", "")), MAX_CLAIM_CHARS) for claim in each.claims]
+    shown = ", ".join(f"`{claim}`" for claim in claims[:MAX_CLAIMS])
+    more = ", …" if len(claims) > MAX_CLAIMS else ""
     place = f"`{flat(each.source.replace('`', ''))}`, " if each.source else ""
     head = f"{number}. {shown}{more}: {place}step {each.step} ({flat(objective)}), `{each.tool}`"
     lines = "\n".join(each.lines)

@@ -21,7 +21,7 @@ from server.text import clean, duration, status_in_words
 from server.views.inert import inert
 from server.views.progress import message
 
-LONGEST = 4_000
+MAX_TEXT_CHARS = 4_000
 """Characters of one text; `get_run` has a tool result as a whole."""
 
 
@@ -63,8 +63,8 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
 def _block(head: str, text: str) -> str:
     """A heading and a text that cannot close its fence."""
     text = clean(text)  # before its fence is chosen
-    more = len(text) - LONGEST
-    shown = text if more <= 0 else f"{text[:LONGEST]}\n[… {more} more characters]"
+    more = len(text) - MAX_TEXT_CHARS
+    shown = text if more <= 0 else f"{text[:MAX_TEXT_CHARS]}\n[… {more} more characters]"
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{head}\n\n{fence}text\n{shown}\n{fence}"

@@ -1,13 +1,13 @@
-"""The calls that were to change something and did not come through.
+"""The calls that should have changed something and did not.
 
 What the tool itself answered is its result, and what was not approved stands among the approvals.
-All else is told here, so that no change is missing, or made, without a word.
+Everything else is listed here, so that no change is missing, or made, without a word.
 """
 
 import json
 from collections.abc import Sequence
 
-from planner.actions import LONGEST_ARGUMENTS
+from planner.actions import MAX_ARGUMENTS_CHARS
 from planner.checks import guards
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -36,7 +36,7 @@ def _line(tries: Sequence[Iteration], over: bool) -> str | None:
     if unknown := [each for each in tries if _unknown(each, over)]:
         why = _why(unknown[0])
         return f"It is not known whether {call} was carried out, and it was not made again: {why}"
-    if any(map(_told_elsewhere, tries)) or tries[-1].outcome is None:
+    if any(map(_shown_elsewhere, tries)) or tries[-1].outcome is None:
         return None
     return f"{call} was not made: {_why(tries[-1])}"
 
@@ -47,7 +47,7 @@ def _unknown(iteration: Iteration, over: bool) -> bool:
     return over if iteration.outcome is None else not iteration.answered
 
 
-def _told_elsewhere(iteration: Iteration) -> bool:
+def _shown_elsewhere(iteration: Iteration) -> bool:
     refused = iteration.approval is not None and not iteration.approval.approved
     return refused or iteration.outcome in (Outcome.SUCCESS, Outcome.FAILURE)
 
@@ -57,7 +57,7 @@ def _call(iteration: Iteration) -> str:
     upstream = iteration.asked.upstream if iteration.asked else ""
     arguments = json.dumps(iteration.arguments, ensure_ascii=False)
     name = iteration.tool.removeprefix(f"{upstream}.")
-    return f"{upstream}{upstream and '.'}{name} {shortened(arguments, LONGEST_ARGUMENTS)}"
+    return f"{upstream}{upstream and '.'}{name} {shortened(arguments, MAX_ARGUMENTS_CHARS)}"
 
 
 def _why(iteration: Iteration) -> str:

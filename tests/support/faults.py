@@ -106,7 +106,7 @@ def seen(result: Called) -> str:
 
 GONE = r"partial: The connection to Ollama at \S+ broke while"
 CUT = r"ERROR: up answered \w+, but its answer is longer than 8 MiB, and was not read; ask for less"
-UNREAD = r"ERROR: up answered \w+, but its answer cannot be read: it is no JSON-RPC message"
+UNREAD = r"ERROR: up answered \w+, but its answer cannot be read: it is not a JSON-RPC message"
 
 MODEL_FAULTS = [
     of_model(
@@ -226,9 +226,9 @@ UPSTREAM_FAULTS = [
     of_tool("half a surrogate pair", r"SUCCESS: half \? found in pairs.txt", "surrogate"),
     of_tool("answer 5,000 levels deep", UNREAD, "deep"),
     of_tool("answer with neither result nor error", UNREAD, "neither"),
-    of_tool("result of a wrong shape", "ERROR: .*its answer is no tool result", "shape"),
+    of_tool("result of a wrong shape", "ERROR: .*its answer is not a tool result", "shape"),
     of_tool(
-        "content of an unknown kind", "ERROR: .*its answer is no tool result", "unknown_content"
+        "content of an unknown kind", "ERROR: .*its answer is not a tool result", "unknown_content"
     ),
     of_tool("rubbish on stdout", "SUCCESS: after the rubbish", "rubbish"),
     of_tool("error marked as success", "FAILURE: Error: the index is corrupt", "calls_it_success"),

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
 
-MOST_SENTENCES = 6
-MOST_CHARACTERS = 700
+MAX_SENTENCES = 6
+MAX_CHARACTERS = 700
 
 _INVENTED = (
     r"[\w.-]+/[\w./-]+\.\w+",  # a path
@@ -87,7 +87,7 @@ def invention(said: str, answer: str) -> str:
 
 def is_short(answer: str) -> bool:
     sentences = re.findall(r"[^.!?。！？\n]+(?:[.!?。！？\n]|$)", answer)
-    return len(sentences) <= MOST_SENTENCES and len(answer) <= MOST_CHARACTERS
+    return len(sentences) <= MAX_SENTENCES and len(answer) <= MAX_CHARACTERS
 
 
 def model_calls(details: Any) -> int:

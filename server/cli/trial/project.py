@@ -9,7 +9,7 @@ from typing import Literal
 Outcome = Literal["right", "wrong", "honest"]
 """`wrong`: it claims to be the answer and is not. `honest`: it does not claim to be."""
 
-LONGEST_ANSWER = 800
+MAX_ANSWER_CHARS = 800
 """In characters. What is longer is an excerpt that holds the right word by chance."""
 
 FILES = {
@@ -225,7 +225,7 @@ class Question:
             none = re.search(r"(?i)\b(?:no|not|none|never|nothing|cannot)\b|n't\b", answer)
             return "right" if not claimed or none else "wrong"
         holds = (
-            len(answer) <= LONGEST_ANSWER
+            len(answer) <= MAX_ANSWER_CHARS
             and all(re.search(f"(?i){each}", answer) for each in self.facts)
             and not any(re.search(f"(?i){each}", answer) for each in self.errors)
         )

@@ -15,7 +15,7 @@ NEAR = 1
 """Answers by which two pairs may differ by chance: the quicker one is better then."""
 
 
-class Measured(BaseModel):
+class Measurement(BaseModel):
     """How one pair of models did."""
 
     fast: str
@@ -50,7 +50,7 @@ class Measured(BaseModel):
         return median(self.seconds) if self.seconds else 0.0
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How it did, in words."""
         return (
             f"{self.right} of {len(self.outcomes)} right, {self.wrong} wrong and sure, "
@@ -66,17 +66,17 @@ class Measured(BaseModel):
 class Results(BaseModel):
     """The newest result of each pair."""
 
-    measured: list[Measured] = []
+    measured: list[Measurement] = []
 
-    def add(self, new: Measured) -> None:
+    def add(self, new: Measurement) -> None:
         self.measured = [each for each in self.measured if each.name != new.name] + [new]
 
-    def of(self, fast: str, full: str) -> Measured | None:
+    def of(self, fast: str, full: str) -> Measurement | None:
         mine = [each for each in self.measured if (each.fast, each.full) == (fast, full)]
         return mine[0] if mine else None
 
 
-def best(measured: Collection[Measured]) -> Measured | None:
+def best(measured: Collection[Measurement]) -> Measurement | None:
     """The pair to take: the quickest of those that answer about as well as the best one."""
     whole = [each for each in measured if not each.stopped]
     if not whole:

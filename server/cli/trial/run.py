@@ -21,7 +21,7 @@ from planner.tools import Policy
 from server.app import Parts, open_parts
 from server.cli.runs import console, output
 from server.cli.trial.project import QUESTIONS, Question, write_project
-from server.cli.trial.results import Measured, best, load_results, save_results
+from server.cli.trial.results import Measurement, best, load_results, save_results
 from server.client_configs.documents import changed
 from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
@@ -38,7 +38,7 @@ from server.config import (
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
 HOPELESS = 3
-"""After so many questions in a row without an end in time, the rest is not asked."""
+"""How many questions in a row may run out of time; then the rest is not asked."""
 Pair = tuple[str, str]
 
 
@@ -47,12 +47,12 @@ async def try_on_terminal(
 ) -> int:
     """Measure the pairs, show how they did and which one to take; 1 if none could be measured."""
     pairs = [_pair(each) for each in named] or await _installed(settings.models)
-    results, measured = load_results(), list[Measured]()
+    results, measured = load_results(), list[Measurement]()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[score]}"),
         TimeElapsedColumn(),
     )
     with (
@@ -107,7 +107,7 @@ async def _installed(settings: ModelSettings) -> list[Pair]:
     return pairs
 
 
-def _promising(measured: Sequence[Measured]) -> Pair | None:
+def _promising(measured: Sequence[Measurement]) -> Pair | None:
     """The best model with a quicker one beside it, where there is one."""
     found = best(measured)
     if found is None:
@@ -121,10 +121,10 @@ def _promising(measured: Sequence[Measured]) -> Pair | None:
 
 async def _measure(
     settings: Settings, pair: Pair, folder: Path, seconds: float, bars: Progress
-) -> Measured:
+) -> Measurement:
     """Ask everything of one pair."""
-    measured = Measured(fast=pair[0], full=pair[1])
-    bar = bars.add_task(measured.name, total=len(QUESTIONS), told="")
+    measured = Measurement(fast=pair[0], full=pair[1])
+    bar = bars.add_task(measured.name, total=len(QUESTIONS), score="")
     host = settings.models.host
     try:
         async with open_parts(_settings(settings.models, pair, folder)) as parts:
@@ -133,7 +133,7 @@ async def _measure(
                     measured.stopped = f"no answer within {seconds:g} s"
                     break
                 await _ask(parts, question, seconds, measured)
-                bars.update(bar, advance=1, told=f"{measured.right} right, {measured.wrong} wrong")
+                bars.update(bar, advance=1, score=f"{measured.right} right, {measured.wrong} wrong")
         measured.memory = await ollama.memory(host, pair)
         await ollama.unload(host, pair, settings.models.num_ctx)
     except PlanloomError as error:
@@ -141,7 +141,7 @@ async def _measure(
     return measured
 
 
-async def _ask(parts: Parts, question: Question, seconds: float, measured: Measured) -> None:
+async def _ask(parts: Parts, question: Question, seconds: float, measured: Measurement) -> None:
     limits = Limits(seconds=seconds)
     request = RunRequest(prompt=question.text, limits=limits, policy=Policy.READ_ONLY)
     run = await parts.engine.start(request)
@@ -154,7 +154,7 @@ async def _ask(parts: Parts, question: Question, seconds: float, measured: Measu
     measured.outcomes.append(question.outcome(run.status, run.state.answer))
 
 
-def _hopeless(measured: Measured, seconds: float) -> bool:
+def _hopeless(measured: Measurement, seconds: float) -> bool:
     newest = measured.seconds[-HOPELESS:]
     return len(newest) == HOPELESS and min(newest) >= seconds
 
@@ -185,7 +185,7 @@ def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
 
 
 def _conclude(
-    settings: Settings, measured: Collection[Measured], named: Sequence[str], write: bool
+    settings: Settings, measured: Collection[Measurement], named: Sequence[str], write: bool
 ) -> int:
     _show(measured)
     found = best(measured)
@@ -206,7 +206,7 @@ def _conclude(
     return 0
 
 
-def _write(source: Path, file: Path, chosen: Measured) -> None:
+def _write(source: Path, file: Path, chosen: Measurement) -> None:
     """Write the file: what `source` holds, with these models. Raises `ConfigError`."""
     models: dict[Place, str] = {("models", "fast"): chosen.fast, ("models", "full"): chosen.full}
     try:
@@ -218,7 +218,7 @@ def _write(source: Path, file: Path, chosen: Measured) -> None:
         ) from None
 
 
-def _show(measured: Collection[Measured]) -> None:
+def _show(measured: Collection[Measurement]) -> None:
     """A table, in Markdown where it is not a terminal."""
     table = Table(box=box.SIMPLE if output.is_terminal else box.MARKDOWN)
     table.add_column("model, or fast,full", no_wrap=True)

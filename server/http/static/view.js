@@ -7,10 +7,10 @@ const RETRY_SECONDS = [1, 2, 5, 10];
 const LIST_SECONDS = 2; // between looks at the list of runs
 const APP_SECONDS = 1; // between looks at a run through a host
 const AGAIN_SECONDS = 5; // before a run that was interrupted is looked at again
-const LONGEST_HINT = 500; // characters
+const MAX_HINT_CHARS = 500; // characters
 const LONG_QUESTION = 160; // characters, from which on it is set smaller
 
-const SHORTEST_SPAN = 0.002; // of the time line's width
+const MIN_SPAN_WIDTH = 0.002; // of the time line's width
 const SHORT_ID = 8; // characters
 const SHORT_DIGEST = 12; // characters
 
@@ -322,7 +322,7 @@ function drawSteering({ status, steering }) {
         "form",
         { id: "hint" },
         el("label", { for: "words" }, "A hint for the next decision"),
-        el("input", { id: "words", maxlength: LONGEST_HINT, autocomplete: "off", required: true }),
+        el("input", { id: "words", maxlength: MAX_HINT_CHARS, autocomplete: "off", required: true }),
         el("button", null, "Say"),
       ),
   );
@@ -453,7 +453,7 @@ function covered(spans) {
 }
 
 function drawSpan({ kind, what, at, seconds, number }, whole, calls) {
-  const width = Math.max(SHORTEST_SPAN, seconds / whole);
+  const width = Math.max(MIN_SPAN_WIDTH, seconds / whole);
   const x = Math.min(at / whole, 1 - width);
   const line = [
     el("span", { class: "what" }, what),

@@ -1,0 +1,85 @@
+"""One run at work: the agent, with the pool and the models as the run's record has them."""
+
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+
+import anyio
+
+from planner import agent
+from planner.errors import PlanloomError
+from planner.events import RunFinished
+from planner.models.base import Models
+from server.approval.approval import GuardedPool
+from server.journal.base import StoredRun
+from server.runs.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
+from server.runs.run import Run
+from server.upstreams.pool import RunPool, UpstreamPool
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 15.0
+"""How long a run waits for slow upstreams when another is up; it goes on without them."""
+START_SECONDS = 90.0
+"""How long it waits when no upstream is up."""
+
+
+async def execute(
+    run: Run,
+    models: Models,
+    upstreams: UpstreamPool,
+    stored: StoredRun | None,
+    take_steering: Callable[[Sequence[Run]], Awaitable[None]],
+) -> None:
+    """Have the agent do the run. `stored`: what it did before; `take_steering`: record how it was
+    steered in the meantime."""
+    assert run.writer
+    spent = await _wait_for(upstreams, run, stored)
+    tools = stored.tools if stored else None
+    if tools is None:
+        tools = list(upstreams.tools())
+        run.writer.save_tools(tools)
+    tape = Tape(run.writer, run.record, stored, spent)
+    run.clock = tape.clock
+    ours = RunPool(upstreams, run.request.roots, run.state, run.converse)
+    guarded = GuardedPool(ours, run.approvals, upstreams.changed())
+    pool = TapedPool(guarded, tape, tools, stored.began if stored else None)
+    taped = taped_models(models, tape)
+    approver = taped_approver(run.approvals, tape)
+    inbox = TapedInbox(tape, lambda: run.state.waiting)
+    if stored:
+        await take_steering([run])
+    try:
+        await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
+    except PlanloomError:
+        raise
+    except Exception:
+        if not (stored and tape.diverged):
+            raise
+        reason = _divergence(stored.setup.planloom, tape.diverged)
+        run.record(agent.cut_short(run.state, reason))
+
+
+def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
+    """The end of a run by a fault of Planloom itself; the log has the trace."""
+    log.error("run %s\n%s", run.id, upstreams.redact(traceback.format_exc()))
+    message = upstreams.redact(f"{type(error).__name__}: {error}")
+    reason = f"a fault in planloom itself ({message})"
+    answer = f"The run ended by {reason}. Its trace is in the server's log; please report it."
+    return RunFinished(status="failed", answer=answer, reason=reason)
+
+
+async def _wait_for(upstreams: UpstreamPool, run: Run, stored: StoredRun | None) -> float:
+    """Wait until they can be used; returns the seconds that the run has taken with that."""
+    began = anyio.current_time()
+    spent = stored.seconds if stored else 0.0
+    left = max(0.0, run.request.limits.seconds - spent)
+    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
+    await upstreams.usable(*bounds, run.request.prompt)
+    return spent + anyio.current_time() - began
+
+
+def _divergence(before: str, what: str) -> str:
+    other = f", made by planloom {before}," if before != version("planloom") else ""
+    return f"the record of the run{other} cannot be followed to its end: {what}"

@@ -1,0 +1,186 @@
+"""The other servers that use the same journal.
+
+Each run is driven by one server. A server that does not drive it follows it in the journal, and
+sends what its clients say about it as letters. The servers of a fleet also drive each other's runs:
+those that wait for a turn, and those whose server has ended.
+"""
+
+import hashlib
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from anyio.abc import TaskGroup
+
+from planner.errors import PlanloomError, RequestError
+from planner.events import RunSteered
+from server.approval.approval import Question
+from server.journal.base import Journal, Letter, RunSetup
+from server.runs.run import Run
+
+log = logging.getLogger(__name__)
+
+
+class OwnRuns(Protocol):
+    """The runs of this server (`server.runs.engine`)."""
+
+    def under_way(self) -> Collection[Run]:
+        """Those that this server drives."""
+
+    def has_turn(self) -> bool:
+        """Whether another run could work at once."""
+
+    async def take_next(self) -> bool:
+        """Drive the oldest run of the fleet that no server drives; False when there is none."""
+
+
+class Peers:
+    """Follows the runs of other servers, and takes in what they say about ours."""
+
+    def __init__(self, journal: Journal, tasks: TaskGroup, own: OwnRuns) -> None:
+        self._journal = journal
+        self._tasks = tasks
+        self._own = own
+        self._followed: dict[str, Run] = {}
+        """Runs that other servers drive, and that somebody has asked for here."""
+        self._fleet = ""
+        self._reading_letters = False
+
+    # The fleet.
+
+    def join(self, fleet: str) -> None:
+        """Take part in a fleet: drive the runs that its other servers do not drive any more, or
+        have no turn for."""
+        self._fleet = fleet
+        self._tasks.start_soon(self._drive_waiting)
+
+    def leave(self) -> None:
+        """Drive no other run of the fleet from now on."""
+        self._fleet = ""
+
+    def fleet_of(self, setup: RunSetup) -> str:
+        """The part of the fleet that has the same models: only that can go on with a run."""
+        if not self._fleet:
+            return ""
+        same = setup.model_dump_json(exclude={"planloom", "project"})
+        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
+
+    async def waiting(self, setup: RunSetup) -> int:
+        """How many runs of the fleet no server drives yet; 0 when the journal does not say."""
+        if fleet := self.fleet_of(setup):
+            with suppress(RequestError):
+                return await self._journal.waiting(fleet)
+        return 0
+
+    async def _drive_waiting(self) -> None:
+        while self._fleet:
+            found = False
+            try:
+                found = self._own.has_turn() and await self._own.take_next()
+            except PlanloomError as error:
+                log.warning("fleet %s: %s", self._fleet, error)
+            if not found:
+                await self._journal.wait_for_news("fleet")
+
+    # Runs that other servers drive.
+
+    def followed(self, run_id: str) -> Run | None:
+        return self._followed.get(run_id)
+
+    def follow(self, run: Run, known: int) -> None:
+        """Add to a run what its server records. `known`: how many entries of it are known."""
+        self._followed[run.id] = run
+        self._mirror(run)
+        self._tasks.start_soon(self._follow, run, known)
+
+    async def attend(self, run: Run) -> None:
+        """Tell the run's server that a client here can ask a person for approval."""
+        with suppress(RequestError):  # then the person is not asked
+            await self._journal.post(Letter(run_id=run.id, kind="attend"))
+
+    async def cancel(self, run: Run) -> None:
+        """Tell the run's server to end it. Raises `RequestError`."""
+        await self._journal.post(Letter(run_id=run.id, kind="cancel"))
+
+    async def _follow(self, run: Run, known: int) -> None:
+        try:
+            while not run.finished:
+                await self._journal.wait_for_news(run.id)
+                try:
+                    status = await self._journal.status(run.id)
+                    entries = await self._journal.entries(run.id, known)
+                except RequestError:  # it cannot be read any more
+                    status, entries = None, []
+                if run.finished:  # it was cancelled here meanwhile
+                    return
+                known += len(entries)
+                run.queued = run.queued and not entries
+                run.add(*(entry.event for entry in entries if entry.kind == "event"))
+                self._mirror(run)
+                if status in ("interrupted", None) and not entries:
+                    run.interrupted = True
+                    run.add()
+        finally:
+            if question := run.approvals.question:
+                question.closed.set()
+            del self._followed[run.id]
+
+    def _mirror(self, run: Run) -> None:
+        if question := run.approvals.mirror():
+            self._tasks.start_soon(self._pass_on, run, question)
+
+    async def _pass_on(self, run: Run, question: Question) -> None:
+        """Tell the run's server what a person answers here."""
+        await question.closed.wait()
+        answer = question.approval
+        if answer and answer.by == "person":  # where no client can ask, another may
+            try:
+                await self._journal.post(
+                    Letter(run_id=run.id, kind="answer", question=question.id, answer=answer)
+                )
+            except RequestError as error:
+                log.warning("an answer was lost, which means no: %s", error)
+
+    # Runs that this server drives.
+
+    def read_letters(self) -> None:
+        """Do what other servers' clients ask of our runs, as long as there are any."""
+        if not self._reading_letters and self._journal.problem is None:
+            self._reading_letters = True
+            self._tasks.start_soon(self._read_letters)
+
+    async def take_steering(self, runs: Sequence[Run]) -> None:
+        """Record how these runs were steered through other servers."""
+        driven = {run.id: run for run in runs}
+        with suppress(RequestError):  # a run does not end because its record cannot be read
+            last = {run.id: run.state.left for run in runs}
+            for each in await self._journal.pending_steering(last):
+                run = driven[each.run_id]
+                if each.number > run.state.left and not run.finished:
+                    run.record(RunSteered(steering=each.steering, left=each.number))
+
+    async def _read_letters(self) -> None:
+        while driven := {run.id: run for run in self._own.under_way()}:
+            await self._journal.wait_for_news("letters")
+            for run in driven.values():
+                if run.writer and run.writer.lost:
+                    run.stop()
+            await self.take_steering(list(driven.values()))
+            try:
+                letters = await self._journal.collect(list(driven))
+            except RequestError as error:
+                log.info("letters: %s", error)  # they are still there the next time
+                continue
+            for letter in letters:
+                self._obey(letter, driven[letter.run_id])
+        self._reading_letters = False
+
+    def _obey(self, letter: Letter, run: Run) -> None:
+        match letter.kind:
+            case "cancel":
+                run.scope.cancel()
+            case "attend":
+                run.approvals.can_ask = True
+            case "answer" if letter.answer:
+                run.approvals.answered_elsewhere(letter.question, letter.answer)

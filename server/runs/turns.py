@@ -1,0 +1,67 @@
+"""How many runs of a server work at a time, and how many may wait for their turn."""
+
+import math
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
+
+import anyio
+
+from planner.errors import Busy
+from server.config import RunSettings
+from server.runs.run import LOCAL, Run
+
+SHARE = 0.75
+"""The largest part of the turns, and of the places in the queue, for one of several callers."""
+USUAL_SECONDS = 30.0
+"""What a run takes, as long as none has ended."""
+
+
+class Turns:
+    """The turns of one server, and the places in its queue."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._turns = anyio.CapacityLimiter(settings.concurrent)
+        self._unlimited = anyio.CapacityLimiter(math.inf)
+        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
+        self._usual_seconds = USUAL_SECONDS
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncIterator[None]:
+        """Wait for a turn, and keep it."""
+        async with self._share_of(caller), self._turns:
+            began = anyio.current_time()
+            yield
+            self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
+
+    def is_free(self, runs: Collection[Run]) -> bool:
+        """Whether a run would have its turn at once. `runs`: those of this server."""
+        return sum(run.under_way for run in runs) < self._settings.concurrent
+
+    def check_room(self, caller: str, runs: Collection[Run], waiting_elsewhere: int) -> None:
+        """Raise `Busy` when a caller can start no run now. `waiting_elsewhere`: runs of the fleet
+        that no server drives yet."""
+        turns, places = self._settings.concurrent, self._settings.concurrent + self._settings.queue
+        unfinished = [run for run in runs if not run.finished]
+        own = sum(run.caller == caller for run in unfinished)
+        seconds = max(1, math.ceil(self._usual_seconds / turns))
+        if caller != LOCAL and own >= math.ceil(SHARE * places):
+            raise Busy(
+                f"Busy: {own} runs of yours are under way or wait for their turn, and the other "
+                f"places are for others. Try again in {seconds} s.",
+                seconds,
+            )
+        if (count := len(unfinished) + waiting_elsewhere) >= places:
+            raise Busy(
+                f"Busy: {turns} runs are under way and {count - turns} wait for their turn. "
+                f"Try again in {seconds} s.",
+                seconds,
+            )
+
+    def _share_of(self, caller: str) -> anyio.CapacityLimiter:
+        """The turns that one of several callers may have at a time."""
+        if caller == LOCAL:
+            return self._unlimited
+        share = anyio.CapacityLimiter(math.ceil(SHARE * self._settings.concurrent))
+        return self._shares.setdefault(caller, share)
