@@ -27,6 +27,8 @@ MAX_SUPPORT = 2
 """Lines that are named for an answer."""
 MIN_QUOTE = 4
 """Characters of a quotation; a shorter one stands anywhere."""
+MIN_ECHO = 4
+"""Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 MAX_FACTS = 12
 """Of a long answer."""
 MOST_WORDS = 0.8
@@ -171,9 +173,10 @@ def not_done(state: RunState, answer: str) -> list[str]:
 
 def echoed(state: RunState, answer: str) -> list[str]:
     """The words of the request that an answer repeats and no result has."""
-    asked = {*words(state.request.prompt)} if state.request else set()
+    prompt = state.request.prompt if state.request else ""
+    asked = {word for word in words(prompt) if len(word) >= MIN_ECHO or not word.isascii()}
     have = {*words(results(state))}
-    return [word for word in dict.fromkeys(words(answer)) if word in asked and word not in have]
+    return [word for word in dict.fromkeys(words(answer)) if word in asked - have]
 
 
 def done(state: RunState) -> str:
