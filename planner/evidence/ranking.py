@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from planner.evidence.passages import around
 from planner.evidence.words import TOKEN, is_name, tokens, words
@@ -141,6 +142,7 @@ def heads(passage: Passage) -> set[str]:
     return {name[0] for line in passage.heading.splitlines() if (name := _defined_in(line))}
 
 
+@lru_cache(maxsize=100_000)
 def _defined_in(line: str) -> tuple[str, int] | None:
     """The name that a line defines, by what stands around it, and how many words stand before it:
     `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
