@@ -244,7 +244,7 @@ async def test_a_tools_result_bears_an_answer_out_where_the_passages_do_not() ->
 @pytest.mark.parametrize("said", ["100,000,000", "100000000", "100_000_000"])
 async def test_a_number_may_be_grouped_otherwise_than_in_the_code(said: str) -> None:
     pool = pool_of({"src/gates.py": f"{SOURCE}\nMOST_BYTES_OF_GATES = 100_000_000\n"})
-    prompt = "What is MAX_BYTES_OF_GATES?"
+    prompt = "What is MOST_BYTES_OF_GATES?"
     ran = await planned(found(f"It is {said}."), pool=pool, prompt=prompt)
     assert (ran.state.status, ran.guards) == ("answered", [])
 
