@@ -27,14 +27,14 @@ from on_terminal import HEIGHT, WIDTH, on_terminal
 
 DOCS = Path(__file__).parent.parent / "docs"
 QUESTION = "Where is a run's answer checked against its results, and what happens if a check fails?"
-LONGEST_WAIT = 1.5
+MAX_WAIT_SECONDS = 1.5
 """Seconds that nothing but a clock may change on the picture."""
-SHORTEST_FRAME = 0.15
-MOST_SECONDS = 30.0
+MIN_FRAME_SECONDS = 0.15
+MAX_SECONDS = 30.0
 """Of the whole picture: what is longer is shown faster, and says so."""
 LAST_SECONDS = 6.0
 """That the end stays before it begins again."""
-MOST_FRAMES = 160
+MAX_FRAMES = 160
 CHARACTER, LINE, MARGIN = 8.4, 19, 20
 """Pixels."""
 COLOURS = {
@@ -166,7 +166,7 @@ def frames(cast: Cast) -> list[Frame]:
     """What stood on the terminal from time to time: at least the beginning and the end."""
     screen = pyte.Screen(WIDTH, HEIGHT)
     stream = pyte.ByteStream(screen)
-    least = max(SHORTEST_FRAME, cast[-1][0] / MOST_FRAMES)
+    least = max(MIN_FRAME_SECONDS, cast[-1][0] / MAX_FRAMES)
     found: list[Frame] = []
     for (seconds, piece), after in zip(cast, [*(each[0] for each in cast[1:]), None], strict=True):
         stream.feed(piece)
@@ -181,12 +181,12 @@ def timed(every: Sequence[Frame]) -> tuple[list[Shown], float]:
     if kept[-1] is not every[-1]:
         kept.append(every[-1])
     waits = [after.seconds - before.seconds for before, after in pairwise(kept)]
-    whole = sum(min(wait, LONGEST_WAIT) for wait in waits)
-    faster = max(1.0, whole / MOST_SECONDS)
+    whole = sum(min(wait, MAX_WAIT_SECONDS) for wait in waits)
+    faster = max(1.0, whole / MAX_SECONDS)
     shown = [Shown(kept[0], 0.0, 0.0)]
     for frame, wait in zip(kept[1:], waits, strict=True):
-        begins = shown[-1].begins + min(wait, LONGEST_WAIT) / faster
-        shown.append(Shown(frame, begins, max(0.0, wait - LONGEST_WAIT)))
+        begins = shown[-1].begins + min(wait, MAX_WAIT_SECONDS) / faster
+        shown.append(Shown(frame, begins, max(0.0, wait - MAX_WAIT_SECONDS)))
     return shown, faster
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-LONGEST_STRING = 400
+MAX_STRING_CHARS = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MAX_ITEMS = 20
 DEEPEST_REFERENCE = 4
@@ -81,9 +81,9 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
         if "minItems" in node:
             kept["minItems"] = min(node["minItems"], MAX_ITEMS)
     if node.get("type") == "string":
-        kept["maxLength"] = min(node.get("maxLength", LONGEST_STRING), LONGEST_STRING)
+        kept["maxLength"] = min(node.get("maxLength", MAX_STRING_CHARS), MAX_STRING_CHARS)
         if "minLength" in node:
-            kept["minLength"] = min(node["minLength"], LONGEST_STRING)
+            kept["minLength"] = min(node["minLength"], MAX_STRING_CHARS)
     if node.get("type") == "integer":
         kept |= {key: node[key] for key in ("minimum", "maximum") if key in node}
     return kept

@@ -22,7 +22,7 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.evidence.tool_ranking import MOST_SHOWN
+from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.models.base import Message
 from planner.passage import Passage
 from planner.prompts import Prompts
@@ -510,7 +510,7 @@ ANSWER?\
 
 
 def test_tools_of_a_large_pool() -> None:
-    tools = [*TOOLS, *(spec(f"tool_{number}", "name") for number in range(MOST_SHOWN))]
+    tools = [*TOOLS, *(spec(f"tool_{number}", "name") for number in range(MAX_SHOWN))]
     prompts = Prompts(tools, 1800)
     started = RunStarted(
         request=RunRequest(prompt=REQUEST),

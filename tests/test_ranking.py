@@ -19,7 +19,7 @@ from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
 from planner.agent.loop import LIKELY_TOOLS
 from planner.evidence.ranking import BM25
-from planner.evidence.tool_ranking import MOST_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
+from planner.evidence.tool_ranking import MAX_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.evidence.words import words
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
@@ -56,8 +56,8 @@ def test_words(text: str, expected: list[str]) -> None:
 
 
 def test_a_small_pool_is_shown_whole_in_its_order() -> None:
-    ranking = Ranking(POOL[:MOST_SHOWN])
-    names = [tool.name for tool in POOL[:MOST_SHOWN]]
+    ranking = Ranking(POOL[:MAX_SHOWN])
+    names = [tool.name for tool in POOL[:MAX_SHOWN]]
     assert ranking.for_request(RunRequest(prompt="The weight of the engine")) == names
     assert ranking.for_step("The weight of the engine") == []
 
@@ -101,7 +101,7 @@ def test_a_word_of_the_query_counts_once_wherever_it_stands() -> None:
     ],
 )
 def test_a_tool_that_is_named_is_offered(prompt: str, tool: str | None, named: bool) -> None:
-    others = [spec(f"zzz_{number}") for number in range(MOST_SHOWN)]
+    others = [spec(f"zzz_{number}") for number in range(MAX_SHOWN)]
     pool = [*others, spec("zzz", description="Unrelated. " * 30)]
     names = Ranking(pool).for_request(RunRequest(prompt=prompt, tool=tool))
     assert ("zzz" in names, names[0] == "zzz") == (named, named)

@@ -25,7 +25,7 @@ from serving import (
 )
 
 from planner.events import RunContinued
-from planner.evidence.tool_ranking import MOST_SHOWN
+from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.protocol import Limits, RunRequest
 
@@ -193,7 +193,7 @@ async def test_many_steps_stay_within_the_context(pool: DictionaryPool) -> None:
 
 
 async def test_tools_that_a_step_brings_in_stay(pool: DictionaryPool) -> None:
-    others = [f"tool_{number}" for number in range(MOST_SHOWN)]
+    others = [f"tool_{number}" for number in range(MAX_SHOWN)]
     pool.specs += [spec(name, "text", description="Something") for name in others]
     pool.specs.append(spec("tide_table", "text", description="Tides"))
     pool.results = {"tide_table": ["High water at noon"]}

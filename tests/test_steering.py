@@ -28,7 +28,7 @@ from serving import (
 )
 
 from planner.events import PlanRevised, SteeringTaken
-from planner.evidence.tool_ranking import MOST_SHOWN
+from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.protocol import Steering
 
@@ -203,7 +203,7 @@ async def test_a_hint_outlives_its_step_and_the_shortening_of_what_is_past(
 
 
 async def test_a_tool_that_a_hint_names_is_shown_and_can_be_chosen(pool: DictionaryPool) -> None:
-    others = [f"tool_{number}" for number in range(MOST_SHOWN)]
+    others = [f"tool_{number}" for number in range(MAX_SHOWN)]
     pool.specs += [spec(name, "text", description="Something") for name in others]
     pool.specs.append(spec("tide_table", "text", description="Tides"))
     pool.results = {"tide_table": ["High water at noon"]}

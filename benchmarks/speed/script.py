@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
 from benchmarks.speed.server import Said
-from planner.checks.schemas import MOST_CALLS, Schema
+from planner.checks.schemas import MAX_CALLS, Schema
 
 STEPS_AHEAD = 3
 """So many later steps a decision names, and names anew when they are done."""
@@ -63,7 +63,7 @@ class PlannerScript:
         last = self._decided[-1]
         calls = self.run.calls[len(self._decided) :]
         together = 1
-        while together < min(MOST_CALLS, len(calls)) and calls[together].alongside:
+        while together < min(MAX_CALLS, len(calls)) and calls[together].alongside:
             together += 1
         calls = calls[:together]
         self._decide_on(calls)

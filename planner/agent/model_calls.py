@@ -42,7 +42,7 @@ from planner.tools import ToolSpec
 
 T = TypeVar("T")
 
-SMALLEST_RESULT_CHARACTERS = 200
+MIN_RESULT_CHARS = 200
 LOW_SHARE = 0.6
 """Of the tokens for a prompt: where it comes down to when it would exceed them."""
 KEPT_SHARE = 0.625
@@ -56,9 +56,9 @@ DELTA_CHARACTERS = 24
 REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
 FACTS_TOKENS = 360
-LONGEST_FACT = 400
+MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
-LONGEST_OVERVIEW = 1900
+MAX_LONG_ANSWER_CHARS = 1900
 """Characters of a long one."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
@@ -212,7 +212,7 @@ class Asker:
             self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
         )
         wants = self.state.brief.wants if self.state.brief else "short answer"
-        longest = LONGEST_OVERVIEW if wants == "long answer" else LONGEST_FACT
+        longest = MAX_LONG_ANSWER_CHARS if wants == "long answer" else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
         return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
 
@@ -386,7 +386,7 @@ class Asker:
         if older:
             self.emit(ContextCompressed(up_to=self._enough(older, question, estimate, tokens)))
             return True
-        if self.prompts.result_characters <= SMALLEST_RESULT_CHARACTERS:
+        if self.prompts.result_characters <= MIN_RESULT_CHARS:
             return False
         self.prompts.result_characters //= 2
         message = f"results are shown up to {self.prompts.result_characters} characters"

@@ -31,7 +31,7 @@ MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 MAX_FACTS = 12
 """Of a long answer."""
-MOST_WORDS = 0.8
+REPEATED_WORDS = 0.8
 """Of a fact, that a text has which repeats it."""
 SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
@@ -314,7 +314,7 @@ def telling(facts: Sequence[str], query: str) -> list[str]:
 def repeats(fact: str, text: str) -> bool:
     """Whether a text has most words of a fact, and all its names and numbers."""
     said = {*words(fact)}
-    most = len(said & {*words(text)}) >= MOST_WORDS * len(said)
+    most = len(said & {*words(text)}) >= REPEATED_WORDS * len(said)
     return most and all(holds(text, claim) for claim in claims(fact))
 
 

@@ -21,13 +21,13 @@ from planner.tools import Outcome, Policy, ToolSpec
 FRUITLESS_DECISIONS = 2
 """So many in a row whose calls brought nothing new, and another tool has to be chosen; one more,
 and the run concludes."""
-LONGEST_FAULT = 1000
+MAX_FAULT_CHARS = 1000
 """Characters of a result that is an error and nothing else."""
-MOST_FAULT_LINES = 3
+MAX_FAULT_LINES = 3
 """Of such a result, unless it is a traceback."""
-MOST_WORDS = 4
+MAX_PATTERN_WORDS = 4
 """Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
-SHORTEST_WORD = 3
+MIN_WORD_CHARS = 3
 """Characters of a word that is looked for alone."""
 REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
@@ -302,9 +302,9 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
     well hold one line that says "Error: disk full".
     """
     text = result.strip()
-    if len(text) > LONGEST_FAULT:
+    if len(text) > MAX_FAULT_CHARS:
         return False
-    short = len(text.splitlines()) <= MOST_FAULT_LINES and _FAULT.match(text) is not None
+    short = len(text.splitlines()) <= MAX_FAULT_LINES and _FAULT.match(text) is not None
     if not (short or text.startswith(_TRACEBACK) or _is_fault(text)):
         return False
     if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
@@ -394,9 +394,9 @@ def _loosened(pattern: str) -> list[str]:
     plain = re.sub(r"\(\?\w+\)|\\.", " ", pattern)
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])|\d+", plain)
     loose = []
-    if 0 < len(words) <= MOST_WORDS and "|" not in plain:
+    if 0 < len(words) <= MAX_PATTERN_WORDS and "|" not in plain:
         loose.append("(?i)" + "[ _.-]?".join(words))
-    telling = [word for word in words if len(word) >= SHORTEST_WORD]
+    telling = [word for word in words if len(word) >= MIN_WORD_CHARS]
     if telling:
         loose.append("(?i)" + max(telling, key=len))
     return loose

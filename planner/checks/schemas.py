@@ -19,7 +19,7 @@ from referencing.exceptions import Unresolvable
 
 from planner.grammar import (
     DEEPEST_REFERENCE,
-    LONGEST_STRING,
+    MAX_STRING_CHARS,
     Schema,
     for_grammar,
     resolve,
@@ -30,11 +30,11 @@ from planner.protocol import Mode
 
 MAX_STEPS = 6
 """Of one plan; more can follow when these are done."""
-MOST_CALLS = 3
+MAX_CALLS = 3
 """Tool calls that one decision may name."""
-LONGEST_DATA_SCHEMA = 4000
+MAX_DATA_SCHEMA_CHARS = 4000
 """Characters of a caller's schema as compact JSON; it stands in a prompt."""
-MOST_CHECKS = 20_000
+MAX_CHECKS = 20_000
 """Keywords looked at to validate one value: seventy definitions that refer twice to the next one
 are more than anyone can wait for."""
 DEEPEST_CHECK = 80
@@ -129,7 +129,7 @@ def conclude(longest: int = 1200) -> Schema:
 def tool_calls(choice: Schema) -> Schema:
     """The calls of one decision."""
     call = record(prompt=text(240), tool=choice)
-    return {"type": "array", "items": call, "minItems": 1, "maxItems": MOST_CALLS}
+    return {"type": "array", "items": call, "minItems": 1, "maxItems": MAX_CALLS}
 
 
 def later_steps() -> Schema:
@@ -159,14 +159,14 @@ def iteration_decision(
         **assessed,
         "decision": {"const": "stay"},
         "later_steps": later_steps(),
-        **({"notes": text(LONGEST_STRING)} if noted else {}),
+        **({"notes": text(MAX_STRING_CHARS)} if noted else {}),
         "tool_calls": tool_calls(choice),
     }
     move_on = {
         **assessed,
         "decision": one_of(["move_on", "give_up"]),
         "later_steps": later_steps(),
-        "notes": text(LONGEST_STRING),
+        "notes": text(MAX_STRING_CHARS),
         "objective": text(160),
         "tool_calls": tool_calls(choice),
     }
@@ -262,7 +262,7 @@ def problem(value: Any, schema: Schema) -> str | None:
     """
     try:
         validator = _Bounded(_plain(schema), registry=REGISTRY)
-        _checks.set(iter(range(MOST_CHECKS)))
+        _checks.set(iter(range(MAX_CHECKS)))
         _depth.set(0)
         error = next(iter(validator.iter_errors(value)), None)
     except UNUSABLE as unusable:
@@ -277,7 +277,7 @@ _depth: ContextVar[int] = ContextVar("depth", default=0)
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def counted(*arguments: Any) -> Any:
         if next(_checks.get(), None) is None:
-            raise OverflowError(f"more than {MOST_CHECKS} checks")
+            raise OverflowError(f"more than {MAX_CHECKS} checks")
         if (depth := _depth.get()) == DEEPEST_CHECK:
             raise OverflowError(f"keywords nest more than {DEEPEST_CHECK} deep")
         _depth.set(depth + 1)
@@ -341,8 +341,8 @@ def data_schema_problem(schema: Schema) -> str | None:
     validator = jsonschema.Draft202012Validator
     try:
         size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
-        if size > LONGEST_DATA_SCHEMA:
-            return f"it has {size} characters, and at most {LONGEST_DATA_SCHEMA} are taken"
+        if size > MAX_DATA_SCHEMA_CHARS:
+            return f"it has {size} characters, and at most {MAX_DATA_SCHEMA_CHARS} are taken"
         validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
         for part in _objects(schema):
             reference = part.get("$ref", "#")

@@ -11,9 +11,9 @@ from planner.state import RunState
 
 LINES_AFTER = 6
 """Lines after a telling line that tell something too."""
-LONGEST_HEAD = 400
+MAX_HEAD_CHARS = 400
 """Characters of prose before the JSON in a result."""
-LONGEST_LINE = 300
+MAX_LINE_CHARS = 300
 """Characters; what is longer is shown as several lines."""
 SEE_MORE = "see_more"
 """The planner's own tool, which shows more of a result that was cut."""
@@ -65,7 +65,7 @@ def readable(result: str) -> str:
         value = json.loads(result)
     except (ValueError, RecursionError):
         head, brace, rest = result.partition("\n{")  # some say something before their JSON
-        if not brace or len(head) > LONGEST_HEAD:
+        if not brace or len(head) > MAX_HEAD_CHARS:
             return result
         return f"{head}\n{readable('{' + rest)}"
     if matches := _matches(value):
@@ -172,9 +172,9 @@ def words(text: str) -> set[str]:
 def lines(text: str) -> list[str]:
     """The lines of a result as they are shown and counted: a very long one is several."""
     return [
-        line[start : start + LONGEST_LINE] + (" …" if start + LONGEST_LINE < len(line) else "")
+        line[start : start + MAX_LINE_CHARS] + (" …" if start + MAX_LINE_CHARS < len(line) else "")
         for line in text.splitlines()
-        for start in range(0, max(len(line), 1), LONGEST_LINE)
+        for start in range(0, max(len(line), 1), MAX_LINE_CHARS)
     ]
 
 

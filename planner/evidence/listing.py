@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-LONGEST_PATH = 400
+MAX_PATH_CHARS = 400
 """Characters; what is longer is no path, and each of its folders would be looked at."""
 
 _PATH = re.compile(
@@ -54,4 +54,4 @@ def _paths(value: Any, folder: str) -> Iterator[str]:
 def paths_in(text: str) -> list[str]:
     """What looks like a path, as it stands in a text."""
     found = dict.fromkeys(match.group() for match in _PATH.finditer(text))
-    return [path for path in found if len(path) <= LONGEST_PATH]
+    return [path for path in found if len(path) <= MAX_PATH_CHARS]

@@ -1,7 +1,7 @@
 """Which tools of a large pool a request or a step is offered, best first.
 
 Small models choose badly among many tools, and each one costs some thirty tokens of prompt. So a
-pool beyond `MOST_SHOWN` is ranked by what its tools say of themselves, with BM25 (Robertson and
+pool beyond `MAX_SHOWN` is ranked by what its tools say of themselves, with BM25 (Robertson and
 Zaragoza, The Probabilistic Relevance Framework, 2009), and a handful is offered. What that finds
 and misses is measured in docs/evaluation.md.
 """
@@ -15,7 +15,7 @@ from planner.evidence.words import words
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 
-MOST_SHOWN = 30
+MAX_SHOWN = 30
 """Tools of a pool that is shown whole, to every request."""
 REQUEST_TOOLS = 8
 """Tools of a larger pool offered for a request, besides those it names."""
@@ -23,7 +23,7 @@ STEP_TOOLS = 5
 """Its tools offered for a step, besides those its objective names."""
 NAME_WEIGHT = 3
 """A word of a tool's name counts as often as so many words of its description."""
-MOST_LIFT = 0.5
+MAX_LIFT = 0.5
 """Of the best match's score, added for a very high priority."""
 HALF_LIFT = 10
 """The priority that is lifted half as much."""
@@ -56,7 +56,7 @@ class Ranking:
         scores = self._index.scores(words(query))
         best = max(scores, default=0.0)
         lifted = [
-            score + best * MOST_LIFT * (tool.priority / (abs(tool.priority) + HALF_LIFT))
+            score + best * MAX_LIFT * (tool.priority / (abs(tool.priority) + HALF_LIFT))
             for score, tool in zip(scores, self.tools, strict=True)
         ]
         order = sorted(range(len(lifted)), key=lambda number: -lifted[number])
@@ -78,7 +78,7 @@ class Ranking:
 
 def shown_whole(tools: Sequence[ToolSpec]) -> bool:
     """Whether a pool is small enough to be shown whole."""
-    return len(tools) <= MOST_SHOWN
+    return len(tools) <= MAX_SHOWN
 
 
 def _document(tool: ToolSpec) -> Counter[str]:

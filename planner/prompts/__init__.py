@@ -32,9 +32,9 @@ OUTCOMES = {
     Outcome.ERROR: "an error",
     Outcome.TIMEOUT: "nothing in time",
 }
-LONGEST_DEFAULT = 160
+MAX_DEFAULT_CHARS = 160
 """Characters of a parameter's default."""
-LONGEST_SHOWN_SCHEMA = 2000
+MAX_SHOWN_SCHEMA_CHARS = 2000
 """Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
 longer than what it would mend."""
 PAST_RESULTS = 4
@@ -73,7 +73,7 @@ def parameters(tool: ToolSpec) -> str:
         about = one_line(schema.get("description", "")) if isinstance(schema, dict) else ""
         default = schema.get("default") if isinstance(schema, dict) else None
         if default not in (None, ""):
-            about += f" (default {compact(default)[:LONGEST_DEFAULT]})"
+            about += f" (default {compact(default)[:MAX_DEFAULT_CHARS]})"
         lines.append(f"- {name}{f' ({notes})' if notes else ''}: {about.strip() or '?'}")
     return "\n".join(lines) or "It takes no arguments."
 
@@ -369,7 +369,7 @@ class Prompts:
     def mended(self, question: str, problem: str, schema: dict[str, Any]) -> str:
         """A question once more, after a reply that was not the JSON it asked for."""
         whole = compact(schema)
-        shown = fill("reply_schema", schema=whole) if len(whole) <= LONGEST_SHOWN_SCHEMA else ""
+        shown = fill("reply_schema", schema=whole) if len(whole) <= MAX_SHOWN_SCHEMA_CHARS else ""
         return _joined(question, fill("reply_again", problem=fenced(problem)), shown)
 
     def _request(self, state: RunState) -> str:
