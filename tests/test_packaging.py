@@ -99,10 +99,7 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
         (site / name / "__init__.py").write_text("theirs = True\n")
     done(UV, "pip", "install", "--quiet", "--python", python, str(wheel))
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
-    home = {"HOME": str(tmp_path / "home")}
-    own = tmp_path / "home" / ".config" / "planloom" / "upstreams.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text("upstreams: {}", "utf-8")
+    home = without_upstreams(tmp_path)
     assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
     serena = (python, "-P", "-m", "planloom.server.upstreams.serena", "--help")
     assert "--project" in done(*serena, **home)
@@ -120,13 +117,18 @@ def test_pipx_installs_it_beside_other_packages_of_those_names(wheel: Path, tmp_
     assert done(planloom, "--version") == f"planloom {version('planloom')}\n"
     (python,) = (str(each) for each in (tmp_path / "pipx").glob("venvs/planloom/bin/python"))
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
-    home = {"HOME": str(tmp_path / "home")}
-    own = tmp_path / "home" / ".config" / "planloom" / "upstreams.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text("upstreams: {}", "utf-8")
+    home = without_upstreams(tmp_path)
     assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
     done(*pipx, "uninstall", "planloom", **places)
     assert not Path(planloom).exists()
+
+
+def without_upstreams(folder: Path) -> dict[str, str]:
+    """A new home whose configuration has no upstream, as an environment."""
+    own = folder / "home" / ".config" / "planloom" / "upstreams.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("upstreams: {}", "utf-8")
+    return {"HOME": str(folder / "home")}
 
 
 def others(folder: Path) -> Path:

@@ -29,7 +29,7 @@ from planner.evidence.ranking import (
     related,
     undefined,
 )
-from planner.evidence.words import is_name, named, says, tokens, words
+from planner.evidence.words import is_name, long_words, named, says, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
@@ -372,12 +372,7 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     beside = [token for each in more for token in tokens(each)]
     names = [token for token in [*asked, *beside] if is_name(token)]
     plain = [stem for token in beside for stem in words(token) if len(stem) >= MIN_TERM]
-    own = [
-        stem
-        for token in asked
-        for stem in words(token)
-        if len(stem) >= MIN_OWN_TERM or not stem.isascii()
-    ]
+    own = list(long_words(question, MIN_OWN_TERM))
     widest = [[*names, *plain, *own], [*names, *plain], names]
     return [_distinct(each)[:MAX_TERMS] for each in widest if each]
 

@@ -689,9 +689,9 @@ class _Run:
         """Whether what was read as an action was answered like a question, "how do I …", where no
         tool changes anything. An answer with words of the request that no result has may say that
         it was done."""
-        answered = conclusion.success and self.unsure is None and self.wants == "action"
-        done = self.asker.may_change or echoed(self.state, conclusion.final_answer)
-        return answered and not done
+        if self.wants != "action" or self.asker.may_change or self.unsure:
+            return False
+        return conclusion.success and not echoed(self.state, conclusion.final_answer)
 
     def unfinished(self) -> bool:
         """Whether a change is still due: none was made, or the newest was not accepted by its

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.checks import schemas
 from planner.evidence.context import readable
-from planner.evidence.words import words
+from planner.evidence.words import long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -174,9 +174,8 @@ def not_done(state: RunState, answer: str) -> list[str]:
 def echoed(state: RunState, answer: str) -> list[str]:
     """The words of the request that an answer repeats and no result has."""
     prompt = state.request.prompt if state.request else ""
-    asked = {word for word in words(prompt) if len(word) >= MIN_ECHO or not word.isascii()}
-    have = {*words(results(state))}
-    return [word for word in dict.fromkeys(words(answer)) if word in asked - have]
+    missing = {*long_words(prompt, MIN_ECHO)} - {*words(results(state))}
+    return [word for word in dict.fromkeys(words(answer)) if word in missing]
 
 
 def done(state: RunState) -> str:

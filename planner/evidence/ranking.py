@@ -149,7 +149,7 @@ def _defined_in(line: str) -> tuple[str, int] | None:
     line = _ASIDE.sub("", line.rstrip())
     if macro := _MACRO.match(line):
         return macro[1], 1
-    heads: list[tuple[str, int]] = []
+    opening: list[tuple[str, int]] = []
     for position, token in enumerate(TOKEN.finditer(line)):
         name, before, after = token.group(), line[: token.start()], line[token.end() :].lstrip()
         if position > MAX_BEFORE_NAME or name in _STATEMENTS or _EXPRESSION.search(before):
@@ -165,8 +165,8 @@ def _defined_in(line: str) -> tuple[str, int] | None:
         ):
             return name, position
         if behind and line.endswith("{"):
-            heads.append((name, position))
-    return next((head for head in heads if not head[0].islower()), next(iter(heads), None))
+            opening.append((name, position))
+    return next((each for each in opening if not each[0].islower()), next(iter(opening), None))
 
 
 def excerpt(passage: Passage, asked: set[str]) -> Passage:

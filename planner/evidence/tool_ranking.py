@@ -53,7 +53,15 @@ class Ranking:
 
     def ranked(self, query: str) -> list[ToolSpec]:
         """Every tool, best first: by its match, lifted by its priority."""
+        return self._best_first(self._index.scores(words(query)))
+
+    def matching(self, query: str) -> list[str]:
+        """The names of the tools that share a word with the query, best first."""
         scores = self._index.scores(words(query))
+        matched = {tool.name for tool, score in zip(self.tools, scores, strict=True) if score > 0}
+        return [tool.name for tool in self._best_first(scores) if tool.name in matched]
+
+    def _best_first(self, scores: Sequence[float]) -> list[ToolSpec]:
         best = max(scores, default=0.0)
         lifted = [
             score + best * MAX_LIFT * (tool.priority / (abs(tool.priority) + HALF_LIFT))
@@ -61,15 +69,6 @@ class Ranking:
         ]
         order = sorted(range(len(lifted)), key=lambda number: -lifted[number])
         return [self.tools[number] for number in order]
-
-    def matching(self, query: str) -> list[str]:
-        """The names of the tools that share a word with the query, best first."""
-        matched = {
-            tool.name
-            for tool, score in zip(self.tools, self._index.scores(words(query)), strict=True)
-            if score > 0
-        }
-        return [tool.name for tool in self.ranked(query) if tool.name in matched]
 
     def _offered(self, query: str, most: int) -> list[str]:
         named = [tool.name for tool in self.tools if _named(tool, query)]

@@ -34,6 +34,12 @@ def words(text: str) -> Iterator[str]:
         yield from _words(token)
 
 
+def long_words(text: str, least: int) -> Iterator[str]:
+    """The words of a text that have at least so many characters; one in another script than the
+    Latin one tells something however short it is."""
+    return (word for word in words(text) if len(word) >= least or not word.isascii())
+
+
 def says(text: str, name: str) -> bool:
     """Whether a text has a name as a word of its own, in any case."""
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", text, re.IGNORECASE) is not None

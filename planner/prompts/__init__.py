@@ -56,20 +56,18 @@ def compact(value: Any) -> str:
 
 def signature(tool: ToolSpec) -> str:
     """`path, pattern, limit?`: the parameters in the schema's order, optional ones marked."""
-    required = tool.input_schema.get("required", [])
     names = tool.input_schema.get("properties", {})
-    return ", ".join(name if name in required else f"{name}?" for name in names)
+    return ", ".join(name if name in tool.required else f"{name}?" for name in names)
 
 
 def parameters(tool: ToolSpec) -> str:
     """One line for each parameter: its name, its type, and the first sentence on it, within
     bounds."""
     lines = []
-    required = tool.input_schema.get("required", [])
     for name, schema in tool.input_schema.get("properties", {}).items():
         kind = schema.get("type", "") if isinstance(schema, dict) else ""
         kind = kind if isinstance(kind, str) else ""
-        notes = ", ".join(filter(None, [kind, "" if name in required else "optional"]))
+        notes = ", ".join(filter(None, [kind, "" if name in tool.required else "optional"]))
         about = one_line(schema.get("description", "")) if isinstance(schema, dict) else ""
         default = schema.get("default") if isinstance(schema, dict) else None
         if default not in (None, ""):

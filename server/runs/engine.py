@@ -180,8 +180,8 @@ class Engine:
     ) -> Run:
         models = await self._models()
         setup = self._setup(models)
-        await self._check_room(caller, setup)
         fleet = self._peers.fleet_of(setup)
+        await self._check_room(caller, fleet)
         elsewhere = bool(fleet) and not self.has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
         run.project = setup.project
@@ -323,7 +323,7 @@ class Engine:
             can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
             models = await self._models()
-            await self._check_room(caller, self._setup(models))
+            await self._check_room(caller, self._peers.fleet_of(self._setup(models)))
             await run.flush()
             before = None if run.not_recorded else await self.journal.load(run.id, caller)
             if before is None:
@@ -511,9 +511,9 @@ class Engine:
             project=str(self.pool.project),
         )
 
-    async def _check_room(self, caller: str, setup: RunSetup) -> None:
+    async def _check_room(self, caller: str, fleet: str) -> None:
         """Raise `Busy` when the caller can start no run now."""
-        waiting = await self._peers.waiting(setup)
+        waiting = await self._peers.waiting(fleet)
         self._turns.check_room(caller, self._runs.values(), waiting)
 
     def _forget_oldest(self) -> None:

@@ -66,9 +66,9 @@ class Peers:
         same = setup.model_dump_json(exclude={"planloom", "project"})
         return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
-    async def waiting(self, setup: RunSetup) -> int:
+    async def waiting(self, fleet: str) -> int:
         """How many runs of the fleet no server drives yet; 0 when the journal does not say."""
-        if fleet := self.fleet_of(setup):
+        if fleet:
             with suppress(RequestError):
                 return await self._journal.waiting(fleet)
         return 0
