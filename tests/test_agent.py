@@ -386,17 +386,21 @@ async def test_a_long_answer_is_read_a_few_passages_at_a_time(pool: DictionaryPo
         brief("long answer", "phoenix"),
         facts(f"{CONSTANT} is {VALUE}.", "NOWHERE_TO_BE_SEEN is 9.", "jobs/secret.py"),
         facts(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function."),
+        facts(),
+        facts(),
         {"final_answer": PROSE, "complete": True},
         pool=pool,
         prompt=f"Explain {CLASS}",
         context_tokens=16_384,
     )
-    assert [role for role, _ in ran.roles] == ["facts", "facts", "summary"]
+    assert [role for role, _ in ran.roles] == ["facts", "facts", "facts", "facts", "summary"]
     assert [(step.notes, step.success) for step in ran.state.steps] == [
         (f"{CONSTANT} is {VALUE}.", True),
         ("`phoenix_5` is a function.", True),
+        ("", False),
+        ("", False),
     ]
-    one, other, _ = ran.asked
+    one, other, *_ = ran.asked
     assert one.messages[:-1] == other.messages[:-1]  # each reads its own passages alone
     assert ran.state.answer == f"{PROSE}\n\n- {CONSTANT} is {VALUE}.\n- `phoenix_5` is a function."
     assert (ran.state.status, ran.state.main_objective) == ("answered", f"Explain {CLASS}")

@@ -10,6 +10,7 @@ from serving import found, nowhere, plan, words
 from planner.agent.gathering import MAX_FILES, searches
 from planner.evidence.hits import Hit, as_passages, of_search
 from planner.passage import Passage
+from planner.prompts import passage
 from planner.tools import Outcome, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -348,3 +349,36 @@ async def test_a_library_that_is_not_documented_is_passed_over() -> None:
     ran = await gathered(pool, "How far does a Hinge open by default?")
     assert [each["name"] for each in asked_documentation(ran)] == ["Hinge"]
     assert ran.state.status == "answered"
+
+
+# For a long answer
+
+
+async def explained(files: dict[str, str], prompt: str, *search: str) -> str:
+    """All that is shown for a long answer that is read in one go."""
+    pool = DictionaryPool(files, specs=[SEARCH, READ_WHOLE, FIND, LIST])
+    pool.results["find_file"] = [
+        json.dumps({"files": [path for path in files if "README" in path]})
+    ]
+    ran = await planned(
+        Fast({"search": [*search], "wants": "long answer"}),
+        {"facts": ["`WIDTH_OF_GATES` is 31."]},
+        {"final_answer": "`WIDTH_OF_GATES` is 31.", "complete": True},
+        pool=pool,
+        prompt=prompt,
+    )
+    (gathered,) = [each.gathered for each in ran.state.iterations if each.gathered]
+    return "\n".join(map(passage, gathered.passages))
+
+
+async def test_the_file_that_defines_what_a_long_answers_subject_calls_is_read() -> None:
+    files = {
+        "gates.py": "def cross_over(total):\n    return begin_toll(total, WIDTH_OF_GATES)\n",
+        "tolls.py": "WIDTH_OF_GATES = 31\ndef begin_toll(total, width):\n    return total.taxed\n",
+    }
+    assert "total.taxed" in await explained(files, "Explain how cross_over works", "cross_over")
+
+
+async def test_a_projects_introduction_is_shown_though_no_word_leads_to_it() -> None:
+    files = {"width.py": "WIDTH_OF_GATES = 31\n", "README.md": "# Locks\n\nLets barges pass.\n"}
+    assert "Lets barges pass." in await explained(files, "Explain the gates", "gates")

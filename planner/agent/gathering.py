@@ -18,18 +18,16 @@ from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
 from planner.evidence.listing import is_hidden, of_listing
 from planner.evidence.passages import of_document, of_file
-from planner.evidence.ranking import (
-    defined,
-    defining_lines,
-    excerpt,
-    followed,
-    heads,
-    mentions,
-    ranked,
-    related,
-    undefined,
+from planner.evidence.ranking import defined_in, ranked, undefined
+from planner.evidence.selection import (
+    fitting,
+    for_long_answer,
+    for_short_answer,
+    foremost,
+    size,
+    subjects,
 )
-from planner.evidence.words import is_name, long_words, named, says, tokens, words
+from planner.evidence.words import is_name, long_words, says, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
@@ -44,6 +42,10 @@ MIN_OWN_TERM = 5
 """The same of the question's own words; shorter ones stand in every line of prose."""
 MAX_FILES = 6
 """Read whole for one question."""
+MAX_DEFINING = 8
+"""Files read for what the definitions in these mention."""
+INTRODUCTION = "README.md"
+"""The file in which a project says what it is."""
 MAX_LISTED = 40
 """Read for one question where no text can be searched."""
 MAX_FOLDERS = 30
@@ -52,10 +54,10 @@ MAX_UNREAD = 3
 """Files in a row that cannot be read before a listing is taken for something else."""
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
-WHOLE_SHARE = 0.5
-"""Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
 DOCUMENTED_SHARE = 0.7
 """Of what is shown: for documentation, where there is some."""
+INTRODUCTION_SHARE = 0.1
+"""Of what is shown for a long answer: for the project's own introduction."""
 MAX_LIBRARIES = 2
 """Looked up for one question."""
 USE = (
@@ -67,21 +69,6 @@ USE = (
     r"|^(?:NAMES)\s*(?:=\s*(?:[\"'][\^~<>=*\d]|\{)|[<>=~!]=\s*\d|$))"
 )
 """How most languages, and the files that list what a project needs, name a library."""
-MAX_EXCERPTS = 16
-WHOLE_NAMED = 4
-"""Passages shown whole where some have a name of the question."""
-BESIDE_NAMED = 3
-"""Excerpts of others then."""
-FIRST_EXCERPTS = 5
-"""Shown before the definitions of what the best passages mention."""
-MAX_MENTIONS = 10
-"""Lines with a name of the question."""
-TOP = 2
-"""Passages whose mentions are followed."""
-MAX_INSIDE = 4
-"""Passages within what the question names, whose mentions are followed too."""
-MAX_FOLLOWED = 4
-"""Definitions of what they mention."""
 
 
 class Gatherer:
@@ -113,10 +100,17 @@ class Gatherer:
         documented: list[Passage] = []
         if self.search:
             searched, found = await self._searched(self.search, question, more)
-            named = await self._named(question, found)
+            named = [path for name in _files_in(question) for path in await self._file(name, found)]
             files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
+            if self._long or not files:
+                introduction = (await self._file(INTRODUCTION, []))[:1]
+                files += [path for path in introduction if path not in files]
             passages = await self._read(files, found)
-            passages += await self._defined(self.search, passages, question, more)
+            read = [each for each in passages if each.source in files] if self._long else passages
+            used, defining = await self._defined(self.search, read, question, more)
+            if self._long:
+                files += [path for path in defining if path not in files][:MAX_DEFINING]
+            passages = await self._read(files, list(dict.fromkeys([*found, *used])))
             documented = await self._documented(self.search, question, more, found)
         else:
             searched, passages = await self._listed(question, more)
@@ -217,23 +211,17 @@ class Gatherer:
         succeeded = iteration.outcome is Outcome.SUCCESS
         return iteration, hits.of_search(iteration.result) if succeeded else []
 
-    async def _named(self, question: str, found: Sequence[Hit]) -> list[str]:
-        """The files that a question names, as the project has them."""
-        known = {hit.path for hit in found}
-        named: list[str] = []
-        for name in _files_in(question):
-            matching = [path for path in known if path == name or path.endswith(f"/{name}")]
-            if not matching and self.find:
-                last = name.rstrip("/").rsplit("/", 1)[-1]
-                if not last:
-                    continue
-                iteration = await self.caller.look_up(self.find, last, f"find the file {last}")
-                if iteration.outcome is Outcome.SUCCESS:
-                    pattern = rf"[\w./@+-]*{re.escape(last)}(?![\w-])"
-                    paths = re.findall(pattern, iteration.result)
-                    matching = [path.removeprefix("./") for path in paths]
-            named += sorted(matching, key=len)[:2]
-        return named
+    async def _file(self, name: str, found: Sequence[Hit]) -> list[str]:
+        """The paths in the project of a file, by its name or path."""
+        known = dict.fromkeys(hit.path for hit in found)
+        paths = [path for path in known if path == name or path.endswith(f"/{name}")]
+        last = name.rstrip("/").rsplit("/", 1)[-1]
+        if not paths and self.find and last:
+            iteration = await self.caller.look_up(self.find, last, f"find the file {last}")
+            if iteration.outcome is Outcome.SUCCESS:
+                pattern = rf"[\w./@+-]*{re.escape(last)}(?![\w-])"
+                paths = [each.removeprefix("./") for each in re.findall(pattern, iteration.result)]
+        return sorted(paths, key=len)[:2]
 
     async def _read(self, files: Sequence[str], found: Sequence[Hit]) -> list[Passage]:
         """The passages of these files, and of all other lines found."""
@@ -249,21 +237,20 @@ class Gatherer:
 
     async def _defined(
         self, tool: ToolSpec, passages: Sequence[Passage], question: str, more: Sequence[str]
-    ) -> list[Passage]:
-        """The lines elsewhere that have a name which the best passages mention and do not define:
-        a constant's value for a function that uses it, the base of a class."""
-        top = _foremost(passages, question, more)
+    ) -> tuple[list[Hit], list[str]]:
+        """The lines that have a name which the best passages mention and none defines, such as a
+        constant's value for a function that uses it or the base of a class; and the files that
+        define one."""
+        top = (self._long and subjects(passages, question)) or foremost(passages, question, more)
         missing = undefined(passages, top)[:MAX_TERMS]
         if not missing:
-            return []
+            return [], []
         pattern = rf"\b(?:{'|'.join(map(re.escape, missing))})\b"
         purpose = f"find {', '.join(missing[:6])}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
-        if iteration.outcome is not Outcome.SUCCESS:
-            return []
-        known = {each.place for each in passages}
-        found = hits.as_passages(hits.of_search(iteration.result))
-        return [each for each in found if each.place not in known]
+        succeeded = iteration.outcome is Outcome.SUCCESS
+        found = hits.of_search(iteration.result) if succeeded else []
+        return found, _defining_files(found, {*missing})
 
     async def _documented(
         self, tool: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
@@ -322,47 +309,22 @@ class Gatherer:
         passages: Sequence[Passage],
         documented: Sequence[Passage],
     ) -> list[Passage]:
-        """What is shown of the passages: the best ones that do not stand in the prompt already, of
-        the documentation and of the project."""
+        """What is shown of the passages: of the documentation and of the project, without those
+        that stand in the prompt already."""
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
-        beside = " ".join(more)
         before = self.state.passages
-        told = ranked(documented, question, beside)
-        told = _within(told, round(room * DOCUMENTED_SHARE), before)
-        room -= sum(map(_size, told))
-        best = [
-            each
-            for each in ranked(passages, question, beside)
-            if not any(each.within(other) for other in before)
-        ]
-        names = named(question)
-        top = _foremost(best, question, more)
-        whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
-        # A short answer stands where a name of the question does: others only confuse then.
-        brief = self.state.brief
-        near = any(each.relation for each in whole) and not (
-            before or (brief and brief.wants == "long answer")
-        )
-        if near:
-            whole = whole[:WHOLE_NAMED]
-        shown = _within(whole, round(room * WHOLE_SHARE))
-        best = [each for each in best if related(each, names) not in shown]
-        others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
-        defining = [each for each in followed(passages, top) if each not in shown]
-        asked = {*words(question), *words(beside)}
-        lines = [line for each in best for line in mentions(each, names)]
-        places = {(line.source, line.heading): line for line in reversed(lines)}
-        lines = list(places.values())[::-1]
-        lines.sort(key=lambda line: not line.heading)  # an import stands in nothing
-        excerpts = [
-            *lines[:FIRST_EXCERPTS],
-            *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
-            *(defining_lines(each, top) for each in defining[:MAX_FOLLOWED]),
-            *lines[FIRST_EXCERPTS:MAX_MENTIONS],
-            *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
-        ]
-        left = room - sum(map(_size, shown))
-        return [*told, *shown, *_within(excerpts, left, [*before, *shown])]
+        told = ranked(documented, question, " ".join(more))
+        told = fitting(told, round(room * DOCUMENTED_SHARE), before)
+        introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
+        if self._long:
+            told += fitting(introduction, round(room * INTRODUCTION_SHARE), before)
+        chosen = for_long_answer if self._long else for_short_answer
+        shown = [*told, *chosen(passages, question, more, room - size(told), [*before, *told])]
+        return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]
+
+    @property
+    def _long(self) -> bool:
+        return self.state.brief is not None and self.state.brief.wants == "long answer"
 
 
 def searches(question: str, more: Sequence[str]) -> list[list[str]]:
@@ -385,8 +347,23 @@ def _distinct(terms: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
+def _defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
+    """The files whose lines define some of the names: those that define most of them first, of
+    those that do so at their outermost level."""
+    defining = {
+        (hit.path, name[0], not hit.text[:1].isspace())
+        for hit in found
+        if (name := defined_in(hit.text)) and name[0] in names
+    }
+    count: Counter[str] = Counter()
+    for path, _, outermost in defining:
+        count[path] += len(names) if outermost else 1
+    return sorted(count, key=lambda path: (-count[path], path))
+
+
 def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
-    """The files of the best places: the hits of a file that stand near each other, ranked."""
+    """The files that define what a word of the question is the very name of, and those of the best
+    places: the hits of a file that stand near each other, ranked."""
     places: list[Passage] = []
     for hit in sorted(found):
         last = places[-1] if places else None
@@ -396,16 +373,11 @@ def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> lis
         else:
             places.append(Passage(source=hit.path, first=hit.line, last=hit.line, text=hit.text))
     best = ranked(places, question, " ".join(more))
-    return list(Counter(place.source for place in best))
-
-
-def _foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
-    """The passages that define what the question names, those within them, and the best ones."""
-    names = named(question)
-    best = ranked(passages, question, " ".join(more))
-    defining = [each for each in best if names & defined(each).keys()]
-    inside = [each for each in best if names & heads(each)]
-    return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))
+    return list(
+        dict.fromkeys(
+            [*_defining_files(found, {*tokens(question)}), *(place.source for place in best)]
+        )
+    )
 
 
 def _use(names: Iterable[str]) -> str:
@@ -421,31 +393,6 @@ def _files_in(question: str) -> list[str]:
 def _taking(tool: ToolSpec, path: str) -> dict[str, str]:
     """The tool's arguments for a path: it takes one, or none."""
     return {name: path for name in tool.required}
-
-
-def _size(passage: Passage) -> int:
-    lines = passage.last - passage.first + 1
-    return len(passage.source) + len(passage.heading) + len(passage.text) + 5 * lines + 10
-
-
-def _within(
-    passages: Sequence[Passage], room: int, before: Sequence[Passage] = ()
-) -> list[Passage]:
-    """The first of the passages that fit; a few long ones are passed over for shorter ones, and
-    those within one that is shown are left out."""
-    shown: list[Passage] = []
-    over = 0
-    for passage in passages:
-        if any(passage.within(each) for each in (*before, *shown)):
-            continue
-        if _size(passage) > room:
-            over += 1
-            if over > TOP + 2:
-                break
-            continue
-        shown.append(passage)
-        room -= _size(passage)
-    return shown
 
 
 def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:

@@ -93,7 +93,7 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:
             score *= NAMED_LIFT
-        scored.append((score * _weight(passage.source, asked), number))
+        scored.append((score * weight(passage.source, asked), number))
     return [passages[number] for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
 
 
@@ -132,18 +132,29 @@ def defined(passage: Passage) -> dict[str, int]:
     depth = min((len(line) - len(line.lstrip()) for line in lines), default=0)
     found: dict[str, int] = {}
     for line in lines:
-        if len(line) - len(line.lstrip()) == depth and (name := _defined_in(line)):
+        if len(line) - len(line.lstrip()) == depth and (name := defined_in(line)):
             found.setdefault(*name)
     return found
 
 
 def heads(passage: Passage) -> set[str]:
     """The names of what a passage stands within."""
-    return {name[0] for line in passage.heading.splitlines() if (name := _defined_in(line))}
+    return {name[0] for line in passage.heading.splitlines() if (name := defined_in(line))}
+
+
+def is_local(passage: Passage, line: str) -> bool:
+    """Whether a line of a passage stands within a function, as far as can be seen: within what has
+    parameters, unless that is a class with its bases. What the lines found by a search stand in is
+    not known; indented ones are taken for local."""
+    lines = passage.text.splitlines()
+    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
+    if not inside:
+        return line[:1].isspace()
+    return any("(" in each and not re.match(r"\s*(?:\w+ )*class\b", each) for each in inside)
 
 
 @lru_cache(maxsize=100_000)
-def _defined_in(line: str) -> tuple[str, int] | None:
+def defined_in(line: str) -> tuple[str, int] | None:
     """The name that a line defines, by what stands around it, and how many words stand before it:
     `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
     line = _ASIDE.sub("", line.rstrip())
@@ -232,9 +243,10 @@ def _document(passage: Passage) -> Counter[str]:
     return bag
 
 
-def _weight(source: str, asked: set[str]) -> float:
+def weight(source: str, asked: set[str]) -> float:
+    """What the passages of a source count for, by its path."""
     parts = set(words(source))
     return min(
-        (weight for told, weight in BESIDE_SOURCE if told & parts and not told & asked),
+        (share for told, share in BESIDE_SOURCE if told & parts and not told & asked),
         default=1.0,
     )

@@ -1,0 +1,234 @@
+"""Which passages are shown for a request, within the room that there is.
+
+A short answer stands in one place: the best passages are shown whole, with the lines of others that
+have most of the words. A long answer needs whole definitions, with what they use, and the lines
+that define what the words name: those of a list.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from planner.evidence.ranking import (
+    BM25,
+    defined,
+    defined_in,
+    defining_lines,
+    excerpt,
+    followed,
+    heads,
+    is_local,
+    mentions,
+    ranked,
+    related,
+    weight,
+)
+from planner.evidence.words import named, tokens, words
+from planner.passage import Passage
+
+WHOLE_SHARE = 0.5
+"""Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
+MAX_EXCERPTS = 16
+WHOLE_NAMED = 4
+"""Passages shown whole where some have a name of the question."""
+BESIDE_NAMED = 3
+"""Excerpts of others then."""
+FIRST_EXCERPTS = 5
+"""Shown before the definitions of what the best passages mention."""
+MAX_MENTIONS = 10
+"""Lines with a name of the question."""
+TOP = 2
+"""Passages whose mentions are followed."""
+MAX_INSIDE = 4
+"""Passages within what the question names, whose mentions are followed too."""
+MAX_FOLLOWED = 4
+"""Definitions of what they mention."""
+SUBJECT_SHARE = 0.4
+"""Of what is shown for a long answer: for the definitions of what the request names."""
+FOLLOWED_SHARE = 0.4
+"""The same for the definitions of what those mention."""
+LINES_SHARE = 0.15
+"""The same for single lines that define something of the request's words."""
+MAX_LINES = 24
+"""Such lines."""
+MAX_WHOLE = 2500
+"""Characters of a definition that is shown as a whole."""
+MAX_USED = 800
+"""The same of what it uses."""
+MAX_GAP = 3
+"""Lines between two units of one definition, all of them blank."""
+
+
+def for_short_answer(
+    passages: Sequence[Passage],
+    question: str,
+    more: Sequence[str],
+    room: int,
+    before: Sequence[Passage],
+) -> list[Passage]:
+    """The best passages, without those that stand in the prompt already (`before`)."""
+    beside = " ".join(more)
+    best = [
+        each
+        for each in ranked(passages, question, beside)
+        if not any(each.within(other) for other in before)
+    ]
+    names = named(question)
+    top = foremost(best, question, more)
+    whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
+    # A short answer stands where a name of the question does: others only confuse then.
+    near = any(each.relation for each in whole) and not before
+    if near:
+        whole = whole[:WHOLE_NAMED]
+    shown = fitting(whole, round(room * WHOLE_SHARE))
+    best = [each for each in best if related(each, names) not in shown]
+    others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
+    defining = [each for each in followed(passages, top) if each not in shown]
+    asked = {*words(question), *words(beside)}
+    lines = [line for each in best for line in mentions(each, names)]
+    places = {(line.source, line.heading): line for line in reversed(lines)}
+    lines = list(places.values())[::-1]
+    lines.sort(key=lambda line: not line.heading)  # an import stands in nothing
+    excerpts = [
+        *lines[:FIRST_EXCERPTS],
+        *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
+        *(defining_lines(each, top) for each in defining[:MAX_FOLLOWED]),
+        *lines[FIRST_EXCERPTS:MAX_MENTIONS],
+        *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
+    ]
+    return [*shown, *fitting(excerpts, room - size(shown), [*before, *shown])]
+
+
+def for_long_answer(
+    passages: Sequence[Passage],
+    question: str,
+    more: Sequence[str],
+    room: int,
+    before: Sequence[Passage],
+) -> list[Passage]:
+    """The definitions of what the request names, those of what they mention, the lines that define
+    something of its words, and then the best passages."""
+    names = named(question)
+    own = [related(each, names) for each in subjects(passages, question)]
+    shown = fitting(own, round(room * SUBJECT_SHARE), before)
+    used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
+    shown += fitting(used, round(room * FOLLOWED_SHARE), [*before, *shown])
+    lines = _defining(passages, {*words(question), *words(" ".join(more))})
+    shown += fitting(lines, round(room * LINES_SHARE), [*before, *shown])
+    best = ranked(passages, question, " ".join(more))
+    return [*shown, *fitting(best, room - size(shown), [*before, *shown])]
+
+
+def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
+    """The definitions, as a whole, of what a request names: of what it spells like a name, and of
+    its other words where something with an inside has that very name. The longest come first."""
+    names = named(question)
+    plain = {*tokens(question)} - names
+    found: list[tuple[bool, float, Passage]] = []
+    for each in passages:
+        own = defined(each).keys()
+        if not own & (names | plain):
+            continue
+        definition = _definition(passages, each)
+        spelled = bool(own & names)
+        if spelled or definition != each:
+            found.append((spelled, weight(each.source, {*words(question)}), definition))
+    found.sort(key=lambda each: (not each[0], -each[1], -len(each[2].text)))
+    return [definition for *_, definition in found]
+
+
+def _used(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
+    """The passages that define what the top ones call, in the order of the calls, and then what
+    else they mention."""
+    defining: dict[str, list[Passage]] = defaultdict(list)
+    for each in passages:
+        for name in defined(each):
+            defining[name].append(each)
+    called = [name for each in top for name in re.findall(r"(\w+)\(", each.text)]
+    found = [each for name in called for each in defining[name][:1]]
+    return list(dict.fromkeys([*found, *followed(passages, top)]))
+
+
+def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX_WHOLE) -> Passage:
+    """The definition that begins in a passage, with what stands within it, where it is short
+    enough."""
+    lines = begins.text.splitlines()
+    head = next((line for line in lines if defined_in(line)), None)
+    if head is None:
+        return begins
+    inside = [*begins.heading.splitlines(), head]
+    whole = begins
+    for each in passages[passages.index(begins) + 1 :] if begins in passages else ():
+        within = each.source == begins.source and each.heading.splitlines()[: len(inside)] == inside
+        gap = each.first - whole.last - 1
+        if not (within and 0 <= gap <= MAX_GAP):
+            break
+        text = "\n".join([whole.text, *[""] * gap, each.text])
+        if len(text) > longest:
+            break
+        whole = whole.model_copy(update={"last": each.last, "text": text})
+    return whole
+
+
+def _defining(passages: Sequence[Passage], asked: set[str]) -> list[Passage]:
+    """The lines that define a name of some of these words, but for what is local to a function:
+    those that share most come first, and those of one source stand together."""
+    lines: list[Passage] = []
+    names: list[Counter[str]] = []
+    for each in passages:
+        for number, line in enumerate(each.text.splitlines()):
+            found = defined_in(line)
+            if found and not is_local(each, line):
+                at = each.first + number
+                lines.append(each.model_copy(update={"first": at, "last": at, "text": line}))
+                names.append(Counter(words(found[0])))
+    scores = BM25(names).scores(asked)
+    scored = [
+        (score * weight(line.source, asked), number)
+        for number, (line, score) in enumerate(zip(lines, scores, strict=True))
+        if score > 0
+    ]
+    best = [number for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for number in best[:MAX_LINES]:
+        by_source[lines[number].source].append(number)
+    return [lines[number] for numbers in by_source.values() for number in sorted(numbers)]
+
+
+def foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
+    """The passages that define what the question names, those within them, and the best ones."""
+    names = named(question)
+    best = ranked(passages, question, " ".join(more))
+    defining = [each for each in best if names & defined(each).keys()]
+    inside = [each for each in best if names & heads(each)]
+    return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))
+
+
+def size(passages: Iterable[Passage]) -> int:
+    """About how many characters these take in a prompt."""
+    return sum(map(_size, passages))
+
+
+def _size(passage: Passage) -> int:
+    lines = passage.last - passage.first + 1
+    return len(passage.source) + len(passage.heading) + len(passage.text) + 5 * lines + 10
+
+
+def fitting(
+    passages: Sequence[Passage], room: int, before: Sequence[Passage] = ()
+) -> list[Passage]:
+    """The first of the passages that fit; a few long ones are passed over for shorter ones, and
+    those within one that is shown are left out."""
+    shown: list[Passage] = []
+    over = 0
+    for passage in passages:
+        if any(passage.within(each) for each in (*before, *shown)):
+            continue
+        if _size(passage) > room:
+            over += 1
+            if over > TOP + 2:
+                break
+            continue
+        shown.append(passage)
+        room -= _size(passage)
+    return shown

@@ -1,0 +1,51 @@
+"""What is shown for a long answer: whole definitions, what they call, the lines of a list."""
+
+from planner.evidence.passages import of_file
+from planner.evidence.selection import MAX_WHOLE, for_long_answer, subjects
+from planner.passage import Passage
+from planner.prompts import passage
+
+TOLLS = "\n".join(f"    total += {day}  # the toll of day {day}" for day in range(30))
+CROSS = f"def cross(total):\n    begin(total)\n{TOLLS}\n    return total\n"
+BEGIN = "def begin(total):\n    return total.without_tax()\n"
+ROOM = 6000
+
+
+def passages(**files: str) -> list[Passage]:
+    return [each for name, text in files.items() for each in of_file(f"{name}.py", text)]
+
+
+def shown(question: str, *search: str, room: int = ROOM, **files: str) -> str:
+    found = for_long_answer(passages(**files), question, search, room, [])
+    return "\n".join(map(passage, found))
+
+
+def test_a_definition_is_shown_whole_before_anything_else() -> None:
+    """However plainly it is named."""
+    noise = "\n\n".join(f"# cars cross here, {place}\nPLACE_{place} = 1" for place in range(60))
+    text = shown("Explain how cross works", "cross", noise=noise, gates=CROSS)
+    assert text.startswith("gates.py\n1: def cross(total):\n2:     begin(total)\n3:     total += 0")
+    assert "33:     return total" in text
+
+
+def test_what_it_calls_follows_it() -> None:
+    text = shown("Explain how cross works", "cross", other=BEGIN, gates=CROSS)
+    assert text.index("33:     return total") < text.index("total.without_tax()")
+
+
+def test_a_definition_that_is_too_long_is_shown_up_to_a_bound() -> None:
+    long = CROSS.replace(TOLLS, "\n\n".join([TOLLS] * 9))
+    (definition,) = subjects(passages(gates=long), "Explain how cross works")
+    assert 0 < len(definition.text) <= MAX_WHOLE
+
+
+def test_the_lines_that_define_a_lists_items_are_shown() -> None:
+    """Of what is too long to be shown, and not of what is local to a function."""
+    about = "    # about it\n" * 150
+    kinds = "\n".join(f"class {name}Gate:\n{about}" for name in ("Lift", "Swing", "Slide"))
+    local = "def other():\n    own_gate = 1\n    return own_gate\n"
+    found = for_long_answer(
+        passages(kinds=kinds, local=local), "Which kinds of gate are there?", ["gate"], 1500, []
+    )
+    lines = [each.text for each in found if each.first == each.last]
+    assert lines == ["class LiftGate:", "class SwingGate:", "class SlideGate:"]
