@@ -36,7 +36,7 @@ from serving import (
     served,
     wait_until_it_listens,
 )
-from test_trial import replies
+from trial_model import replies
 from typer.main import get_command
 
 from benchmarks.speed import runs
@@ -400,7 +400,7 @@ CONSENT = {words for words in OURS if "--accept" in words}
 LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 """They need a run that was there before."""
 ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
-"""They need a run that waits for them, as in `test_consent.py`."""
+"""They need a run that waits for them, as in `tests/server/views/test_consent.py`."""
 TRY = {words for words in OURS if "try" in words}
 RUN = OURS - SERVE - CONSENT - LOOK - ANSWER - TRY
 MODELS = (FAST, FULL, "qwen2.5-coder:7b", "qwen3:4b")

@@ -771,7 +771,7 @@ DOCUMENTED = {
     },
 }
 """An entry over HTTP as the documentation of a program says that no test can start; those that one
-can are in test_clients_init.py."""
+can are in tests/server/clients/test_init.py."""
 REFERENCES = {"cursor": "Bearer ${env:PLANLOOM_TOKEN}", "vscode": "Bearer ${input:planloom-token}"}
 
 

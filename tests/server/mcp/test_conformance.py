@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from notes import notes, notes_server
+from paths import OUTSIDE
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, SharedUpstream, served
 from suite_adapter import SuiteAdapter, model
@@ -16,7 +17,7 @@ from server.app import build
 
 pytestmark = pytest.mark.outside
 
-MODULES = Path(__file__).parent / "outside" / "conformance" / "node_modules"
+MODULES = OUTSIDE / "conformance" / "node_modules"
 SCENARIOS: dict[str, dict[str, str]] = {
     "tasks-lifecycle": {
         "sep-2663-tasks-get-status-failed": "a run that fails is a completed task with isError"

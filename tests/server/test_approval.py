@@ -23,10 +23,9 @@ from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import ElicitResult as RawElicitResult
 from mcp_types import InputRequiredResult
-from notes import CALL, Person, noted, notes, report
+from notes import CALL, YES, Person, noted, notes, raw, report
 from scripted_ollama import ScriptedOllama
 from serving import (
-    LONG,
     Caller,
     Place,
     Progress,
@@ -538,21 +537,6 @@ async def test_servers_of_a_fleet_take_each_others_states(
 
 
 # The state that goes over the wire
-
-
-async def raw(caller: Caller, name: str, arguments: dict[str, Any], **answer: Any) -> Any:
-    """A call whose questions are not answered by itself."""
-    with anyio.fail_after(LONG):
-        return await caller.client.session.call_tool(
-            name, arguments, allow_input_required=True, progress_callback=ignored, **answer
-        )
-
-
-async def ignored(progress: float, total: float | None, message: str | None) -> None:
-    """Asks for progress; the message handler sees it."""
-
-
-YES = {"approval": RawElicitResult(action="accept", content={"approve": True})}
 
 
 async def test_a_state_is_secret_and_good_for_one_answer_to_its_own_call(

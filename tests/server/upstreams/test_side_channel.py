@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from mcp_types import LoggingMessageNotificationParams
+from paths import SUPPORT
 from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     LONG,
@@ -48,7 +49,7 @@ from server.views.report import markdown, report
 
 pytestmark = pytest.mark.anyio
 
-SPEAKER = Path(__file__).parent / "support" / "speaking_upstream.py"
+SPEAKER = SUPPORT / "speaking_upstream.py"
 FACES = ("memory", "memory-legacy")
 CROSSED = pytest.mark.parametrize(
     ("face", "asker"), [("memory", "legacy"), ("memory-legacy", "modern")], indirect=["asker"]

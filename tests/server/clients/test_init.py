@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 from remote_client import NODE_BIN, with_node
 from scripted_ollama import ScriptedOllama
 from serving import Place, served, until
@@ -191,7 +192,7 @@ def untouched(client: str, home: Path) -> None:
 
 
 def test_the_page_says_which_were_seen() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "clients.md").read_text("utf-8")
+    page = (ROOT / "docs" / "clients.md").read_text("utf-8")
     rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")][1:]
     told = {row[0].strip(" `"): (row[3].strip(), row[4].strip()) for row in rows if len(row) == 5}
     assert told.keys() == FORMS.keys()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from inline_snapshot import snapshot
+from paths import SUPPORT
 from scripted_ollama import ScriptedOllama
 from serving import Place, conclusion, text, until
 
@@ -19,7 +20,7 @@ from server.http import web_view
 
 pytestmark = pytest.mark.anyio
 
-FAULTY = str(Path(__file__).parent / "support" / "faulty_upstream.py")
+FAULTY = str(SUPPORT / "faulty_upstream.py")
 REFUSED = {"jsonrpc": "2.0", "id": "@ID@", "error": {"code": -32602, "message": "no such note"}}
 LINE = {"line": base64.b64encode(json.dumps(REFUSED).encode()).decode()}
 

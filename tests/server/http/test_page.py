@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 from fastmcp import Client
 from jsonschema import Draft202012Validator
+from paths import OUTSIDE
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 from scripted_ollama import Answer, Drop, Hang, ScriptedOllama
 from serving import FILES, Caller, Place, deed, found, nowhere, until
@@ -21,7 +22,7 @@ from server.text import duration
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 CHROMIUM = "/usr/bin/chromium"
-MODULES = Path(__file__).parent / "outside" / "view" / "node_modules"
+MODULES = OUTSIDE / "view" / "node_modules"
 AXE = MODULES / "axe-core" / "axe.min.js"
 APPS = MODULES / "@modelcontextprotocol/ext-apps/dist/src/generated/schema.json"
 PATIENCE = 20_000

@@ -19,6 +19,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
+from paths import OUTSIDE, ROOT
 from scripted_ollama import Drop, Hang, ScriptedOllama
 from serving import (
     CLASS,
@@ -84,7 +85,7 @@ def asked(prompt: str, **more: Any) -> dict[str, Any]:
 
 def documented(language: str, url: str) -> str:
     """The first block of this language in docs/openai.md, for this server."""
-    page = Path(__file__).parent.parent / "docs" / "openai.md"
+    page = ROOT / "docs" / "openai.md"
     (block, *_) = re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     token = "<what `planloom token` prints>"
     assert token in block
@@ -592,7 +593,7 @@ async def test_a_server_that_ends_says_how_to_go_on(place: Place, ollama: Script
 # Another's program
 
 
-CN = Path(__file__).parent / "outside" / "clients" / "node_modules" / ".bin" / "cn"
+CN = OUTSIDE / "clients" / "node_modules" / ".bin" / "cn"
 
 
 @pytest.mark.outside

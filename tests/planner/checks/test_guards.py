@@ -1,9 +1,8 @@
-"""Every guard against what a real model wrote (tests/transcripts/guards.json: arguments as they
+"""Every guard against what a real model wrote (tests/data/guards.json: arguments as they
 were written, results as they came; what a guard's own calls find is made up)."""
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from in_memory import (
     spec,
 )
 from mcp_types import Tool
+from paths import DATA, ROOT
 from serving import conclusion, deep, nowhere, plan, stay
 
 from planner.checks import guards
@@ -31,10 +31,7 @@ from server.upstreams.results import tool_spec
 
 pytestmark = pytest.mark.anyio
 
-HERE = Path(__file__).parent
-TRANSCRIPTS: dict[str, dict[str, Any]] = json.loads(
-    (HERE / "transcripts" / "guards.json").read_text()
-)
+TRANSCRIPTS: dict[str, dict[str, Any]] = json.loads((DATA / "guards.json").read_text())
 EMPTY = {
     "find_file": '{"files": []}',
     "list_dir": '{"dirs": [], "files": []}',
@@ -45,8 +42,8 @@ EMPTY = {
 
 def serena() -> dict[str, ToolSpec]:
     """Serena's tools as the shipped configuration offers them."""
-    settings = load_settings(shipped_file(), HERE, {}).upstreams["serena"]
-    tools = json.loads((HERE / "data" / "upstreams" / "serena.json").read_text())
+    settings = load_settings(shipped_file(), ROOT, {}).upstreams["serena"]
+    tools = json.loads((DATA / "upstreams" / "serena.json").read_text())
     specs = [tool_spec(Tool.model_validate(tool), "serena", settings) for tool in tools]
     return {spec.name: spec for spec in specs if spec and spec.name in settings.tools}
 
@@ -382,7 +379,7 @@ async def test_an_error_that_came_as_a_result_is_a_failure() -> None:
     assert message.startswith("find_file said as a success: Error: Tool")
 
 
-CONTEXT7 = json.loads((HERE / "data" / "upstreams" / "call-context7-query-docs.json").read_text())[
+CONTEXT7 = json.loads((DATA / "upstreams" / "call-context7-query-docs.json").read_text())[
     "content"
 ][0]["text"]
 OTHER = spec("query-docs", "query")

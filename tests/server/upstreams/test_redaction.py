@@ -15,6 +15,7 @@ from fastmcp import Client
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from paths import SUPPORT
 from scripted_ollama import ScriptedOllama
 from serving import Place, conclusion, served, text
 
@@ -26,7 +27,7 @@ from server.upstreams.redaction import Redactor
 
 pytestmark = pytest.mark.anyio
 
-LEAKY = Path(__file__).parent / "support" / "leaky_upstream.py"
+LEAKY = SUPPORT / "leaky_upstream.py"
 ENDS = "import os, sys; sys.exit(f'cannot start with {os.environ}')"
 DATABASE_PASSWORD = "Pa55-of-the-database"
 PLANTED = {

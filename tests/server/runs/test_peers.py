@@ -15,7 +15,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
-from notes import CALL, Person, noted, notes, notes_server, report
+from notes import CALL, YES, Person, noted, notes, notes_server, raw, report
 from redis import Redis
 from scripted_ollama import FAST, Hang, ScriptedOllama
 from serving import (
@@ -37,7 +37,6 @@ from serving import (
     wait_until_it_listens,
 )
 from task_client import begin, taken_up, taking_tasks
-from test_approval import YES, raw
 
 from planner.errors import RequestError
 from planner.events import GuardTripped, RunFinished

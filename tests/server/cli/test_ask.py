@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 from on_terminal import on_terminal
+from paths import ROOT
 from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOllama
 from serving import CLASS, LONG, Place, deed, end, found, until
 
@@ -239,6 +240,6 @@ def test_a_dead_address_is_told_before_other_models_answer(place: Place) -> None
 
 
 def test_the_help_says_what_to_ask_as_the_evaluation_does() -> None:
-    page = Path(__file__).parent.parent / "docs" / "evaluation.md"
+    page = ROOT / "docs" / "evaluation.md"
     section = page.read_text("utf-8").partition("\n## What to ask\n\n")[2]
     assert section.partition("\n\n")[0] == ABILITIES

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
+from paths import ROOT
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import ChatModel, Message, Reply
@@ -404,7 +405,7 @@ async def test_live_the_worker_dies_with_a_killed_parent() -> None:
     parent = await anyio.open_process(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parent.parent,
+        cwd=ROOT,
     )
     assert parent.stdout is not None
     worker = psutil.Process(int(await parent.stdout.receive()))

@@ -6,6 +6,7 @@ from typing import Any
 
 import psutil
 import pytest
+from paths import SUPPORT
 from serving import LONG, Place, served
 from starlette.middleware.gzip import GZipMiddleware
 from upstream_server import build_server
@@ -17,7 +18,6 @@ from server.upstreams.pool import UpstreamPool
 pytestmark = pytest.mark.anyio
 
 MakePool = Callable[..., UpstreamPool]
-HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def compressing(app: Any) -> Any:
 
 SPEAKER: dict[str, Any] = {
     "command": "${PLANLOOM_PYTHON}",
-    "args": [str(HERE / "support" / "speaking_upstream.py")],
+    "args": [str(SUPPORT / "speaking_upstream.py")],
 }
 
 

@@ -1,5 +1,5 @@
 """The live view over HTTP, without a browser: its files, what a page is told, and whose runs are
-whose. `test_page.py` has the browser."""
+whose. `tests/server/http/test_page.py` has the browser."""
 # ruff: noqa: E501  texts stand as they are shown
 
 import json

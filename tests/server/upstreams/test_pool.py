@@ -16,7 +16,8 @@ import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
-from serving import LONG, until
+from paths import DATA
+from serving import LONG, SERVER, until
 from upstream_server import build_server
 
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
@@ -28,10 +29,7 @@ from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 
-DATA = Path(__file__).parent / "data" / "upstreams"
-SERVER = Path(__file__).parent / "support" / "upstream_process.py"
 SECRET = "s3cret-value-of-the-environment"
-"""A bound for tests that hang, in seconds; nothing waits for it to pass."""
 
 MakePool = Callable[..., UpstreamPool]
 
@@ -477,7 +475,7 @@ def test_the_base_environment() -> None:
 
 
 def recorded(name: str) -> Any:
-    return json.loads((DATA / f"{name}.json").read_text())
+    return json.loads((DATA / "upstreams" / f"{name}.json").read_text())
 
 
 def recorded_text(name: str) -> str:

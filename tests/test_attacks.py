@@ -21,6 +21,7 @@ from fastmcp.exceptions import ToolError
 from faults import ANSWER, QUESTION
 from generated import fitting
 from mcp import MCPError
+from paths import SUPPORT
 from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
 from serving import LONG, Caller, Place, until, upstream
 
@@ -287,7 +288,7 @@ async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
     killed: str, place: Place
 ) -> None:
     """(22) Two processes were left. The server is killed as soon as somebody could act for it."""
-    faulty = [str(Path(__file__).parent / "support" / "faulty_upstream.py"), "stubborn"]
+    faulty = [str(SUPPORT / "faulty_upstream.py"), "stubborn"]
     place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
 
     def reapers() -> list[psutil.Process]:
