@@ -29,7 +29,6 @@ from serving import (
     CLASS,
     LONG,
     Place,
-    SharedUpstream,
     end,
     found,
     free_port,
@@ -373,11 +372,6 @@ def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch, environ: dict[st
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code in (None, 0)
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 def environ(place: Place) -> dict[str, str]:

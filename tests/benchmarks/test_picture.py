@@ -10,16 +10,11 @@ from pathlib import Path
 
 import pytest
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, Place, SharedUpstream, found
+from serving import CLASS, Place, found
 
 from benchmarks import picture
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 def texts(svg: str) -> str:

@@ -60,8 +60,7 @@ FACES = (*ERAS, "http", "http-legacy")
 
 
 @pytest.fixture
-def place(notes_place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setenv("XDG_CACHE_HOME", notes_place.environ["XDG_CACHE_HOME"])
+def place(notes_place: Place) -> Place:
     return notes_place
 
 

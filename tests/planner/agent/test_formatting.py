@@ -2,7 +2,6 @@
 # ruff: noqa: E501  texts stand as clients see them
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from serving import (
     SOURCE,
     VALUE,
     Place,
-    SharedUpstream,
     conclusion,
     found,
     normalised,
@@ -39,11 +37,6 @@ PLACE: dict[str, Any] = {
     "required": ["file", "line"],
 }
 FOUND = {"file": "jobs/secret.py", "line": 6}
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 async def asked(place: Place, schema: dict[str, Any], **arguments: Any) -> tuple[Any, str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,12 +81,10 @@ def ollama(request: pytest.FixtureRequest) -> Iterator[ScriptedOllama]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Place:
-    place = Place(tmp_path, ollama)
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+def place(own_place: Place) -> Place:
     rows = [line(number) for number in range(LINES * (ITERATIONS + 2))]
-    (place.project / "jobs" / "long.py").write_text("\n".join(rows))
-    return place
+    (own_place.project / "jobs" / "long.py").write_text("\n".join(rows))
+    return own_place
 
 
 def rebuilt(before: Request, after: Request) -> bool:

@@ -8,14 +8,13 @@ import anyio
 import anyio.to_thread
 import pytest
 from fastmcp.client.elicitation import ElicitResult
-from in_memory import LIST, READ, DictionaryPool, planned, spec
+from in_memory import DictionaryPool, planned, spec
 from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
 from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     CLASS,
     CONSTANT,
-    SOURCE,
     VALUE,
     Place,
     conclusion,
@@ -52,12 +51,6 @@ def step(prompt: str, **options: Any) -> RunRequest:
 
 def ending(prompt: str, **options: Any) -> RunRequest:
     return RunRequest(prompt=prompt, goal="conclude", **options)
-
-
-@pytest.fixture
-def pool() -> DictionaryPool:
-    files = {"jobs/secret.py": SOURCE, "notes/a.md": "Alpha\n", "notes/b.md": "Beta\n"}
-    return DictionaryPool(files, specs=[READ, LIST])
 
 
 # What the models are asked
@@ -236,11 +229,6 @@ async def test_steps_follow_a_plan(pool: DictionaryPool) -> None:
 
 
 # Through the server
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: Any) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 SEEK = {"tool": "search", "arguments": {"pattern": CLASS}}

@@ -3,17 +3,14 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
-from in_memory import LIST, READ, DictionaryPool, Ran, Said, planned, spec
+from in_memory import READ, DictionaryPool, Ran, Said, planned, spec
 from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
 from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     CLASS,
-    SOURCE,
     Place,
     conclusion,
     deep,
@@ -47,12 +44,6 @@ class Box(Inbox):
     def steering(self) -> Sequence[Steering]:
         first = self.said.pop(0) if self.said else None
         return [first] if first else []
-
-
-@pytest.fixture
-def pool() -> DictionaryPool:
-    files = {"jobs/secret.py": SOURCE, "notes/a.md": "Alpha\n", "notes/b.md": "Beta\n"}
-    return DictionaryPool(files, specs=[READ, LIST])
 
 
 ONE_FILE = {"path": "jobs/secret.py"}
@@ -315,11 +306,6 @@ async def test_a_hint_gives_calls_that_brought_nothing_another_try() -> None:
 
 
 # Through the server
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: Any) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 def step_then(ollama: ScriptedOllama, *later: str) -> None:

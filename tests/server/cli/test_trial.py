@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import anyio
 import pytest
 import yaml
 from scripted_ollama import FAST, FULL, Hang, Reply, Request, ScriptedOllama
-from serving import LONG, Place, SharedUpstream, end, until
+from serving import LONG, Place, end, until
 from trial_model import SCRIPT, replies
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
@@ -25,11 +24,6 @@ from server.config import shipped_file
 def ollama() -> Iterator[ScriptedOllama]:
     with ScriptedOllama(handler=replies) as ollama:
         yield ollama
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 def tried(place: Place, *words: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -151,13 +151,6 @@ AGENTS = [
     ),
     Agent("qwen", f"Qwen Code {pinned('@qwen-code/qwen-code')}", qwen_code),
 ]
-
-
-@pytest.fixture
-async def place(tmp_path: Path, ollama: ScriptedOllama) -> AsyncIterator[Place]:
-    place = Place(tmp_path, ollama)
-    yield place
-    await until(lambda: not place.processes())
 
 
 @contextmanager

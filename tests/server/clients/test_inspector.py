@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,13 +24,6 @@ QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 OTHER_QUESTION = f"What is {CONSTANT}, and in which file?"
 OTHER_ANSWER = f"`{CONSTANT}` is {VALUE}, in jobs/secret.py, line 3."
-
-
-@pytest.fixture
-async def place(tmp_path: Path, ollama: ScriptedOllama) -> AsyncIterator[Place]:
-    place = Place(tmp_path, ollama)
-    yield place
-    await until(lambda: not place.processes())
 
 
 @dataclass(frozen=True)

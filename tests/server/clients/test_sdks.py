@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -14,7 +14,7 @@ import pytest
 from inline_snapshot import external_file
 from remote_client import RemoteClient, pinned
 from scripted_ollama import Answer, Hang, ScriptedOllama
-from serving import CLASS, CONSTANT, FUNCTION, VALUE, Place, conclusion, found, until
+from serving import CLASS, CONSTANT, FUNCTION, VALUE, Place, conclusion, found
 from wire import Wire
 
 from benchmarks.clients import OBSERVED, Row
@@ -70,13 +70,6 @@ SDKS = [
     )
     for transport in ("stdio", "http")
 ]
-
-
-@pytest.fixture
-async def place(tmp_path: Path, ollama: ScriptedOllama) -> AsyncIterator[Place]:
-    place = Place(tmp_path, ollama)
-    yield place
-    await until(lambda: not place.processes())
 
 
 @contextmanager

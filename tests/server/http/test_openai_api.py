@@ -7,7 +7,6 @@ import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,7 +26,6 @@ from serving import (
     LONG,
     VALUE,
     Place,
-    SharedUpstream,
     found,
     normalised,
     script_two_steps,
@@ -56,11 +54,6 @@ KEY = "mine-0123456789abcdef"
 QUESTION = f"In which file is {CLASS} defined?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 RETURNS = f"What does {CLASS} return?"
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 # ruff: noqa: E501  texts stand as clients see them
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +29,6 @@ CLIENT = {"name": "old", "version": "1"}
 LINES = "".join(f"Line {number} of many.\n" for number in range(1, 201))
 
 SAY = {"prompt": "Read it.", "tool": "say", "arguments": {"text": LINES}}
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: Any) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 async def answered(caller: Any, ollama: ScriptedOllama) -> str:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -20,7 +19,6 @@ from serving import (
     CONSTANT,
     VALUE,
     Place,
-    SharedUpstream,
     conclusion,
     found,
     normalised,
@@ -50,11 +48,6 @@ async def over(face: str, place: Place, person: Person | None = None) -> AsyncIt
             server = stack.enter_context(served(build(place.settings)))
         async with taking_tasks(server, person) as client:
             yield client
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 class AboutTask(RequestParams):

@@ -54,11 +54,6 @@ ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: Any) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
-
-
 def file_of(place: Place) -> Path:
     return Path(place.environ["PLANLOOM_RUNS"]) / "runs.sqlite"
 
@@ -1062,7 +1057,7 @@ async def test_a_run_that_ended_while_the_disk_was_full_is_over_elsewhere_too(
     assert ((told.whole or {})["answer"], (told.whole or {})["warnings"]) == (ANSWER, [])
 
 
-async def test_no_secret_is_written(place: Place, ollama: ScriptedOllama, tmp_path: Path) -> None:
+async def test_no_secret_is_written(ollama: ScriptedOllama, tmp_path: Path) -> None:
     token = "planted-8c1f5e0d2b7a4496"
     own = Place(tmp_path / "own", ollama)
     (files,) = own.upstreams.values()
@@ -1072,7 +1067,7 @@ async def test_no_secret_is_written(place: Place, ollama: ScriptedOllama, tmp_pa
     settings = load_settings(own.file, own.project, own.environ | {"PLANTED": token})
     async with Client(build(settings)) as client:
         done = await client.call_tool("run_step", step)
-    assert text(done).startswith("TOKEN is set.")
+    assert (done.structured_content or {})["answer"] == "TOKEN is set."
     assert token in ollama.requests[0].prompt  # it is the request's own
     for written in file_of(own).parent.iterdir():
         assert token.encode() not in written.read_bytes()

@@ -1,7 +1,6 @@
 """The spans of a run, as an exporter gets them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -10,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, FUNCTION, Place, SharedUpstream, found, second, until
+from serving import CLASS, FUNCTION, Place, found, second, until
 
 pytestmark = pytest.mark.anyio
 
@@ -24,11 +23,6 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     yield exporter
     provider.shutdown()
-
-
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
 
 
 def ours(exporter: InMemorySpanExporter) -> list[ReadableSpan]:

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from mcp_types import ToolAnnotations
-from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, free_port, served, text, until
 
 from planner.tools import ToolSpec
@@ -35,12 +34,8 @@ POISONED = (
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    with ScriptedOllama() as ollama:
-        place = Place(tmp_path, ollama)
-        for name, value in place.environ.items():
-            monkeypatch.setenv(name, value)
-        yield place
+def place(own_place: Place) -> Place:
+    return own_place
 
 
 class Manual:

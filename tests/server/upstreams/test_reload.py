@@ -23,11 +23,9 @@ SECRET = "s3cret-value-of-the-environment"
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Place:
-    place = Place(tmp_path, ollama)
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+def place(own_place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr(reload, "POLL_S", 0.02)
-    return place
+    return own_place
 
 
 @pytest.fixture(autouse=True)

@@ -46,9 +46,8 @@ LONG_TEXT = "\n".join(f"line {number} of a note" for number in range(400))
 
 
 @pytest.fixture
-def place(notes_place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(notes_place: Place) -> Place:
     notes_place.approval = {"timeout_s": 10 * LONG}  # no question lapses on a busy machine
-    monkeypatch.setenv("XDG_CACHE_HOME", notes_place.environ["XDG_CACHE_HOME"])
     return notes_place
 
 

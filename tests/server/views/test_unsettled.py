@@ -12,7 +12,6 @@ import pytest
 from fastmcp import Client
 from inline_snapshot import snapshot
 from paths import SUPPORT
-from scripted_ollama import ScriptedOllama
 from serving import Place, conclusion, text, until
 
 from server.app import Parts, build
@@ -26,11 +25,9 @@ LINE = {"line": base64.b64encode(json.dumps(REFUSED).encode()).decode()}
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Place:
-    place = Place(tmp_path, ollama)
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+def place(own_place: Place) -> Place:
     names = ("die", "flood", "never", "says", "shape", "calls_it_success", "slow")
-    place.upstreams = {
+    own_place.upstreams = {
         "up": {
             "command": "${PLANLOOM_PYTHON}",
             "args": [FAULTY],
@@ -38,7 +35,7 @@ def place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatc
             "tools": {name: {"safety": "write"} for name in names},
         }
     }
-    return place
+    return own_place
 
 
 def step(tool: str, **arguments: Any) -> dict[str, Any]:
