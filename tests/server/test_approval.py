@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 import pytest
 import uvicorn
-from fastmcp import Client, FastMCP
+from fastmcp import FastMCP
 from hypothesis import given
 from hypothesis import strategies as st
 from in_memory import READ, DictionaryPool, Fast, planned, spec
@@ -28,9 +28,9 @@ from scripted_ollama import ScriptedOllama
 from serving import (
     Caller,
     Place,
-    Progress,
     SharedUpstream,
     conclusion,
+    connected,
     deed,
     deep,
     found,
@@ -91,18 +91,6 @@ async def served(place: Place) -> AsyncIterator[str]:
         await until(lambda: server.started)
         yield f"http://127.0.0.1:{port}/mcp"
         server.should_exit = server.force_exit = True
-
-
-@asynccontextmanager
-async def connected(
-    server: FastMCP | str, person: Person | None = None, era: str = "auto"
-) -> AsyncIterator[Caller]:
-    """One of several clients of one server."""
-    seen = Progress()
-    async with Client(
-        server, mode=era, message_handler=seen, elicitation_handler=person
-    ) as connected:
-        yield Caller(connected, seen)
 
 
 def approval(result: Any, iteration: int = -1) -> Any:

@@ -20,6 +20,7 @@ from serving import (
     CLASS,
     LONG,
     Place,
+    bearer,
     end,
     free_port,
     listens,
@@ -38,10 +39,6 @@ pytestmark = pytest.mark.anyio
 
 MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 # Who is let in

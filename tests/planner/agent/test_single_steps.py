@@ -11,7 +11,7 @@ from fastmcp.client.elicitation import ElicitResult
 from in_memory import DictionaryPool, planned, spec
 from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
-from scripted_ollama import Hang, ScriptedOllama
+from scripted_ollama import Hang, ScriptedOllama, hung_up
 from serving import (
     CLASS,
     CONSTANT,
@@ -399,7 +399,7 @@ async def test_a_step_that_is_given_up_leaves_what_was_found(
             )
             await ollama.arrived(2)
             tasks.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(ollama.requests[1].hung_up.wait, 30)
+        assert await hung_up(ollama.requests[1])
         ended = await caller.call("get_run", run_id=run_id)
         ollama.expect(conclusion(VALUE_FOUND))
         done = await caller.call("run_step", run_id=run_id)

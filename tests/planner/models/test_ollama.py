@@ -22,8 +22,8 @@ from scripted_ollama import (
     HttpError,
     NoEnd,
     Reply,
-    Request,
     ScriptedOllama,
+    hung_up,
 )
 
 import planner.models.ollama
@@ -400,11 +400,6 @@ async def test_prompt_that_fits_is_never_taken_for_a_cut_one(
 
 
 # Cancellation
-
-
-async def hung_up(request: Request) -> bool:
-    """Whether the server saw the client hang up."""
-    return await anyio.to_thread.run_sync(request.hung_up.wait, PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("after", ["", "Half a "])

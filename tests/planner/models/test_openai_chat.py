@@ -29,6 +29,7 @@ from scripted_ollama import (
     HttpError,
     NoEnd,
     Reply,
+    hung_up,
 )
 from scripted_openai import ScriptedOpenAI
 from serving import (
@@ -254,7 +255,7 @@ async def test_a_silent_server(server: ScriptedOpenAI, after: str) -> None:
         with pytest.raises(ModelUnavailable, match=r"sent nothing for 0\.1 s"):
             await model.chat([user("x")], max_tokens=9)
     await server.arrived()
-    assert await anyio.to_thread.run_sync(server.requests[0].hung_up.wait, LONG)
+    assert await hung_up(server.requests[0])
 
 
 async def test_a_call_that_is_cancelled_stops_the_server(server: ScriptedOpenAI) -> None:
@@ -263,7 +264,7 @@ async def test_a_call_that_is_cancelled_stops_the_server(server: ScriptedOpenAI)
         tasks.start_soon(lambda: model.chat([user("x")], max_tokens=9))
         await server.arrived()
         tasks.cancel_scope.cancel()
-    assert await anyio.to_thread.run_sync(server.requests[0].hung_up.wait, LONG)
+    assert await hung_up(server.requests[0])
 
 
 async def test_no_server() -> None:

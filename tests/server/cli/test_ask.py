@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -13,7 +12,7 @@ import pytest
 from on_terminal import on_terminal
 from paths import ROOT
 from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOllama
-from serving import CLASS, LONG, Place, deed, end, found, until
+from serving import CLASS, LONG, Place, deed, end, found, until, wait_until
 
 from server.abilities import ABILITIES
 from server.journal.factory import journal_for
@@ -178,10 +177,6 @@ def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: Scri
     resumed = place.run("runs", "resume", run_id)
     assert resumed.returncode == 0
     assert resumed.stdout.startswith(ANSWER)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    anyio.run(until, condition)
 
 
 # On a terminal

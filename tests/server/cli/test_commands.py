@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from serving import (
     nowhere,
     plan,
     upstream,
+    wait_until,
 )
 
 from server.cli import commands as cli
@@ -66,13 +66,6 @@ def main_here(
         return ended.value.code, output, errors
 
     return run
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def told(done: subprocess.CompletedProcess[str], place: Place) -> str:

@@ -6,13 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import anyio
 import pytest
 import yaml
 from scripted_ollama import FAST, FULL, Hang, Reply, Request, ScriptedOllama
-from serving import LONG, Place, end, until
+from serving import LONG, Place, end, wait_until
 from trial_model import SCRIPT, replies
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
@@ -78,10 +77,6 @@ def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
     assert f"| {FULL} " not in output.decode()
     assert b"Traceback" not in errors
     assert f"| {FAST} " in tried(place, "--last").stdout
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    anyio.run(until, condition)
 
 
 def test_the_doctor_knows_a_better_model_that_was_measured(place: Place) -> None:

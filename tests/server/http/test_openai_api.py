@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
 from paths import OUTSIDE, ROOT
-from scripted_ollama import Drop, Hang, ScriptedOllama
+from scripted_ollama import Drop, Hang, ScriptedOllama, hung_up
 from serving import (
     CLASS,
     CONSTANT,
@@ -525,7 +525,7 @@ async def test_a_client_that_hangs_up_ends_its_run(
         (run,) = parts.engine._runs.values()
         await until(lambda: run.finished)
         assert run.state.status == "cancelled"
-        assert await anyio.to_thread.run_sync(ollama.requests[0].hung_up.wait, LONG)
+        assert await hung_up(ollama.requests[0])
 
 
 async def test_a_run_that_fails_is_an_error(place: Place, ollama: ScriptedOllama) -> None:

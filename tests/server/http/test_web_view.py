@@ -20,6 +20,7 @@ from serving import (
     LONG,
     VALUE,
     Place,
+    bearer,
     found,
     move_on,
     nowhere,
@@ -54,10 +55,6 @@ def script(ollama: ScriptedOllama) -> None:
 
 def base(url: str) -> str:
     return url.removesuffix("/mcp")
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 async def told(url: str, run_id: str, token: str) -> AsyncIterator[dict[str, Any]]:

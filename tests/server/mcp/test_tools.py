@@ -14,7 +14,7 @@ import pytest
 from fastmcp import Client
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
-from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama
+from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama, hung_up
 from serving import (
     CLASS,
     CONSTANT,
@@ -64,11 +64,6 @@ def place(
     monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
     yield place
     assert [process.cmdline() for process in place.processes()] == []
-
-
-async def hung_up(request: Request) -> bool:
-    """Whether the model server saw its client close the connection of this request."""
-    return await anyio.to_thread.run_sync(request.hung_up.wait, LONG)
 
 
 # Over every face

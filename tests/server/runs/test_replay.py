@@ -54,13 +54,9 @@ ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
-def file_of(place: Place) -> Path:
-    return Path(place.environ["PLANLOOM_RUNS"]) / "runs.sqlite"
-
-
 def changed(place: Place, *statements: str) -> None:
     """Run statements on the journal."""
-    with closing(sqlite3.connect(file_of(place))) as db, db:
+    with closing(sqlite3.connect(place.journal)) as db, db:
         for statement in statements:
             db.execute(statement)
 
@@ -911,7 +907,7 @@ async def test_a_journal_of_an_older_format_is_taken_along(
 async def test_runs_go_on_without_a_journal_and_say_so(
     fault: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    file = file_of(place)
+    file = place.journal
     if fault == "directory":
         file.parent.write_text("no directory")
     else:
@@ -974,7 +970,7 @@ async def test_a_full_disk_ends_the_record_and_not_the_run(
 
             tasks.start_soon(ask)
             await ollama.arrived()
-            full = file_of(place).with_name("runs.sqlite-wal").stat().st_size
+            full = place.journal.with_name("runs.sqlite-wal").stat().st_size
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (full, full))
             ollama.release()
     (done,) = results
@@ -996,7 +992,7 @@ async def test_a_run_that_ended_while_its_file_was_locked_is_over_elsewhere_too(
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
         run_id = (started.whole or {})["run_id"]
         await ollama.arrived()
-        with locked(file_of(place)):
+        with locked(place.journal):
             ollama.release()
             unrecorded = await one.call("get_run", run_id=run_id)
             elsewhere = await two.call("get_run", run_id=run_id, wait_s=0)
@@ -1043,7 +1039,7 @@ async def test_a_run_that_ended_while_the_disk_was_full_is_over_elsewhere_too(
                 started = await client.call_tool("plan_and_answer", asked)
                 run_id = (started.structured_content or {})["run_id"]
                 await ollama.arrived()
-                full = file_of(place).with_name("runs.sqlite-wal").stat().st_size
+                full = place.journal.with_name("runs.sqlite-wal").stat().st_size
                 soft, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (full, hard))
                 ollama.release()
@@ -1069,5 +1065,5 @@ async def test_no_secret_is_written(ollama: ScriptedOllama, tmp_path: Path) -> N
         done = await client.call_tool("run_step", step)
     assert (done.structured_content or {})["answer"] == "TOKEN is set."
     assert token in ollama.requests[0].prompt  # it is the request's own
-    for written in file_of(own).parent.iterdir():
+    for written in own.journal.parent.iterdir():
         assert token.encode() not in written.read_bytes()

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import asking_upstream
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +26,13 @@ from serving import (
     LONG,
     Caller,
     Place,
-    Progress,
     conclusion,
     normalised,
     served,
     text,
     until,
 )
+from serving import connected as connected_to
 
 from planner.events import Event, QuestionAsked, RunResumed, RunStarted
 from planner.protocol import RunRequest
@@ -81,10 +81,9 @@ async def connected(
 ) -> AsyncIterator[Caller]:
     """A client of a server in this process, one of several; of a place, of one of its own."""
     server = build(server.settings) if isinstance(server, Place) else server
-    seen = Progress()
-    mode = face.partition("-")[2] or "auto"
-    async with Client(server, mode=mode, message_handler=seen, **options) as client:
-        yield Caller(client, seen)
+    era = face.partition("-")[2] or "auto"
+    async with connected_to(server, era=era, **options) as caller:
+        yield caller
 
 
 @pytest.fixture(scope="module", params=["modern", "legacy"])
@@ -161,7 +160,7 @@ async def test_a_question_reaches_the_person_and_the_answer_the_upstream_alone(
 ) -> None:
     ollama.expect(conclusion("It said yes."), contains=["The user said accept"])
     person = Person({"branch": ANSWER, "kind": "old", "more": "than asked for"})
-    async with connected(place, face, elicitation_handler=person) as caller:
+    async with connected(place, face, person=person) as caller:
         result = await caller.call("run_step", prompt="Do it", tool="ask", arguments=ASK)
     assert asker.got == [("accept", {"branch": ANSWER, "kind": "old"})]
     ((message, form),) = person.shown
@@ -216,7 +215,7 @@ async def test_anything_but_an_answer_is_none_and_the_run_goes_on(
         ({"branch": "x"}, "cancel", "what came back does not fit the form"),
     ]
     person = Person(*[answer for answer, _, _ in taken])
-    async with connected(place, "memory-legacy", elicitation_handler=person) as caller:
+    async with connected(place, "memory-legacy", person=person) as caller:
         for _, action, reason in taken:
             ollama.expect(conclusion("So be it."), contains=[f"The user said {action}"])
             _, report = await step(caller, "ask", **ASK)
@@ -255,7 +254,7 @@ async def test_no_answer_in_time_is_none(
     ollama.expect(conclusion("Nobody answered."))
     # A client of 2026-07-28 brings its answer in the next call, which comes too late here.
     person = Person({"branch": ANSWER}, seconds=LONG if "legacy" in face else 0.6)
-    async with connected(place, face, elicitation_handler=person) as caller:
+    async with connected(place, face, person=person) as caller:
         _, report = await step(caller, "ask", **ASK)
     assert asker.got == [("cancel", None)]
     assert report["questions"][0]["reason"] == "nobody answered within 0.2 s"
@@ -267,7 +266,7 @@ async def test_the_time_a_person_takes_is_neither_the_calls_nor_the_runs(
     place.upstreams["asker"]["call_timeout_s"] = 1
     ollama.expect(conclusion("Fine."))
     person = Person({"branch": ANSWER}, seconds=2.2)
-    async with connected(place, "memory-legacy", elicitation_handler=person) as caller:
+    async with connected(place, "memory-legacy", person=person) as caller:
         result = await caller.call(
             "run_step", prompt="Do it", tool="ask", arguments=ASK, max_seconds=2
         )
@@ -286,7 +285,7 @@ async def test_a_question_for_a_secret_is_marked_and_its_answer_hidden_in_the_re
     form = {"type": "object", "properties": {"dbPassword": {"type": "string"}}}
     ollama.expect(conclusion("It is connected."), contains=["It was {'dbPassword': '***'}"])
     person = Person({"dbPassword": ANSWER})
-    async with connected(place, "memory", elicitation_handler=person) as caller:
+    async with connected(place, "memory", person=person) as caller:
         result, report = await step(caller, "ask", message="To connect", form=form, echo=True)
     assert asker.got == [("accept", {"dbPassword": ANSWER})]
     assert result == "It was {'dbPassword': '***'}"
@@ -306,7 +305,7 @@ async def test_a_hostile_question_is_shown_as_the_upstreams_own(
     ollama.expect(conclusion("Asked."))
     form = {"type": "object", "properties": {"ok": {"type": "boolean", "title": HOSTILE * 30}}}
     person = Person("decline")
-    async with connected(place, "memory", elicitation_handler=person) as caller:
+    async with connected(place, "memory", person=person) as caller:
         await step(caller, "ask", message=HOSTILE, form=form)
     ((message, shown),) = person.shown
     assert message.partition("\nYour answer")[0] == snapshot("""\
@@ -331,7 +330,7 @@ async def test_a_form_the_protocol_does_not_know_is_not_passed_on(
     )
     hidden = {"type": "string", "enum": ["a\u202eb"]}
     person = Person()
-    async with connected(place, "memory", elicitation_handler=person) as caller:
+    async with connected(place, "memory", person=person) as caller:
         for field, why in (nested, (hidden, "its field it has a choice that cannot be shown")):
             ollama.expect(conclusion("Not asked."))
             form = {"type": "object", "properties": {"it": field}}
@@ -345,7 +344,7 @@ async def test_an_upstream_that_asks_without_end_is_answered_ten_times(
 ) -> None:
     ollama.expect(conclusion("Enough."))
     person = Person(*[{"branch": ANSWER}] * 20)
-    async with connected(place, "memory-legacy", elicitation_handler=person) as caller:
+    async with connected(place, "memory-legacy", person=person) as caller:
         result, _ = await step(caller, "nag", form=FORM)
         listed = await caller.call("list_tools")
     assert result in ("That will do", "asker asked for input 10 times")
@@ -361,7 +360,7 @@ async def test_an_operator_can_do_without_questions(
     place.upstreams["asker"]["questions"] = False
     ollama.expect(conclusion("Not asked."))
     person = Person()
-    async with connected(place, "memory", elicitation_handler=person) as caller:
+    async with connected(place, "memory", person=person) as caller:
         result, report = await step(caller, "ask", **ASK)
     assert (person.shown, asker.got, report["questions"]) == ([], [], [])
     assert result == snapshot(
@@ -376,7 +375,7 @@ async def test_a_page_is_named_and_not_opened(
     place: Place, asker: Asker, ollama: ScriptedOllama
 ) -> None:
     person = Person({"done": True}, {"done": False})
-    async with connected(place, "memory", elicitation_handler=person) as caller:
+    async with connected(place, "memory", person=person) as caller:
         for _ in range(2):
             ollama.expect(conclusion("Fine."))
             await step(caller, "open_page", url="https://login.example/start?for=me")
@@ -432,7 +431,7 @@ async def test_over_http_no_page_is_passed_on(
         ollama.expect(conclusion("Fine."))
     person, token = Person({"branch": ANSWER}), "mine-0123456789abcdef"
     with served(build(place.settings, auth=auth.Tokens([token]))) as url:
-        async with connected(url, "http-legacy", elicitation_handler=person, auth=token) as caller:
+        async with connected(url, "http-legacy", person=person, auth=token) as caller:
             await step(caller, "ask", **ASK)
             _, report = await step(caller, "open_page", url="https://login.example/")
     assert [action for action, _ in asker.got] == ["accept", "cancel"]
@@ -462,7 +461,7 @@ async def test_side_by_side_each_person_gets_his_own_question(
 
     async def one(name: str) -> None:
         person = Waiting({"branch": name})
-        async with connected(server, face, elicitation_handler=person) as caller:
+        async with connected(server, face, person=person) as caller:
             await step(caller, "ask", message=f"For {name}?", form=FORM)
         ((message, _),) = person.shown
         assert f"For {name}?" in message
@@ -483,7 +482,7 @@ async def test_over_stdio_a_question_is_passed_on_while_only_one_run_calls(
     for _ in range(3):
         ollama.expect(conclusion("Fine."))
     person = Person({"branch": ANSWER}, {"branch": ANSWER})
-    async with connected(speaker, "memory-legacy", elicitation_handler=person) as caller:
+    async with connected(speaker, "memory-legacy", person=person) as caller:
         alone, _ = await step(caller, "ask")
         held: list[Any] = []
 
@@ -509,9 +508,7 @@ async def test_a_run_that_asked_is_resumed_and_asks_no_more(
     place: Place, asker: Asker, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(Hang())
-    async with connected(
-        place, "memory-legacy", elicitation_handler=Person({"branch": ANSWER})
-    ) as caller:
+    async with connected(place, "memory-legacy", person=Person({"branch": ANSWER})) as caller:
         started = await caller.call("run_step", prompt="Do it", tool="ask", arguments=ASK, wait_s=0)
         assert started.whole
         run_id = started.whole["run_id"]
@@ -521,7 +518,7 @@ async def test_a_run_that_asked_is_resumed_and_asks_no_more(
             tasks.cancel_scope.cancel()
     ollama.expect(conclusion("It said yes."), contains=["The user said accept"])
     person = Person()
-    async with connected(place, "memory-legacy", elicitation_handler=person) as caller:
+    async with connected(place, "memory-legacy", person=person) as caller:
         result = await caller.call("run_step", run_id=run_id)
     assert result.whole
     assert result.whole["answer"] == "It said yes."

@@ -24,6 +24,7 @@ from serving import (
     VALUE,
     Place,
     SharedUpstream,
+    bearer,
     conclusion,
     found,
     move_on,
@@ -49,10 +50,6 @@ LONG_TEXT = "\n".join(f"line {number} of a note" for number in range(400))
 def place(notes_place: Place) -> Place:
     notes_place.approval = {"timeout_s": 10 * LONG}  # no question lapses on a busy machine
     return notes_place
-
-
-def bearer(token: str, **headers: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}", **headers}
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ import base64
 import json
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,12 +71,8 @@ async def test_a_call_whose_upstream_dies_is_not_known_to_be_made(place: Place) 
 
 def recorded(place: Place) -> str:
     """All that is on record."""
-    with closing(sqlite3.connect(file_of(place))) as db:
+    with closing(sqlite3.connect(place.journal)) as db:
         return str(db.execute("SELECT run, data FROM entry").fetchall())
-
-
-def file_of(place: Place) -> Path:
-    return Path(place.environ["PLANLOOM_RUNS"]) / "runs.sqlite"
 
 
 @pytest.mark.parametrize("tool", ["flood", "shape", "never", "says", "calls_it_success", "slow"])
@@ -121,7 +116,7 @@ async def test_a_call_that_could_not_be_recorded_is_told_as_not_made(
     monkeypatch.setattr("server.journal.sqlite.BUSY_SECONDS", 0.1)
     async with place.client() as caller:
         await caller.call("list_tools")
-        with closing(sqlite3.connect(file_of(place), isolation_level=None)) as db:
+        with closing(sqlite3.connect(place.journal, isolation_level=None)) as db:
             place.ollama.expect(conclusion("It was not done.", success=False))
             db.execute("BEGIN IMMEDIATE")
             done = await caller.call("run_step", **step("slow"))
