@@ -35,7 +35,6 @@ from serving import (
     served,
     wait_until_it_listens,
 )
-from trial_model import replies
 from typer.main import get_command
 
 from benchmarks.speed import runs
@@ -396,6 +395,7 @@ LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
 """They need a run that waits for them, as in `tests/server/views/test_consent.py`."""
 TRY = {words for words in OURS if "try" in words}
+"""They take a while, and are run in `tests/server/cli/test_trial.py`."""
 RUN = OURS - SERVE - CONSENT - LOOK - ANSWER - TRY
 MODELS = (FAST, FULL, "qwen2.5-coder:7b", "qwen3:4b")
 """Those that the pages name."""
@@ -413,17 +413,6 @@ def test_commands_run(
         ollama.expect(found("It is nowhere."))
     monkeypatch.chdir(place.root)
     run_here(on(place, words), monkeypatch, environ(place))
-
-
-@pytest.mark.parametrize("words", sorted(TRY), ids=" ".join)
-def test_commands_try(
-    words: tuple[str, ...], place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ScriptedOllama(models=MODELS, handler=replies) as ollama:
-        place.ollama = ollama
-        if "--last" in words:
-            run_here(["planloom", "try", FULL], monkeypatch, environ(place))
-        run_here(list(words), monkeypatch, environ(place))
 
 
 @pytest.mark.parametrize("words", sorted(LOOK), ids=" ".join)

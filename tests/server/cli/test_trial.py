@@ -10,13 +10,44 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from scripted_ollama import FAST, FULL, Hang, Reply, Request, ScriptedOllama
+from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, ScriptedOllama
 from serving import LONG, Place, end, wait_until
-from trial_model import SCRIPT, replies
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
 from server.cli.trial.results import Measurement, best
 from server.config import shipped_file
+
+ANSWERS = (
+    "It waits 240 seconds.",
+    "Open tidewatch/alarm.py.",
+    "Export TIDEWATCH_PAGER_KEY.",
+    "It goes into maintenance.",
+    "Open port 8473.",
+    "Five harbours are watched.",
+    "`smoothed` calls it.",
+    "HarbourUnknown is raised.",
+    "",
+    "Ab 3.65 m.",
+    "A warning is written to the log, an alarm is sent to the pager.",
+    "After 400 days.",
+)
+"""What is right, question by question."""
+SCRIPT = {question.text: answer for question, answer in zip(QUESTIONS, ANSWERS, strict=True)}
+
+
+def replies(request: Request) -> Reply:
+    """The full model finds everything, the fast one says the same about everything."""
+    (answer,) = [each for text, each in SCRIPT.items() if text in request.prompt]
+    answer = ANSWERS[0] if request.model == FAST else answer
+    if "final_answer" in request.keys and "found_in" in request.keys:
+        held = {"assessment": "", "found_in": "results" if answer else "nowhere"}
+        return held | {"final_answer": answer or "No line says it."}
+    if "main_objective" in request.keys:
+        steps = [{"objective": "Look", "tool": "read_file"}]
+        return {"main_objective": "Find it", "steps": steps}
+    if "path" in request.keys:
+        return {"path": "README.md"}
+    return HttpError(500, "no such question was foreseen")
 
 
 @pytest.fixture
@@ -35,16 +66,18 @@ def tried(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def measured(table: str) -> dict[str, list[str]]:
+    """The table's counts of right, wrong and honest answers."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return {row[0]: row[1:4] for row in rows if row[1:4] and row[1].isdigit()}
+
+
 def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place) -> None:
     file = place.root / "mine.yaml"
     file.write_text("# Mine.\nmodels:\n  full: none:1b  # small\nupstreams: {}\n")
     done = tried(place, FAST, FULL, "--write", "--upstreams", str(file))
     assert done.returncode == 0, done.stderr
-    rows = {
-        cells[0]: cells[1:4]
-        for line in done.stdout.splitlines()
-        if (cells := [cell.strip() for cell in line.strip("|").split("|")])[0] in (FAST, FULL)
-    }
+    rows = measured(done.stdout)
     assert rows[FULL] == ["12", "0", "0"]
     right, wrong, honest = map(int, rows[FAST])
     assert right < 4
@@ -52,6 +85,18 @@ def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place
     assert file.read_text() == (
         f"# Mine.\nmodels:\n  full: {FULL} # small\n  fast: {FULL}\nupstreams: {{}}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "names"), [([], {FAST, FULL}), ([f"{FAST},{FULL}"], {f"{FAST},{FULL}"})]
+)
+def test_all_models_or_a_pair_are_measured(
+    words: list[str], names: set[str], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    done = tried(place, *words)
+    assert done.returncode == 0, done.stderr
+    assert measured(done.stdout).keys() == names
 
 
 def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
@@ -82,11 +127,11 @@ def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
 def test_the_doctor_knows_a_better_model_that_was_measured(place: Place) -> None:
     state = place.root / "state" / "planloom"
     state.mkdir(parents=True)
-    measured = [
+    results = [
         measure(FAST, 3, seconds=1.0).model_dump(),
         measure(FULL, 11, seconds=4.0).model_dump(),
     ]
-    (state / "trial.json").write_text(json.dumps({"measured": measured}))
+    (state / "trial.json").write_text(json.dumps({"measured": results}))
     done = place.run("doctor", PLANLOOM_FAST_MODEL=FAST, PLANLOOM_FULL_MODEL=FAST)
     assert done.returncode == 0
     assert (
