@@ -33,8 +33,8 @@ bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, witho
 reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json anew from the types
 	$(BIN)/python -m server.cli.reference
 
-docs/view.png: $(VENV)/outside tests/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
-	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/test_page.py -k "seen_as_it_goes_on or approves_a_call or failed"
+docs/view.png: $(VENV)/outside tests/server/http/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
+	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/server/http/test_page.py -k "seen_as_it_goes_on or approves_a_call or failed"
 
 sessions: $(VENV)/dev ## Record docs/session-*.svg, what a terminal shows in the first minutes
 	RECORD_SESSIONS=1 $(BIN)/pytest -q tests/test_sessions.py

@@ -2,9 +2,9 @@
 
     python -m benchmarks.clients
 
-The tests in `tests/test_clients*.py` note what each client did in `tests/outside/clients/observed`;
-`pytest -m outside tests/test_clients_*.py --inline-snapshot=fix` notes it anew. This writes the
-table into the page. `tests/test_clients.py` fails while the page says something else.
+The tests in `tests/server/clients` note what each client did in `tests/outside/clients/observed`;
+`pytest -m outside tests/server/clients --inline-snapshot=fix` notes it anew. This writes the
+table into the page. `tests/server/clients/test_table.py` fails while the page says something else.
 """
 
 import json

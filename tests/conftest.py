@@ -53,7 +53,16 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Place:
     """A project whose environment is this process's own."""
-    place = Place(tmp_path, ollama, shared=shared_upstream)
+    return entered(Place(tmp_path, ollama, shared=shared_upstream), monkeypatch)
+
+
+@pytest.fixture
+def own_place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The same, with an upstream process of its own."""
+    return entered(Place(tmp_path, ollama), monkeypatch)
+
+
+def entered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     for name, value in place.environ.items():
         monkeypatch.setenv(name, value)
     return place
@@ -66,9 +75,14 @@ def shared_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedUps
 
 
 @pytest.fixture
-def notes_place(tmp_path: Path, ollama: ScriptedOllama, shared_notes: SharedUpstream) -> Place:
+def notes_place(
+    tmp_path: Path,
+    ollama: ScriptedOllama,
+    shared_notes: SharedUpstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
     """A project whose tools take notes, after approval."""
-    place = Place(tmp_path, ollama, shared=shared_notes)
+    place = entered(Place(tmp_path, ollama, shared=shared_notes), monkeypatch)
     place.upstreams = {"notes": notes(shared_notes)}
     (place.project / "notes.txt").unlink(missing_ok=True)
     return place

@@ -29,14 +29,12 @@ from serving import (
     CLASS,
     LONG,
     Place,
-    SharedUpstream,
     end,
     found,
     free_port,
     served,
     wait_until_it_listens,
 )
-from test_trial import replies
 from typer.main import get_command
 
 from benchmarks.speed import runs
@@ -375,11 +373,6 @@ def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch, environ: dict[st
     assert ended.value.code in (None, 0)
 
 
-@pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream) -> Place:
-    return Place(tmp_path, ollama, shared=shared_upstream)
-
-
 def environ(place: Place) -> dict[str, str]:
     here = {"HOME": place.root, "PLANLOOM_PROJECT": place.project, "PLANLOOM_UPSTREAMS": place.file}
     return place.environ | {name: str(path) for name, path in here.items()}
@@ -400,8 +393,9 @@ CONSENT = {words for words in OURS if "--accept" in words}
 LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 """They need a run that was there before."""
 ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
-"""They need a run that waits for them, as in `test_consent.py`."""
+"""They need a run that waits for them, as in `tests/server/views/test_consent.py`."""
 TRY = {words for words in OURS if "try" in words}
+"""They take a while, and are run in `tests/server/cli/test_trial.py`."""
 RUN = OURS - SERVE - CONSENT - LOOK - ANSWER - TRY
 MODELS = (FAST, FULL, "qwen2.5-coder:7b", "qwen3:4b")
 """Those that the pages name."""
@@ -419,17 +413,6 @@ def test_commands_run(
         ollama.expect(found("It is nowhere."))
     monkeypatch.chdir(place.root)
     run_here(on(place, words), monkeypatch, environ(place))
-
-
-@pytest.mark.parametrize("words", sorted(TRY), ids=" ".join)
-def test_commands_try(
-    words: tuple[str, ...], place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ScriptedOllama(models=MODELS, handler=replies) as ollama:
-        place.ollama = ollama
-        if "--last" in words:
-            run_here(["planloom", "try", FULL], monkeypatch, environ(place))
-        run_here(list(words), monkeypatch, environ(place))
 
 
 @pytest.mark.parametrize("words", sorted(LOOK), ids=" ".join)

@@ -40,8 +40,8 @@ CLIENT = {"name": "host", "version": "1"}
 
 
 @pytest.fixture
-def place(tmp_path: Path, ollama: ScriptedOllama) -> Place:
-    return Place(tmp_path, ollama)
+def place(own_place: Place) -> Place:
+    return own_place
 
 
 def initialize(version: str) -> dict[str, Any]:

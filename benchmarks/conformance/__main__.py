@@ -49,7 +49,7 @@ REASONS = {
     "sep-2549-resources-read-.*": "no resource is listed as long as there is no run",
     "sep-2243-server-(no-xmcp-tool|decode-.*|.*-param-.*)": "no tool asks for a header",
     "sep-2322-(sampling|list-roots)-incomplete": f"{OWN}; neither sampling nor roots are used here",
-    "sep-2322-.*": f"{OWN}; how ours asks for approval is tested in tests/test_approval.py",
+    "sep-2322-.*": f"{OWN}; how ours asks for approval is tested in tests/server/test_approval.py",
 }
 """Why a check is not passed, by its id; the first that fits."""
 HOLLOW = (

@@ -5,7 +5,7 @@ shortens them; with `shortened=True` they read what the planner shows its models
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,7 +122,12 @@ class Scripted:
         self.roles.clear()
 
     async def ask(
-        self, role: str, model: str, messages: Sequence[dict[str, Any]], reply: Said, **more: Any
+        self,
+        role: str,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        reply: Said,
+        **more: Any,
     ) -> None:
         self.roles.append(role)
         self.replies.append(reply)

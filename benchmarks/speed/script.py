@@ -6,7 +6,8 @@ from typing import Any
 
 from benchmarks.speed.runs import Call, Run, tools
 from benchmarks.speed.server import Said
-from planner.checks.schemas import MAX_CALLS, Schema
+from planner.checks.schemas import MAX_CALLS
+from planner.grammar import Schema
 
 STEPS_AHEAD = 3
 """So many later steps a decision names, and names anew when they are done."""

@@ -12,7 +12,8 @@ from platformdirs import user_cache_path
 
 from benchmarks.tools.data import REQUIREMENT, Catalogue, Half, Task, bare, fetch, read
 from planner.evidence.context import CHARACTERS_PER_TOKEN
-from planner.evidence.tool_ranking import BM25, Ranking
+from planner.evidence.ranking import BM25
+from planner.evidence.tool_ranking import Ranking
 from planner.prompts import catalogue as listed
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec

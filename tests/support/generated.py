@@ -1,7 +1,7 @@
 """Generated inputs and replies for the real server, and what has to hold whatever is said.
 
 Each check sends what hypothesis drew, and fails on a hang, a crash or a stack trace. Tests run a
-few of each (`test_generated.py`), `python -m benchmarks.faults --parts inputs` thousands.
+few of each (`tests/test_generated.py`), `python -m benchmarks.faults --parts inputs` thousands.
 """
 
 import base64

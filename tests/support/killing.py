@@ -207,8 +207,7 @@ class Kills:
     def look(self) -> None:
         """What the journal and the upstream's log say after a kill."""
         made = self.made()
-        file = Path(self.place.environ["PLANLOOM_RUNS"]) / "runs.sqlite"
-        with closing(sqlite3.connect(file)) as db:
+        with closing(sqlite3.connect(self.place.journal)) as db:
             if (ok := db.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":
                 self.problems.append(f"integrity_check: {ok}")
             rows = db.execute("SELECT run, kind, data FROM entry ORDER BY run, seq").fetchall()

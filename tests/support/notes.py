@@ -7,9 +7,12 @@ from typing import Any
 import anyio
 from fastmcp import FastMCP
 from fastmcp.client.elicitation import ElicitResult
-from serving import Called, SharedUpstream
+from mcp_types import ElicitResult as RawElicitResult
+from serving import LONG, Called, Caller, SharedUpstream
 
 CALL = {"prompt": "Note hello", "tool": "add_note", "arguments": {"text": "hello"}}
+YES = {"approval": RawElicitResult(action="accept", content={"approve": True})}
+"""The answer that approves a call, as it goes over the wire."""
 
 
 def notes_server(folder: Path) -> FastMCP:
@@ -78,3 +81,15 @@ def report(result: Any) -> dict[str, Any]:
     found = result.whole if isinstance(result, Called) else result.structured_content
     assert found
     return dict(found)
+
+
+async def raw(caller: Caller, name: str, arguments: dict[str, Any], **answer: Any) -> Any:
+    """A call whose questions are not answered by itself."""
+    with anyio.fail_after(LONG):
+        return await caller.client.session.call_tool(
+            name, arguments, allow_input_required=True, progress_callback=ignored, **answer
+        )
+
+
+async def ignored(progress: float, total: float | None, message: str | None) -> None:
+    """Asks for progress; the message handler sees it."""

@@ -184,6 +184,11 @@ class Request:
         return json.dumps(self.body, indent=1, ensure_ascii=False)
 
 
+async def hung_up(request: Request) -> bool:
+    """Whether the server saw the client close the connection of this request."""
+    return await anyio.to_thread.run_sync(request.hung_up.wait, _PATIENCE_SECONDS)
+
+
 @dataclass(frozen=True)
 class _Expectation:
     reply: Reply

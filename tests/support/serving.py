@@ -157,6 +157,11 @@ class Place:
         return file
 
     @property
+    def journal(self) -> Path:
+        """Where its runs are recorded."""
+        return self.root / "runs" / "runs.sqlite"
+
+    @property
     def environ(self) -> dict[str, str]:
         """What a server needs of the environment, besides ours."""
         cache = str(self.root / "cache")
@@ -232,26 +237,21 @@ class Place:
     ) -> AsyncIterator["Caller"]:
         """A client of a server on this place, which ends with it; it can ask a `person`."""
         kind, _, era = face.partition("-")
-        seen = Progress()
-        options: dict[str, Any] = {
-            "mode": era or "auto",
-            "message_handler": seen,
-            "elicitation_handler": person,
-        }
+        era = era or "auto"
         if kind == "memory":
-            async with Client(build(self.settings), **options) as client:
-                yield Caller(client, seen)
+            async with connected(build(self.settings), person, era) as caller:
+                yield caller
         elif kind == "stdio":
             command, *arguments = self.command("serve")
             environ = {**os.environ, **self.environ}
             transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
-            async with Client(transport, **options) as client:
-                yield Caller(client, seen)
+            async with connected(transport, person, era) as caller:
+                yield caller
         else:
             with self.http() as (process, port):
                 url = f"http://127.0.0.1:{port}/mcp"
-                async with Client(url, auth=self.token, **options) as client:
-                    yield Caller(client, seen)
+                async with connected(url, person, era, auth=self.token) as caller:
+                    yield caller
                 process.terminate()
                 await anyio.to_thread.run_sync(process.wait)
 
@@ -304,6 +304,21 @@ class Caller:
         result = await self.call(name, **arguments)
         assert result.is_error
         return text(result)
+
+
+@asynccontextmanager
+async def connected(
+    server: FastMCP | StdioTransport | str,
+    person: ElicitationHandler | None = None,
+    era: str = "auto",
+    **options: Any,
+) -> AsyncIterator[Caller]:
+    """A client of this server, perhaps one of several; it can ask a `person`."""
+    seen = Progress()
+    async with Client(
+        server, mode=era, message_handler=seen, elicitation_handler=person, **options
+    ) as client:
+        yield Caller(client, seen)
 
 
 async def called(client: Client[Any], result: CallToolResult) -> Called:
@@ -410,6 +425,10 @@ def normalised(text: str) -> str:
     return re.sub(r"^(\w+ +qwen\S+) +[\d. s]+$", r"\1 N", text, flags=re.MULTILINE)
 
 
+def bearer(token: str, **headers: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", **headers}
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -443,3 +462,7 @@ async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(LONG):
         while not condition():  # noqa: ASYNC110  other processes set no events
             await anyio.sleep(0.02)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    anyio.run(until, condition)

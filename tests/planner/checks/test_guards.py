@@ -1,0 +1,513 @@
+"""Every guard against what a real model wrote (tests/data/guards.json: arguments as they
+were written, results as they came; what a guard's own calls find is made up)."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from in_memory import (
+    READ,
+    SEARCH,
+    DictionaryPool,
+    Ran,
+    Said,
+    Unconstrained,
+    planned,
+    spec,
+)
+from mcp_types import Tool
+from paths import DATA, ROOT
+from serving import conclusion, deep, nowhere, plan, stay
+
+from planner.checks import guards
+from planner.prompts import compact
+from planner.state import RunState
+from planner.tools import Outcome, ToolResult, ToolSpec
+from server.config import load_settings, shipped_file
+from server.upstreams.results import tool_spec
+
+pytestmark = pytest.mark.anyio
+
+TRANSCRIPTS: dict[str, dict[str, Any]] = json.loads((DATA / "guards.json").read_text())
+EMPTY = {
+    "find_file": '{"files": []}',
+    "list_dir": '{"dirs": [], "files": []}',
+    "search_for_pattern": "{}",
+}
+"""What Serena says when it finds nothing."""
+
+
+def serena() -> dict[str, ToolSpec]:
+    """Serena's tools as the shipped configuration offers them."""
+    settings = load_settings(shipped_file(), ROOT, {}).upstreams["serena"]
+    tools = json.loads((DATA / "upstreams" / "serena.json").read_text())
+    specs = [tool_spec(Tool.model_validate(tool), "serena", settings) for tool in tools]
+    return {spec.name: spec for spec in specs if spec and spec.name in settings.tools}
+
+
+SERENA = serena()
+
+
+class Serena(DictionaryPool):
+    """Serena's tools over recorded results: by a call's tool and arguments, else nothing found."""
+
+    def __init__(self, *found: tuple[str, dict[str, Any], str]) -> None:
+        super().__init__({}, specs=list(SERENA.values()))
+        self.found = {(tool, compact(arguments)): result for tool, arguments, result in found}
+
+    async def listing(self) -> str | None:
+        return "anyio/\nroiyad/"
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        result = self.found.get((tool.name, compact(arguments)), EMPTY.get(tool.name, "[]"))
+        self.results.setdefault(tool.name, []).append(result)
+        return await super().call(tool, arguments)
+
+
+def wrote(name: str, key: str = "arguments") -> Said:
+    """The arguments of a transcript, as they were written."""
+    return Unconstrained(TRANSCRIPTS[name][key])
+
+
+async def written(name: str, *found: tuple[str, dict[str, Any], str]) -> Ran:
+    """One step in which a model wrote the arguments of a transcript."""
+    said = TRANSCRIPTS[name]
+    return await planned(
+        wrote(name),
+        conclusion("That is all."),
+        pool=Serena(*found),
+        prompt=said["request"],
+        goal="step",
+        tool=said["tool"],
+    )
+
+
+def told(ran: Ran, guard: str) -> list[str]:
+    return [each.message for each in ran.state.guards if each.guard == guard]
+
+
+def test_every_transcript_says_where_it_is_from() -> None:
+    for said in TRANSCRIPTS.values():
+        assert said["model"].startswith("qwen2.5")
+        assert said["source"]
+
+
+# Tools
+
+
+async def test_an_invented_tool_does_not_exist() -> None:
+    said = TRANSCRIPTS["an invented tool"]
+    ran = await planned(
+        conclusion("That is all.", success=False),
+        pool=Serena(),
+        prompt=said["request"],
+        goal="step",
+        tool=said["tool"],
+    )
+    assert ran.guards == ["unknown_tool"]
+    _, outcome, result = ran.results[0]
+    assert outcome is Outcome.ERROR
+    assert result.startswith(f'The tool "{said["tool"]}" does not exist.')
+    assert "The nearest tools are: " in result
+
+
+# Arguments
+
+
+async def test_a_regular_expression_is_no_file_mask() -> None:
+    ran = await written("a regular expression as a file mask")
+    assert ran.pool.calls[0] == ("find_file", {"file_mask": "*", "relative_path": "."})
+    assert told(ran, "pattern") == ["file_mask: .* is a regular expression; the mask is *"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("a file mask as a regular expression", r"\.toml"),
+        ("a broken regular expression", r"connect\("),
+    ],
+)
+async def test_what_is_no_regular_expression_is_made_one(name: str, pattern: str) -> None:
+    ran = await written(name, ("search_for_pattern", {"substring_pattern": pattern}, '{"a": [1]}'))
+    assert ran.pool.calls == [("search_for_pattern", {"substring_pattern": pattern})]
+    (message,) = told(ran, "pattern")
+    assert message.endswith(pattern)
+
+
+MASK = spec("find", "mask")
+REGEX = spec("look", "regex")
+GLOB_TOOL = spec("search_files", "pattern", description="Finds files by a glob pattern.")
+
+
+@pytest.mark.parametrize(
+    ("tool", "before", "after"),
+    [
+        (MASK, r".*\.py$", "*.py"),
+        (MASK, r"^test_.*\.py$", "test_*.py"),
+        (MASK, ".*config.*", "*config*"),
+        (MASK, r"\w+_test\.go", "*_test.go"),
+        (MASK, r"(?i)readme.*", "readme*"),
+        (MASK, r"(foo|bar)\.ts$", "*.ts"),
+        (MASK, "app.ts|main.ts", "*"),
+        (MASK, "main.*", "main.*"),
+        (MASK, "*.py", "*.py"),
+        (MASK, "src/[a-z]?.py", "src/[a-z]?.py"),
+        (GLOB_TOOL, r".*\.py$", "*.py"),
+        (SEARCH, r".*\.py$", r".*\.py$"),
+        (SEARCH, "*foo*", "foo"),
+        (SEARCH, "**/*.py", r"\.py"),
+        (SEARCH, "src/**/*.ts", r"src.*\.ts"),
+        (SEARCH, "*", "."),
+        (SEARCH, "items[0", r"items\[0"),
+        (SEARCH, r"(?<name>\w+)", r"(?<name>\w+)"),  # JavaScript's
+        (REGEX, "*.py", r"\.py"),
+        (READ, "*.py", "*.py"),
+    ],
+)
+def test_patterns_are_translated(tool: ToolSpec, before: str, after: str) -> None:
+    (name,) = [each for each in tool.input_schema["properties"] if each != "path" or tool is READ]
+    mended, changes = guards.mended_patterns({name: before}, tool)
+    assert mended == {name: after}
+    assert len(changes) == (before != after)
+
+
+@given(st.text())
+def test_any_text_is_taken_for_a_pattern(text: str) -> None:
+    for tool, name in ((MASK, "mask"), (SEARCH, "pattern")):
+        mended, changes = guards.mended_patterns({name: text}, tool)
+        again, more = guards.mended_patterns(mended, tool)
+        assert changes or mended == {name: text}
+        if tool is SEARCH:
+            assert (again, more) == (mended, [])
+
+
+async def test_types_and_empty_options_are_put_right_and_told() -> None:
+    ran = await written("a broken regular expression")
+    assert told(ran, "coercion") == ["relative_path: '' was left out"]
+    assert "relative_path" not in ran.pool.calls[0][1]
+
+
+async def test_an_invented_folder_is_taken_off_a_path() -> None:
+    ran = await written("an invented folder before a path")
+    assert ran.pool.calls == [
+        ("read_file", {"end_line": None, "relative_path": "planner/tools.py"})
+    ]
+    assert told(ran, "path") == [
+        "relative_path: /path/to/planner/tools.py was never seen; "
+        "planner/tools.py is the nearest path"
+    ]
+
+
+def test_the_nearest_path_is_no_part_of_the_path() -> None:
+    said = TRANSCRIPTS["a known folder before a path"]
+    seen = ["roiyad", "README.md", *json.loads(said["seen"])]
+    mended, changes = guards.mended_paths(said["arguments"], SERENA[said["tool"]], seen)
+    assert mended == {"relative_path": "roiyad/chaezhask/vraeseth.py"}
+    assert len(changes) == 1
+    unseen = ["roiyad", "chaezhask", "config/chitund.ini"]
+    assert guards.mended_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
+        said["arguments"],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "mended"),
+    [
+        ("parcel/rates.py", "parcel/rates.py"),  # a tree shows `parcel`, and `rates.py` below it
+        ("/home/me/rates.py", "rates.py"),
+        ("app/parcel/zones.py", "parcel/zones.py"),
+    ],
+)
+def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, mended: str) -> None:
+    seen = ["rates.py", "parcel/zones.py"]
+    found, _ = guards.mended_paths({"path": path}, READ, seen)
+    assert found == {"path": mended}
+
+
+def test_the_name_path_of_a_symbol_is_no_path() -> None:
+    arguments = {"name_path_pattern": "Uploads/run"}
+    seen = ["uploads/run.py", "jobs/Uploads/run"]
+    assert guards.mended_paths(arguments, SERENA["find_symbol"], seen) == (arguments, [])
+
+
+# Repeats
+
+
+async def test_a_call_equal_but_for_a_default_is_not_spent_again() -> None:
+    said = TRANSCRIPTS[name := "a call made before, but for a default"]
+    ran = await planned(
+        wrote(name),
+        nowhere(),
+        plan(said["tool"]),
+        wrote(name, "then"),
+        nowhere(),
+        deep(conclusion("That is all.", success=False)),
+        pool=Serena((said["tool"], said["arguments"], said["result"])),
+        prompt=said["request"],
+        tool=said["tool"],
+    )
+    assert ran.pool.calls == [(said["tool"], said["arguments"])]
+    assert ran.guards == ["repeated"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        ({}, {"path": "."}, True),
+        ({"path": ""}, {"path": None}, True),
+        ({"path": "./jobs/"}, {"path": "jobs"}, True),
+        ({"limit": 5}, {}, True),
+        ({"limit": 6}, {}, False),
+        ({"path": "jobs"}, {}, False),
+        ({"pattern": ""}, {}, False),
+    ],
+)
+def test_when_calls_are_the_same(
+    first: dict[str, Any], second: dict[str, Any], equal: bool
+) -> None:
+    tool = spec("search", "pattern", "path?")
+    tool.input_schema["properties"]["limit"] = {"type": "integer", "default": 5}
+    assert guards.same(tool, {"pattern": "x"} | first, {"pattern": "x"} | second) is equal
+
+
+# Nothing found
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        (
+            "a search limited to the wrong folder",
+            [
+                {"substring_pattern": "rotateImage"},
+                {"substring_pattern": "(?i)rotate[ _.-]?Image"},
+                {"substring_pattern": "(?i)rotate"},
+            ],
+        ),
+        ("a search for words of a regular expression", []),
+        (
+            "a file name without its ending",
+            [
+                {"file_mask": "README", "relative_path": "."},
+                {"file_mask": "*README*", "relative_path": "."},
+            ],
+        ),
+        ("a path as a file mask", [{"file_mask": "*mawir*", "relative_path": "."}]),
+        ("a file listed as a folder", [{"relative_path": "anyio", "recursive": True}]),
+    ],
+)
+async def test_what_finds_nothing_is_widened(name: str, calls: list[dict[str, Any]]) -> None:
+    tool = TRANSCRIPTS[name]["tool"]
+    ran = await written(name)
+    assert [arguments for _, arguments in ran.pool.calls[1:]] == calls
+    assert len(told(ran, "empty")) == len(calls)
+    _, outcome, result = ran.results[0]
+    assert (outcome, guards.empty(result)) == (Outcome.SUCCESS, True)
+    for wider in calls:
+        assert f"nor for {compact(wider)}" in result
+    if calls:
+        found = await written(name, (tool, calls[-1], "a/file.py"))
+        assert found.results[0][2] == (
+            f"Nothing for the arguments above; for {compact(calls[-1])}:\na/file.py"
+        )
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "tries"),
+    [
+        ("find_symbol", {"name_path_pattern": "FTP", "include_body": False}, []),
+        (
+            "find_symbol",
+            {"name_path_pattern": "FTP", "relative_path": "a/b.py"},
+            [{"name_path_pattern": "FTP"}],
+        ),
+        ("find_referencing_symbols", {"name_path": "upload", "relative_path": "a/b.py"}, []),
+        ("read_file", {"relative_path": "a/empty.py"}, []),
+        ("list_dir", {"relative_path": ".", "recursive": True}, []),
+        ("find_file", {"file_mask": "*.toml", "relative_path": "a"}, ["*.toml", "*.toml*"]),
+        ("search_for_pattern", {"substring_pattern": "in|xy"}, []),
+    ],
+)
+def test_wider_tries(tool: str, arguments: dict[str, Any], tries: list[Any]) -> None:
+    found = guards.wider(SERENA[tool], arguments)
+    assert [each if isinstance(tries[0], dict) else each["file_mask"] for each in found] == tries
+
+
+@given(st.text(), st.text())
+def test_any_call_is_widened_a_few_times_at_most(text: str, place: str) -> None:
+    for name, tool in SERENA.items():
+        properties = tool.input_schema["properties"]
+        arguments = {each: place if "relative" in each else text for each in properties}
+        tries = guards.wider(tool, arguments)
+        assert len(tries) <= 3
+        for each in tries:
+            assert not guards.same(tool, each, arguments)
+            assert each.keys() <= arguments.keys()
+            if name == "search_for_pattern" and each["substring_pattern"] != text:
+                re.compile(each["substring_pattern"])
+
+
+async def test_a_wider_try_made_before_is_taken_from_the_record() -> None:
+    found = ("search_for_pattern", {"substring_pattern": "rotate"}, '{"a.py": ["  > 1:rotate"]}')
+    ran = await planned(
+        {"substring_pattern": "rotate"},
+        nowhere(),
+        plan("search_for_pattern"),
+        {"substring_pattern": "rotate", "relative_path": "anyio"},
+        nowhere(),
+        deep(conclusion("That is all.", success=False)),
+        pool=Serena(found),
+        prompt="Is there anything that rotates?",
+        tool="search_for_pattern",
+    )
+    assert len(ran.pool.calls) == 2
+    assert "> 1:rotate" in ran.results[1][2]
+
+
+# Errors marked fine
+
+
+async def test_an_error_that_came_as_a_result_is_a_failure() -> None:
+    said = TRANSCRIPTS[name := "an error that came as a result"]
+    ran = await written(name, (said["tool"], said["arguments"], said["result"]))
+    assert ran.results[0][1:] == (Outcome.FAILURE, said["result"])
+    (message,) = told(ran, "error_text")
+    assert message.startswith("find_file said as a success: Error: Tool")
+
+
+CONTEXT7 = json.loads((DATA / "upstreams" / "call-context7-query-docs.json").read_text())[
+    "content"
+][0]["text"]
+OTHER = spec("query-docs", "query")
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "is_fault"),
+    [
+        (OTHER, CONTEXT7, True),
+        (OTHER, "Error: ", True),
+        (OTHER, "MCP error -32602: Invalid arguments", True),
+        (OTHER, "Tool foo not found", True),
+        (OTHER, "FileNotFoundError: [Errno 2] No such file or directory: 'x'", True),
+        (OTHER, "Traceback (most recent call last):\n  File x\n    y()\nKeyError: 'z'", True),
+        (OTHER, '{"error": "rate limited", "status": 429}', True),
+        (OTHER, '{"error": null, "message": "fine"}', False),
+        (OTHER, '{"error": "E1", "rows": [1, 2]}', False),
+        (OTHER, "Error handling is described in docs/errors.md", False),
+        (OTHER, "Errors are few typed classes.", False),
+        (OTHER, "Error: a\n" * 9, False),
+        (OTHER, "Error: " + "x" * 1000, False),
+        (READ, "Error: disk full", False),
+        (READ, "Traceback (most recent call last):\n  File x\n    y()\nKeyError: 'z'", False),
+        (READ, "Error: ENOENT: no such file or directory, open 'logs/run.log'", True),
+        (READ, "Error executing tool read_file: ValueError: no", True),
+        (SEARCH, "Error: the pattern was found", False),
+    ],
+)
+async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool) -> None:
+    argument = tool.input_schema["required"][0]
+    ran = await planned(
+        conclusion("That is all."),
+        pool=DictionaryPool({}, specs=[tool], results={tool.name: [text]}),
+        prompt="Look",
+        goal="step",
+        tool=tool.name,
+        arguments={argument: "logs/run.log"},
+    )
+    outcome = Outcome.FAILURE if is_fault else Outcome.SUCCESS
+    assert ran.results == [(tool.name, outcome, text)]
+    assert ran.guards == ["error_text"] * is_fault
+
+
+# No progress
+
+
+async def test_calls_that_bring_nothing_force_another_tool_then_the_conclusion() -> None:
+    said = TRANSCRIPTS[name := "the same call again and again"]
+    tool = said["tool"]
+    ran = await planned(
+        wrote(name),
+        nowhere(),
+        plan(tool),
+        wrote(name),
+        nowhere(),
+        deep(stay(tool, "Look again")),
+        wrote(name),
+        nowhere(),
+        deep(stay("find_symbol", "Look elsewhere")),
+        {"name_path_pattern": "DuklastTokenbox", "include_body": False},
+        conclusion("Nothing.", success=False),
+        pool=Serena((tool, said["arguments"], said["result"])),
+        prompt=said["request"],
+        tool=tool,
+    )
+    assert [each for each, _ in ran.pool.calls] == [tool, "find_symbol"]
+    assert ran.guards == ["repeated", "repeated", "no_progress", "no_progress"]
+    assert told(ran, "no_progress") == [
+        f"the last 2 calls brought nothing new; going on without {tool}",
+        "the last 3 calls brought nothing new; concluding",
+    ]
+    before, after = (asked for asked in ran.asked if '"critique"' in asked.last)
+    assert tool in json.dumps(before.schema)
+    assert tool not in json.dumps(after.schema)
+    assert "Choose another tool" not in before.last
+    assert after.last.endswith(
+        f"Choose another tool than {tool}: the last calls brought nothing new."
+    )
+
+
+async def test_a_result_shown_again_is_no_progress_either() -> None:
+    row = spec("row", "number")
+    pool = DictionaryPool({}, specs=[row, READ], results={"row": ["one", "one", "one"]})
+    ran = await planned(
+        {"number": "1"},
+        nowhere(),
+        plan("row"),
+        {"number": "2"},
+        nowhere(),
+        deep(stay("row", "The third")),
+        {"number": "3"},
+        nowhere(),
+        deep(conclusion("Nothing.", success=False)),
+        pool=pool,
+        prompt="Which?",
+        tool="row",
+    )
+    assert [outcome for _, outcome, _ in ran.results] == [Outcome.SUCCESS] * 3
+    assert ran.guards == ["no_progress"]
+
+
+async def test_a_call_that_brings_something_starts_the_count_anew() -> None:
+    said = TRANSCRIPTS[name := "a failing call again and again"]
+    failed = ToolResult(outcome=Outcome.FAILURE, text=said["result"])
+    pool = DictionaryPool({}, specs=list(SERENA.values()))
+    pool.results = {said["tool"]: [failed, failed, failed], "find_symbol": ['["new"]']}
+    ran = await planned(
+        wrote(name),
+        nowhere(),
+        plan(said["tool"]),
+        wrote(name),
+        nowhere(),
+        deep(stay("find_symbol", "Look for it")),
+        {"name_path_pattern": "upload", "include_body": False},
+        nowhere(),
+        stay(said["tool"], "Once more"),
+        wrote(name),
+        nowhere(),
+        deep(conclusion("Nothing.", success=False)),
+        pool=pool,
+        prompt=said["request"],
+        tool=said["tool"],
+    )
+    assert told(ran, "no_progress") == [
+        f"the last 2 calls brought nothing new; going on without {said['tool']}"
+    ]
+
+
+def test_a_run_without_calls_has_made_no_fruitless_ones() -> None:
+    assert guards.fruitless(RunState()) == []
+    assert guards.left_out(RunState()) == []

@@ -1,0 +1,240 @@
+"""`planloom ask` as people are used to from other commands: options, pipes, exit codes, links."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from on_terminal import on_terminal
+from paths import ROOT
+from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOllama
+from serving import CLASS, LONG, Place, deed, end, found, until, wait_until
+
+from server.abilities import ABILITIES
+from server.journal.factory import journal_for
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = f"What is {CLASS}, and in which file?"
+ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
+SHELL = {"SHELL": "/bin/bash"}
+
+
+def test_short_help_is_the_help(place: Place) -> None:
+    short, whole = place.run("ask", "-h"), place.run("ask", "--help")
+    assert short.stdout == whole.stdout
+    assert "Exit codes: 0 answered" in " ".join(whole.stdout.split())
+
+
+def test_the_version_is_told(place: Place) -> None:
+    told = subprocess.run(
+        [*place.command()[:3], "--version"], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"planloom \d+\.\d+\.\d+\n", told.stdout)
+
+
+def test_a_shell_completes_commands(place: Place) -> None:
+    typed = {"COMP_WORDS": "planloom do", "COMP_CWORD": "1"}
+    asking = {"_PLANLOOM_COMPLETE": "complete_bash"} | typed | SHELL
+    program = Path(sys.executable).with_name("planloom")
+    done = subprocess.run(
+        [program], env={**place.environ, **asking}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["doctor"]
+
+
+def test_quietly_the_answer_stands_alone(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(ANSWER))
+    done = place.run("ask", "-q", QUESTION)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{ANSWER}\n")
+
+
+def test_the_cost_comes_after_the_answer_and_when_asked_for(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    for words in (["ask", QUESTION], ["ask", "-v", QUESTION]):
+        ollama.expect(found(ANSWER))
+        merged = subprocess.run(
+            place.command(*words),
+            env={**place.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+        ).stdout
+        assert ("prompt tokens" in merged) is ("-v" in words)
+        if "-v" in words:
+            assert merged.index(ANSWER) < merged.index("prefill")
+        else:
+            assert "prefill" not in merged
+
+
+@pytest.mark.parametrize(("named", "asked"), [(FAST, {FAST}), (f"{FAST},{FULL}", {FAST, FULL})])
+def test_a_model_is_named_on_the_command_line(
+    place: Place, ollama: ScriptedOllama, named: str, asked: set[str]
+) -> None:
+    ollama.expect(found(ANSWER))
+    done = place.run("ask", "--model", named, "--json", QUESTION)
+    report = json.loads(done.stdout)
+    assert {call["model"] for call in report["usage"]["calls"]} == asked
+
+
+def test_a_question_is_read_from_a_pipe(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(ANSWER), contains=[f"{QUESTION}\n"])
+    done = piped(place, QUESTION, "ask", "-")
+    assert done.stdout.startswith(ANSWER)
+
+
+def test_what_is_piped_in_is_what_the_question_is_about(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(found(ANSWER), contains=[f"Where is this?\n\nIt is about this text:\n\n{CLASS}"])
+    done = piped(place, f"{CLASS}\n", "ask", "Where is this?")
+    assert done.stdout.startswith(ANSWER)
+
+
+def piped(place: Place, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        place.command(*words),
+        env={**place.environ},
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "code"),
+    [
+        ([found(ANSWER)], "answered", 0),
+        ([Drop()], "partial", 1),
+    ],
+)
+def test_the_exit_code_says_how_it_ended(
+    place: Place, script: list[Reply], status: str, code: int
+) -> None:
+    with ScriptedOllama(handler=lambda _: HttpError(500, "no")) as ollama:
+        for reply in script:
+            ollama.expect(reply)
+        place.ollama = ollama
+        done = place.run("ask", "--json", QUESTION)
+    assert (json.loads(done.stdout)["status"], done.returncode) == (status, code)
+
+
+def test_the_exit_code_says_that_it_was_refused(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(deed("notes"))
+    done = place.run("ask", "--json", "Delete the notes")
+    assert (json.loads(done.stdout)["status"], done.returncode) == ("refused", 1)
+
+
+def test_the_exit_code_says_that_it_failed(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(Drop())
+    done = place.run("ask", "--json", "What is qqqq?")
+    assert (json.loads(done.stdout)["status"], done.returncode) == ("failed", 1)
+
+
+async def test_the_exit_code_says_that_it_was_cancelled(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang())
+    asking = place.popen("ask", "--json", QUESTION)
+    try:
+        await until(lambda: bool(ollama.requests))
+        (run,) = await journal_for(place.settings.runs).list(5)
+        async with place.client() as caller:
+            await caller.call("cancel_run", run_id=run.id)
+        output, _ = await anyio.to_thread.run_sync(asking.communicate)
+    finally:
+        end(asking)
+    assert (json.loads(output)["status"], asking.returncode) == ("cancelled", 1)
+
+
+def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(Hang())
+    asking = place.popen("ask", QUESTION)
+    try:
+        wait_until(lambda: bool(ollama.requests))
+        asking.send_signal(signal.SIGINT)
+        output, errors = asking.communicate(timeout=LONG)
+    finally:
+        end(asking)
+    assert (asking.returncode, output) == (130, b"")
+    (run_id, options) = re.findall(
+        r"Interrupted. Go on with it: planloom runs resume (\w+) (.+)\n", errors.decode()
+    )[0]
+    assert options == f"--project {place.project} --upstreams {place.root / 'upstreams.yaml'}"
+    ollama.expect(found(ANSWER))
+    resumed = place.run("runs", "resume", run_id)
+    assert resumed.returncode == 0
+    assert resumed.stdout.startswith(ANSWER)
+
+
+# On a terminal
+
+
+def test_places_are_links_and_code_has_no_background(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(ANSWER))
+    code, written = on_terminal(place.command("ask", QUESTION), place.environ)
+    assert code == 0
+    shown = written.decode()
+    file = place.project / "jobs" / "secret.py"
+    linked = re.findall(r"\x1b\]8;[^;]*;file://[^/]*([^\x1b]*)\x1b\\(.*?)\x1b\]8;;", shown)
+    assert (f"{file}#6", "jobs/secret.py:6") in [
+        (to, re.sub(r"\x1b\[[^m]*m", "", text)) for to, text in linked
+    ]
+    assert not re.search(r"\x1b\[(?:\d+;)*(?:4[0-8]|10[0-7])[;m]", shown)
+
+
+def test_what_the_search_found_is_shown_while_the_model_writes(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang("", json.dumps(found(ANSWER))))
+
+    before = b""
+
+    def seen(written: bytes) -> None:
+        nonlocal before
+        if not before and b"defines" in written:
+            before = written
+            ollama.release()
+
+    code, written = on_terminal(place.command("ask", QUESTION), place.environ, seen)
+    assert code == 0
+    assert b"Found by the search, before the model's answer" in before
+    assert b"is defined in" not in before
+    assert b"is defined in" in written
+
+
+# Without Ollama
+
+
+def test_a_dead_address_is_told_before_other_models_answer(place: Place) -> None:
+    done = place.run(
+        "ask",
+        QUESTION,
+        OLLAMA_HOST="127.0.0.1:1",
+        PLANLOOM_BACKEND="auto",
+        PLANLOOM_FAST_MODEL="none",
+    )
+    assert done.returncode == 2
+    first, *_ = done.stderr.splitlines()
+    assert first == (
+        "Ollama does not answer at http://127.0.0.1:1 (OLLAMA_HOST): the embedded models answer "
+        "instead"
+    )
+
+
+def test_the_help_says_what_to_ask_as_the_evaluation_does() -> None:
+    page = ROOT / "docs" / "evaluation.md"
+    section = page.read_text("utf-8").partition("\n## What to ask\n\n")[2]
+    assert section.partition("\n\n")[0] == ABILITIES

@@ -1,0 +1,194 @@
+"""`planloom try`: models are measured on questions of its own, and the best ones written down."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, ScriptedOllama
+from serving import LONG, Place, end, wait_until
+
+from server.cli.trial.project import FILES, QUESTIONS, Question
+from server.cli.trial.results import Measurement, best
+from server.config import shipped_file
+
+ANSWERS = (
+    "It waits 240 seconds.",
+    "Open tidewatch/alarm.py.",
+    "Export TIDEWATCH_PAGER_KEY.",
+    "It goes into maintenance.",
+    "Open port 8473.",
+    "Five harbours are watched.",
+    "`smoothed` calls it.",
+    "HarbourUnknown is raised.",
+    "",
+    "Ab 3.65 m.",
+    "A warning is written to the log, an alarm is sent to the pager.",
+    "After 400 days.",
+)
+"""What is right, question by question."""
+SCRIPT = {question.text: answer for question, answer in zip(QUESTIONS, ANSWERS, strict=True)}
+
+
+def replies(request: Request) -> Reply:
+    """The full model finds everything, the fast one says the same about everything."""
+    (answer,) = [each for text, each in SCRIPT.items() if text in request.prompt]
+    answer = ANSWERS[0] if request.model == FAST else answer
+    if "final_answer" in request.keys and "found_in" in request.keys:
+        held = {"assessment": "", "found_in": "results" if answer else "nowhere"}
+        return held | {"final_answer": answer or "No line says it."}
+    if "main_objective" in request.keys:
+        steps = [{"objective": "Look", "tool": "read_file"}]
+        return {"main_objective": "Find it", "steps": steps}
+    if "path" in request.keys:
+        return {"path": "README.md"}
+    return HttpError(500, "no such question was foreseen")
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with ScriptedOllama(handler=replies) as ollama:
+        yield ollama
+
+
+def tried(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "server.cli", "try", *words],
+        env={**os.environ, **place.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def measured(table: str) -> dict[str, list[str]]:
+    """The table's counts of right, wrong and honest answers."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return {row[0]: row[1:4] for row in rows if row[1:4] and row[1].isdigit()}
+
+
+def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place) -> None:
+    file = place.root / "mine.yaml"
+    file.write_text("# Mine.\nmodels:\n  full: none:1b  # small\nupstreams: {}\n")
+    done = tried(place, FAST, FULL, "--write", "--upstreams", str(file))
+    assert done.returncode == 0, done.stderr
+    rows = measured(done.stdout)
+    assert rows[FULL] == ["12", "0", "0"]
+    right, wrong, honest = map(int, rows[FAST])
+    assert right < 4
+    assert right + wrong + honest == 12
+    assert file.read_text() == (
+        f"# Mine.\nmodels:\n  full: {FULL} # small\n  fast: {FULL}\nupstreams: {{}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "names"), [([], {FAST, FULL}), ([f"{FAST},{FULL}"], {f"{FAST},{FULL}"})]
+)
+def test_all_models_or_a_pair_are_measured(
+    words: list[str], names: set[str], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    done = tried(place, *words)
+    assert done.returncode == 0, done.stderr
+    assert measured(done.stdout).keys() == names
+
+
+def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
+    def asked(request: Request) -> Reply:
+        return Hang() if request.model == FULL else replies(request)
+
+    with ScriptedOllama(handler=asked) as ollama:
+        place.ollama = ollama
+        trying = subprocess.Popen(
+            [sys.executable, "-m", "server.cli", "try", FAST, FULL],
+            env={**os.environ, **place.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            wait_until(lambda: any(each.model == FULL for each in ollama.requests))
+            trying.send_signal(signal.SIGINT)
+            output, errors = trying.communicate(timeout=LONG)
+        finally:
+            end(trying)
+    assert trying.returncode == 130
+    assert f"| {FAST} " in output.decode()
+    assert f"| {FULL} " not in output.decode()
+    assert b"Traceback" not in errors
+    assert f"| {FAST} " in tried(place, "--last").stdout
+
+
+def test_the_doctor_knows_a_better_model_that_was_measured(place: Place) -> None:
+    state = place.root / "state" / "planloom"
+    state.mkdir(parents=True)
+    results = [
+        measure(FAST, 3, seconds=1.0).model_dump(),
+        measure(FULL, 11, seconds=4.0).model_dump(),
+    ]
+    (state / "trial.json").write_text(json.dumps({"measured": results}))
+    done = place.run("doctor", PLANLOOM_FAST_MODEL=FAST, PLANLOOM_FULL_MODEL=FAST)
+    assert done.returncode == 0
+    assert (
+        f"TIP models measured: {FAST}, in use: 3 of 12 right, 9 wrong and sure, 1.0 s\n"
+        f"      {FULL}: 11 of 12 right, 1 wrong and sure, 4.0 s. "
+        "Take it: planloom try --last --write\n"
+    ) in done.stdout
+    done = place.run("doctor")
+    assert f"ok  models measured: {FULL}, in use: 11 of 12 right" in done.stdout
+
+
+def test_without_results_there_is_nothing_to_show(place: Place) -> None:
+    done = tried(place, "--last")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "planloom: Nothing was measured yet; run `planloom try`\n"
+
+
+def measure(name: str, right: int, seconds: float = 1.0, wrong: int | None = None) -> Measurement:
+    wrong = 12 - right if wrong is None else wrong
+    honest = 12 - right - wrong
+    outcomes = ["right"] * right + ["wrong"] * wrong + ["honest"] * honest
+    return Measurement.model_validate(
+        {"fast": name, "full": name, "outcomes": outcomes, "seconds": [seconds] * 12}
+    )
+
+
+def test_the_quickest_of_about_the_best_is_taken() -> None:
+    slow, quick = measure("slow", 11, 9.0, wrong=0), measure("quick", 10, 2.0, wrong=0)
+    assert best([slow, quick]) == quick
+    sure = measure("sure", 11, 1.0, wrong=1)
+    careful = measure("careful", 11, 5.0, wrong=0)
+    assert best([sure, careful]) == sure
+    sure, honest = measure("sure", 8, 1.0, wrong=4), measure("honest", 7, 5.0, wrong=0)
+    assert best([sure, honest]) == honest
+    assert best([]) is None
+
+
+def test_without_an_own_file_the_shipped_one_is_continued(place: Place) -> None:
+    state = place.root / "state" / "planloom"
+    state.mkdir(parents=True)
+    record = {"measured": [measure(FULL, 11).model_dump()]}
+    (state / "trial.json").write_text(json.dumps(record))
+    assert tried(place, "--last", "--write").returncode == 0
+    own = (place.root / "config" / "planloom" / "upstreams.yaml").read_text()
+    shipped = shipped_file().read_text("utf-8")
+    assert own.startswith(shipped.rstrip("\n"))
+    assert yaml.safe_load(own) == yaml.safe_load(shipped) | {"models": {"fast": FULL, "full": FULL}}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.text[:30])
+def test_a_right_answer_stands_in_the_project(question: Question) -> None:
+    answer = SCRIPT[question.text]
+    status = "answered" if answer else "not_found"
+    assert question.outcome(status, answer) == "right"
+    assert question.outcome("answered", "It is 17.") == "wrong"
+    if question.facts:
+        assert question.outcome("not_found", "No line says it.") == "honest"
+        alone = [fact for fact in question.facts if re.fullmatch(r"\w+", fact)]
+        text = "\n".join(FILES.values())
+        assert all(fact in text for fact in alone)

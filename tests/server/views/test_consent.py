@@ -1,0 +1,361 @@
+"""A waiting approval in every view, and a person's answer in the browser and on the terminal."""
+
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+from fastmcp import Client
+from notes import CALL, Person, noted
+from scripted_ollama import ScriptedOllama
+from serving import (
+    CLASS,
+    CONSTANT,
+    FUNCTION,
+    LONG,
+    VALUE,
+    Place,
+    SharedUpstream,
+    bearer,
+    conclusion,
+    found,
+    move_on,
+    nowhere,
+    plan,
+    served,
+    until,
+)
+
+from server import auth
+from server.app import build
+from server.text import duration
+
+pytestmark = pytest.mark.anyio
+
+MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
+SECRET = "hunter2!"
+LONG_TEXT = "\n".join(f"line {number} of a note" for number in range(400))
+"""More than a form shows of an argument."""
+
+
+@pytest.fixture
+def place(notes_place: Place) -> Place:
+    notes_place.approval = {"timeout_s": 10 * LONG}  # no question lapses on a busy machine
+    return notes_place
+
+
+@asynccontextmanager
+async def waiting(client: Client[Any], person: Person, text: str = "hello") -> AsyncIterator[str]:
+    """A run that waits with a call until the body is over; the client's person says nothing."""
+    arguments = CALL | {"arguments": {"text": text}, "request_key": "one"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "run_step", arguments)
+        await until(lambda: bool(person.shown))
+        (run_id,) = re.findall(r"For run (\w+):", person.shown[0])
+        yield run_id
+        with anyio.fail_after(LONG):
+            while (await report_of(client, run_id))["status"] == "running":  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        tasks.cancel_scope.cancel()
+
+
+async def report_of(client: Client[Any], run_id: str) -> dict[str, Any]:
+    got = await client.call_tool(
+        "get_run", {"run_id": run_id, "wait_s": 0, "whole": True}, raise_on_error=False
+    )
+    return got.structured_content or {}
+
+
+def decided(report: dict[str, Any]) -> tuple[bool, str]:
+    approval = report["actions"][0]["tool_calls"][0]["approval"]
+    return approval["approved"], approval["reason"]
+
+
+async def first_of(http: httpx.AsyncClient, run_id: str, token: str) -> dict[str, Any]:
+    """What a page is told at first."""
+    path = f"/view/runs/{run_id}"
+    async with http.stream("GET", path, headers=bearer(token)) as response:
+        async for line in response.aiter_lines():
+            first: dict[str, Any] = json.loads(line.removeprefix("data: "))
+            return first
+    raise AssertionError
+
+
+async def test_the_browser_shows_the_whole_call_and_only_its_own_answer_counts(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion("It is noted."))
+    person = Person(None)
+    app = build(place.settings, auth=auth.Tokens([MINE, THEIRS]))
+    with served(app) as url:
+        base = url.removesuffix("/mcp")
+        async with (
+            Client(url, auth=MINE, elicitation_handler=person, mode="legacy") as client,
+            httpx.AsyncClient(base_url=base, timeout=LONG) as http,
+            waiting(client, person, LONG_TEXT) as run_id,
+        ):
+            call = (await first_of(http, run_id, MINE))["approval"]
+            assert call["call"] == "add_note of notes (write: it adds or changes something)"
+            assert all(f"  | {line}" in call["arguments"] for line in LONG_TEXT.splitlines())
+            listed = (await http.get("/view/runs", headers=bearer(MINE))).json()["runs"]
+            assert [each["approval"] for each in listed] == [call]
+            assert [each["project"] for each in listed] == [str(place.project)]
+
+            path, yes = f"/view/runs/{run_id}/approval", {"approve": True}
+            right = yes | {"digest": call["digest"]}
+            wrong = yes | {"digest": "0" * 64}
+            short = yes | {"digest": ""}
+            other_site = bearer(MINE, **{"Sec-Fetch-Site": "cross-site"})
+            refused = [
+                (await http.post(path, json=right, headers=headers)).status_code
+                for headers in ({}, bearer(THEIRS), other_site)
+            ]
+            refused += [
+                (await http.post(path, json=body, headers=bearer(MINE))).status_code
+                for body in (wrong, short)
+            ]
+            assert refused == [401, 400, 400, 400, 400]
+            assert noted(place.project) == []
+
+            assert (await http.post(path, json=right, headers=bearer(MINE))).status_code == 204
+            again = await http.post(path, json=right, headers=bearer(MINE))
+            assert again.status_code == 400
+            assert "does not wait for approval (any more)" in again.text
+            report = await report_of(client, run_id)
+        assert decided(report) == (True, "the user approved it in the browser")
+    assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+
+
+async def test_another_process_shows_what_waits_and_answers_it(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion("It is noted."))
+    person = Person(None)
+    async with (
+        place.client("stdio-legacy", person) as caller,
+        waiting(caller.client, person, LONG_TEXT) as run_id,
+    ):
+
+        async def planloom(*words: str) -> tuple[int, str, str]:
+            done = await anyio.to_thread.run_sync(place.run, *words)
+            return done.returncode, done.stdout, done.stderr
+
+        _, listed, _ = await planloom("runs")
+        assert listed.startswith(" APPROVAL NEEDED  ")
+        assert re.search(r" \d+ s left\n", listed)
+        assert "  add_note of notes (write: it adds or changes something)\n" in listed
+        assert all(f"  | {line}" in listed for line in LONG_TEXT.splitlines())
+        assert f'For the run {run_id[:8]} in {place.project}: "Note hello"' in listed
+        assert re.search(rf"^{run_id[:8]}  waits for approval  \d+ s ago", listed, re.MULTILINE)
+        (command,) = re.findall(r"planloom (runs approve \w+@\w+)\n", listed)
+
+        code, _, shown = await planloom("runs", "approve", run_id[:8])
+        assert (code, command in shown, noted(place.project)) == (2, True, [])
+        code, _, error = await planloom("runs", "approve", f"{run_id}@{'0' * 8}")
+        assert (code, noted(place.project)) == (2, [])
+        assert error.startswith("planloom: This call does not wait for approval")
+
+        code, _, told = await planloom(*command.split())
+        assert (code, told) == (
+            0,
+            "add_note of notes (write: it adds or changes something) was approved: the user "
+            "approved it with `planloom runs`.\n",
+        )
+        assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+
+
+async def test_another_process_declines(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(conclusion("It is not noted.", success=False))
+    person = Person(None)
+    async with place.client("stdio-legacy", person) as caller:
+        async with waiting(caller.client, person) as run_id:
+            done = await anyio.to_thread.run_sync(place.run, "runs", "decline", run_id[:6])
+            assert done.returncode == 0
+        assert decided(await report_of(caller.client, run_id)) == (
+            False,
+            "the user said no with `planloom runs`",
+        )
+        late = await anyio.to_thread.run_sync(place.run, "runs", "approve", run_id)
+        assert late.returncode == 2
+        assert "is not waiting for approval" in late.stderr
+    assert noted(place.project) == []
+
+
+async def test_a_call_with_a_secret_is_approved_by_what_the_record_shows_of_it(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call is made with the secret, which no file holds, nor a hash that could be tried."""
+    text = keep_secret(place, monkeypatch)
+    ollama.expect(conclusion("It is noted."))
+    person = Person(None)
+    async with (
+        place.client("stdio-legacy", person) as caller,
+        waiting(caller.client, person, text) as run_id,
+    ):
+        shown = await anyio.to_thread.run_sync(place.run, "runs", "approve", run_id)
+        assert 'text: "the password is ***"' in shown.stderr
+        (command,) = re.findall(r"planloom (runs approve \w+@\w+)\n", shown.stderr)
+        done = await anyio.to_thread.run_sync(place.run, *command.split())
+        assert (done.returncode, done.stderr) == (
+            0,
+            "add_note of notes (write: it adds or changes something) was approved: the user "
+            "approved it with `planloom runs`.\n",
+        )
+    assert noted(place.project) == [[text, "nobody"]]
+    call = [run_id, 0, "notes", "add_note", {"text": text}]
+    plain = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+    written = b"".join(file.read_bytes() for file in place.root.rglob("*") if file.is_file())
+    assert run_id.encode() in written
+    assert [each for each in (SECRET, plain) if each.encode() in written] == []
+
+
+async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secret(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = keep_secret(place, monkeypatch)
+    ollama.expect(conclusion("It is not noted.", success=False))
+    person = Person(None)
+    with place.http() as (process, port):
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with (
+            Client(url, auth=place.token, elicitation_handler=person, mode="legacy") as client,
+            anyio.create_task_group() as tasks,
+        ):
+            arguments = CALL | {"arguments": {"text": text}, "wait_s": 30}
+            tasks.start_soon(partial(client.call_tool, "run_step", arguments))
+            await until(lambda: bool(person.shown))
+            (run_id,) = re.findall(r"For run (\w+):", person.shown[0])
+            process.kill()
+            tasks.cancel_scope.cancel()
+    async with place.client("http-legacy", Person(True)) as caller:
+        await caller.call("run_step", run_id=run_id)
+        report = await report_of(caller.client, run_id)
+    assert decided(report) == (
+        False,
+        "its arguments hold a secret, which the record of the run does not have; ask for it in a "
+        "new run",
+    )
+    assert noted(place.project) == []
+
+
+def keep_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A text with a secret of the operator, who gives it to the upstream."""
+    monkeypatch.setenv("NOTES_PASSWORD", SECRET)
+    place.upstreams["notes"] |= {"headers": {"X-Password": "${NOTES_PASSWORD}"}}
+    return f"the password is {SECRET}"
+
+
+async def test_the_browser_answers_for_another_servers_run(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion("It is noted."))
+    person = Person(None)
+    with place.http() as (_, port):
+        base = f"http://127.0.0.1:{port}"
+        async with (
+            place.client("stdio-legacy", person) as caller,
+            httpx.AsyncClient(base_url=base, timeout=LONG) as http,
+            waiting(caller.client, person) as run_id,
+        ):
+            call = (await first_of(http, run_id, place.token))["approval"]
+            answer = {"digest": call["digest"], "approve": True}
+            path, headers = f"/view/runs/{run_id}/approval", bearer(place.token)
+            done = await http.post(path, json=answer, headers=headers)
+            assert (done.status_code, done.text) == (204, "")
+    assert noted(place.project) == [["hello", "nobody"]]
+
+
+async def test_every_view_says_the_same_of_a_run(
+    tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream
+) -> None:
+    """Counts, ticks, status and seconds; of a result in JSON, too, and of a step given up."""
+    place = Place(tmp_path, ollama, shared=shared_upstream)
+    ollama.expect(nowhere())
+    ollama.expect(plan("list_dir", "Look for its uses"))
+    ollama.expect({"path": "."})
+    ollama.expect(move_on("search", "Look for its uses") | {"decision": "give_up"})
+    ollama.expect({"path": "jobs", "pattern": FUNCTION})
+    ollama.expect(found(f"`{CONSTANT}` is {VALUE}."))
+    with place.http() as (_, port):
+        base = f"http://127.0.0.1:{port}"
+        async with (
+            Client(f"{base}/mcp", auth=place.token) as client,
+            httpx.AsyncClient(base_url=base, timeout=LONG) as http,
+        ):
+            question = {"prompt": f"What does {CLASS} return?"}
+            answered = await client.call_tool("plan_and_answer", question)
+            run_id = (answered.structured_content or {})["run_id"]
+            report = await report_of(client, run_id)
+            page = await first_of(http, run_id, place.token)
+            path, headers = f"/view/runs/{run_id}", bearer(place.token)
+            (made,) = [
+                each for each in report["actions"] if each["tool_calls"][0]["name"] == "list_dir"
+            ]
+            whole = (await http.get(f"{path}/results/{made['iteration']}", headers=headers)).text
+            asked = (await http.get(f"{path}/calls/1", headers=headers)).json()
+            no_such = (await http.get(f"{path}/calls/99", headers=headers)).status_code
+    terminal = place.run("runs", "show", run_id[:8], "--follow")
+    transcript = place.run("runs", "show", run_id[:8], "--transcript").stdout
+    listed = place.run("runs").stdout
+
+    calls = [call for action in report["actions"] for call in action["tool_calls"]]
+    (listing,) = made["tool_calls"]
+    assert len(listing["result"].splitlines()) == 1  # it is JSON
+    assert listing["came"] == f"{len(whole.splitlines())} lines"
+    for call in calls:
+        took = duration(call["execution_time"])
+        assert f"{call['name']} returned {call['came']} in {took}" in terminal.stderr
+        assert f"## {call['name']}: {call['came']}\n" in transcript
+    assert [(each["objective"], each["status"]) for each in report["steps"]] == [
+        ("Read the file", "failed"),
+        ("Look for its uses", "completed"),
+    ]
+    assert "- [!] Read the file (without success)\n- [x] Look for its uses\n" in terminal.stdout
+    assert f"; {duration(report['usage']['seconds'])} in all" in terminal.stdout
+    assert {key: page[key] for key in report} == report
+    assert re.search(rf"^{run_id[:8]}  {report['status']} ", listed, re.MULTILINE)
+    assert f"Finished: {report['status']}" in terminal.stderr
+
+    kinds = [(each["kind"], each["number"]) for each in page["timeline"]]
+    assert [number for kind, number in kinds if kind == "model"] == [
+        *range(report["usage"]["model_calls"])
+    ]
+    assert asked["question"]
+    assert json.loads(asked["reply"])
+    assert no_such == 404
+
+
+async def test_an_open_page_is_a_way_to_ask_for_a_client_that_has_none(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """Who looks at the list is asked; so the run's models may see such tools."""
+    ollama.expect(conclusion("It is noted."))
+    with served(build(place.settings, auth=auth.Tokens([MINE]))) as url:
+        async with (
+            Client(url, auth=MINE) as client,
+            httpx.AsyncClient(base_url=url.removesuffix("/mcp"), timeout=LONG) as http,
+        ):
+            refused = await client.call_tool("run_step", CALL, raise_on_error=False)
+            assert refused.is_error
+            headers = bearer(MINE)
+            await http.get("/view/runs", headers=headers)
+            begun = await client.call_tool("run_step", CALL | {"wait_s": 0})
+            run_id = (begun.structured_content or {})["run_id"]
+            call = None
+            with anyio.fail_after(LONG):
+                while call is None:
+                    listed = (await http.get("/view/runs", headers=headers)).json()["runs"]
+                    call = listed[0]["approval"]
+            answer = {"digest": call["digest"], "approve": True}
+            await http.post(f"/view/runs/{run_id}/approval", json=answer, headers=headers)
+            await client.call_tool("get_run", {"run_id": run_id})
+            report = await report_of(client, run_id)
+    assert decided(report) == (True, "the user approved it in the browser")

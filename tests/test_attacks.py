@@ -1,0 +1,315 @@
+"""What hostile trials of a whole server found, seen by its clients (docs/reliability.md)."""
+
+import json
+import random
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import psutil
+import pytest
+from fastmcp import Client
+from fastmcp.exceptions import ToolError
+from faults import ANSWER, QUESTION
+from generated import fitting
+from mcp import MCPError
+from paths import SUPPORT
+from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
+from serving import LONG, Caller, Place, until, upstream
+
+from planner.errors import Busy, ConfigError
+from planner.protocol import RunRequest
+from server.app import Parts, build
+from server.client_configs.clients import servers
+from server.config import RunSettings, load_settings
+from server.http import web_view
+from server.journal import sqlite
+from server.journal.sqlite import SqliteJournal
+from server.runs.run import Run
+from server.runs.run import report_of as report_of_run
+
+pytestmark = pytest.mark.anyio
+
+
+def answering(request: Request) -> Reply:
+    """What a model says that knows the answer, however it is asked."""
+    said = fitting(request.schema or {}, random.Random(0), [ANSWER])
+    return Answer(json.dumps(said | ({"found_in": "results"} if "found_in" in said else {})))
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with ScriptedOllama(handler=answering) as ollama:
+        yield ollama
+
+
+def report_of(result: Any) -> dict[str, Any]:
+    assert result.whole, result
+    return dict(result.whole)
+
+
+async def test_a_key_at_several_servers_at_once_is_one_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(6) A call was told of a run that never was."""
+    begin = SqliteJournal.begin
+
+    async def slowly(self: SqliteJournal, *given: Any, **more: Any) -> Any:
+        await anyio.sleep(0.1)
+        return await begin(self, *given, **more)
+
+    monkeypatch.setattr(SqliteJournal, "begin", slowly)
+    async with place.client() as one, place.client() as two:
+
+        async def ask(caller: Caller, key: str, ids: Counter[str]) -> None:
+            asked = {"prompt": QUESTION, "request_key": key}
+            report = report_of(await caller.call("plan_and_answer", **asked))
+            assert report["answer"] == ANSWER
+            ids[report["run_id"]] += 1
+
+        for number in range(4):
+            ids: Counter[str] = Counter()
+            async with anyio.create_task_group() as calls:
+                for caller in (one, two, one, two, one, two):
+                    calls.start_soon(ask, caller, f"k{number}", ids)
+                    await anyio.sleep(0.02)  # while others are beginning
+            assert list(ids.values()) == [6]
+
+
+async def test_a_journal_that_could_not_be_opened_is_tried_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(7) It stayed off for good."""
+    monkeypatch.setattr(sqlite, "AGAIN_SECONDS", 0.0)
+    directory = anyio.Path(place.environ["PLANLOOM_RUNS"])
+    await directory.write_text("this is in its place")
+    async with place.client() as caller:
+        before = report_of(await caller.call("plan_and_answer", prompt=QUESTION))
+        assert "not recorded" in before["warnings"][0]
+        await directory.unlink()
+        after = report_of(await caller.call("plan_and_answer", prompt=QUESTION))
+        assert after["warnings"] == []
+    async with place.client() as later:
+        assert report_of(await later.call("get_run", run_id=after["run_id"]))["answer"] == ANSWER
+
+
+async def test_a_run_is_over_in_its_time_whatever_starts(place: Place) -> None:
+    """(10) 5 s asked, 90 s taken, while no upstream was up."""
+    hangs = upstream()
+    hangs["args"] = ["-c", "import time; time.sleep(3600)"]
+    place.upstreams = {"hangs": hangs | {"start_timeout_s": 3600}}
+    async with place.client() as caller:
+        with anyio.fail_after(LONG):  # less than what it waits for upstreams
+            result = await caller.call("plan_and_answer", prompt=QUESTION, max_seconds=0.5)
+    assert report_of(result)["status"] != "running"
+
+
+async def test_the_journal_gives_back_what_it_no_longer_needs(place: Place, tmp_path: Path) -> None:
+    """(13) One free page was given back at a time."""
+    file = tmp_path / "journal" / "runs.sqlite"
+    async with SqliteJournal(RunSettings(directory=file.parent, most=0)):
+        pass
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("CREATE TABLE filler AS SELECT randomblob(5000000)")
+        row = ("r1", "", "{}", "{}", "", "answered", 0.0, 0.0)
+        columns = "id, caller, request, made, owner, status, created, updated"
+        db.execute(f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("DROP TABLE filler")
+    async with SqliteJournal(RunSettings(directory=file.parent, most=0)):
+        pass
+    assert file.stat().st_size < 500_000
+
+
+async def test_a_clock_set_forward_makes_no_run_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(21) All ended runs were deleted at once."""
+    async with SqliteJournal(RunSettings(directory=tmp_path)) as journal:
+        with closing(sqlite3.connect(journal.file)) as db, db:
+            row = ("r1", "", "{}", "{}", "", "answered", time.time(), time.time())
+            columns = "id, caller, request, made, owner, status, created, updated"
+            db.execute(f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + 40 * 86_400)
+        await journal.prune()
+        assert await journal.status("r1") == "answered"
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
+)
+
+
+def test_a_few_lines_of_aliases_are_not_written_out(tmp_path: Path) -> None:
+    """(14) They hung the start, and the reload of a running server."""
+    file = tmp_path / "upstreams.yaml"
+    file.write_text(BOMB)
+    with pytest.raises(ConfigError, match="its aliases expand to too much"):
+        load_settings(file, tmp_path, {})
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1e300"])
+def test_a_number_that_is_too_long_is_told(tmp_path: Path, number: str) -> None:
+    """(18) The start ended in a traceback."""
+    file = tmp_path / "upstreams.yaml"
+    file.write_text(f"runs: {{megabytes: {number}}}\n")
+    with pytest.raises(ConfigError):
+        load_settings(file, tmp_path, {})
+    other = tmp_path / "mcp.json"
+    other.write_text(f'{{"mcpServers": {{"a": {"9" * 5000}}}}}')
+    with pytest.raises(ConfigError):
+        servers(other)
+
+
+@pytest.mark.parametrize("iteration", ["5" * 5000, "7"])
+async def test_a_result_that_is_not_there_is_told(place: Place, iteration: str) -> None:
+    """(18)"""
+    async with place.client() as caller:
+        run_id = report_of(await caller.call("plan_and_answer", prompt=QUESTION))["run_id"]
+        with pytest.raises((MCPError, ToolError), match="counted from 0"):
+            await caller.client.read_resource(f"run://{run_id}/result/{iteration}")
+
+
+@pytest.mark.parametrize("count", [-15, 10**309])
+async def test_absurd_counts_of_a_model_server_count_for_nothing(place: Place, count: int) -> None:
+    """(18) They were a fault in planloom itself, or gave a run tokens back."""
+    names = ("eval_count", "eval_duration", "load_duration", "prompt_eval_cached_count")
+
+    def absurd(request: Request) -> Reply:
+        reply = answering(request)
+        assert isinstance(reply, Answer)
+        return replace(reply, fields=dict.fromkeys(names, count))
+
+    with ScriptedOllama(handler=absurd) as place.ollama:
+        async with place.client() as caller:
+            report = report_of(await caller.call("plan_and_answer", prompt=QUESTION))
+    assert report["answer"] == ANSWER
+    assert report["usage"]["generated_tokens"] >= 0
+    assert 0 <= report["usage"]["model_seconds"] < 1e6
+
+
+async def test_a_model_that_does_not_stop_is_stopped(place: Place) -> None:
+    """(14) Only the time limit of the run ended it."""
+    endless = Answer("{" + " " * 3_000_000, unconstrained=True)
+    with ScriptedOllama(handler=lambda request: endless) as place.ollama:
+        async with place.client() as caller:
+            report = report_of(await caller.call("plan_and_answer", prompt=QUESTION))
+    assert "did not end the reply" in str(report["reason"])
+
+
+UNSEEN = "\u202eever\u200b \U000e0041"
+
+
+async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> None:
+    """(17) The report as data, progress, and `runs show --json` kept it."""
+
+    def hiding(request: Request) -> Reply:
+        said = fitting(request.schema or {}, random.Random(0), [f"{ANSWER} {UNSEEN}"])
+        return Answer(json.dumps(said))
+
+    with ScriptedOllama(handler=hiding) as place.ollama:
+        async with place.client() as caller:
+            result = await caller.call("plan_and_answer", prompt=QUESTION)
+            told = json.dumps(caller.progress.meta, ensure_ascii=False)
+            run_id = report_of(result)["run_id"]
+        shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id, "--json")
+    for seen in (json.dumps(report_of(result), ensure_ascii=False), told, shown.stdout):
+        assert "ever" in seen
+        assert not {"\u202e", "\u200b", "\U000e0041"} & set(seen)
+
+
+async def test_a_page_is_drawn_once_for_all_who_look_at_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(11) Each open view cost more than its run."""
+    drawn = 0
+
+    def counting(run: Run) -> Any:
+        nonlocal drawn
+        drawn += 1
+        return report_of_run(run)
+
+    monkeypatch.setattr(web_view, "report_of", counting)
+    opened: list[Parts] = []
+    async with Client(build(place.settings, opened.append)) as client:
+        result = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
+        engine = opened[0].engine
+        run = await engine.get((result.structured_content or {})["run_id"])
+        pages = [
+            [json.loads(each) async for each in web_view.changes(run, engine)] for _ in range(10)
+        ]
+    assert all(page == pages[0] and page[0]["answer"] == ANSWER for page in pages)
+    assert drawn == 1
+
+
+async def test_a_caller_writes_no_line_into_the_log(place: Place) -> None:
+    """(19) An id with an escape and a line end did."""
+    with place.http() as (process, port):
+        async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
+            for uri in ("run://%1b%5b2J%0aFAKE", "run://%1b%5b2J%0aFAKE/transcript"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(uri)
+        process.terminate()
+        _, said = await anyio.to_thread.run_sync(process.communicate)
+    assert b"\x1b[2J" not in said
+    assert not [line for line in said.splitlines() if line.startswith(b"FAKE")]
+
+
+async def test_one_caller_leaves_places_to_others(place: Place) -> None:
+    """(20) One with a token filled all places for a day."""
+    place.bounds = {"runs": {"concurrent": 4, "queue": 4}}
+    hangs = ScriptedOllama(handler=lambda request: Hang())
+    with hangs as place.ollama:
+        opened: list[Parts] = []
+        async with Client(build(place.settings, opened.append)):
+            engine = opened[0].engine
+            request = RunRequest(prompt=QUESTION)
+            for _ in range(6):
+                await engine.start(request, "one")
+            with pytest.raises(Busy, match="6 runs of yours"):
+                await engine.start(request, "one")
+            other = await engine.start(request, "another")
+            with anyio.fail_after(LONG):
+                while not other.events:  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no reaper")
+@pytest.mark.parametrize("killed", ["the first", "one after the other", "both"])
+async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
+    killed: str, place: Place
+) -> None:
+    """(22) Two processes were left. The server is killed as soon as somebody could act for it."""
+    faulty = [str(SUPPORT / "faulty_upstream.py"), "stubborn"]
+    place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
+
+    def reapers() -> list[psutil.Process]:
+        """The reaper, and its standby."""
+        found = [each for each in place.processes() if "reaper.py" in " ".join(each.cmdline())]
+        return sorted(found, key=lambda each: each.create_time())
+
+    async def renewed(before: psutil.Process) -> None:
+        await until(lambda: len(reapers()) == 2 and before not in reapers())
+
+    with place.http() as (process, port):
+        async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
+            await client.call_tool("list_tools")
+            await until(lambda: len(reapers()) == 2)
+            first, standby = reapers()
+            first.kill()
+            if killed == "one after the other":
+                await renewed(first)
+                standby.kill()
+            if killed == "both":
+                standby.kill()
+                await renewed(standby)
+            process.kill()
+        await until(lambda: place.processes() == [])
