@@ -21,7 +21,7 @@ from server.config import Settings
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
 from server.journal.factory import journal_for
 from server.text import clean, flat, status_in_words
-from server.views.consent import SHORT_ID, Waiting, consent, visible, waiting
+from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
 
@@ -135,8 +135,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                 stored = await _load(journal, run_id)
                 decided = RunState.of(stored.events).iterations[call.iteration].approval
                 if decided:
-                    given = "approved" if decided.approved else "not approved"
-                    line = Text(f"{call.call} was {given}: {decided.reason}.")
+                    line = Text(f"{call.call} was {outcome(decided)}.")
                     console.print(line, soft_wrap=True)
                     return 0 if decided.approved is approve else 1
                 await journal.wait_for_news(run_id)

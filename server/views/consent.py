@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from planner.errors import RequestError
-from planner.events import ApprovalAsked
+from planner.events import ApprovalAsked, ApprovalDecided
 from planner.state import RunState
 from planner.tools import Approval, Safety
 from server.text import fence
@@ -98,6 +98,11 @@ def approval_by_person(approve: bool, where: str = "") -> Approval:
 
 
 # How a call is shown.
+
+
+def outcome(approval: ApprovalDecided) -> str:
+    """`approved: the user approved it`."""
+    return f"{'approved' if approval.approved else 'not approved'}: {approval.reason}"
 
 
 def in_words(asked: ApprovalAsked) -> str:

@@ -146,8 +146,7 @@ def _message(event: Event, state: RunState) -> str:
             given = shown_arguments(event.arguments, whole=True)[0].replace("\n", "; ")
             return f"{at}approval is needed: {consent.in_words(event)}, with {given}"
         case ApprovalDecided():
-            answer = "approved" if event.approved else "not approved"
-            return f"{at}{event.tool} was {answer}: {event.reason}"
+            return f"{at}{event.tool} was {consent.outcome(event)}"
         case ToolCalled():
             return f"{at}{event.tool} {in_words(event.arguments)}"
         case ToolReturned(outcome=Outcome.SUCCESS):
