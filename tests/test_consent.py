@@ -244,10 +244,83 @@ async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secr
         report = await report_of(caller.client, run_id)
     assert decided(report) == (
         False,
-        "its arguments hold a secret, which the record of the run does not have; ask for it in a "
-        "new run",
+        "its arguments hold a secret, which the record of the run does not have; say the secret "
+        "again, in another step or a new run",
     )
     assert noted(place.project) == []
+
+
+ABOUT_SECRET = {"prompt": f"Note that the password is {SECRET}", "tool": "add_note"}
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+async def test_a_later_step_is_called_with_the_secret(
+    by_model: bool, place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the caller gives it in the step's arguments, or a model knows it from an earlier
+    step's prompt; nothing of it is on record."""
+    text = keep_secret(place, monkeypatch)
+    steps: list[dict[str, Any]] = [ABOUT_SECRET | {"arguments": {"text": "one"}}]
+    ollama.expect(conclusion("One is noted."))
+    if by_model:
+        steps.append({"prompt": "Note it", "tool": "add_note"})
+        ollama.expect({"text": text}, contains=[SECRET])
+    else:
+        steps.append({"prompt": "Note two", "tool": "add_note", "arguments": {"text": text}})
+    steps.append({"prompt": "Note three", "tool": "add_note", "arguments": {"text": f"3 {text}"}})
+    ollama.expect(conclusion("It is noted."))
+    ollama.expect(conclusion("All is noted."))
+    async with place.client("stdio", Person(True, True, True)) as caller:
+        run_id = None
+        for step in steps:
+            done = await caller.call("run_step", **step, **({"run_id": run_id} if run_id else {}))
+            run_id = (done.whole or {})["run_id"]
+    assert noted(place.project) == [["one", "nobody"], [text, "nobody"], [f"3 {text}", "nobody"]]
+    notes = place.project / "notes.txt"
+    files = [file for file in place.root.rglob("*") if file.is_file() and file != notes]
+    assert [file for file in files if SECRET.encode() in file.read_bytes()] == []
+
+
+async def test_a_step_on_another_server_knows_only_the_secret_that_it_is_given(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = keep_secret(place, monkeypatch)
+    ollama.expect(conclusion("One is noted."))
+    async with place.client("stdio", Person(True)) as caller:
+        arguments: dict[str, Any] = {"arguments": {"text": "one"}}
+        done = await caller.call("run_step", **ABOUT_SECRET, **arguments)
+        run_id = (done.whole or {})["run_id"]
+    ollama.expect({"text": "the password is ***"}, contains=["password is ***"])
+    ollama.expect(conclusion("It is not noted.", success=False))
+    ollama.expect(conclusion("It is noted."))
+    asked = Person(True)
+    async with place.client("stdio", asked) as caller:
+        await caller.call("run_step", run_id=run_id, prompt="Note it", tool="add_note")
+        report = await report_of(caller.client, run_id)
+        again = {"prompt": "Note it again", "tool": "add_note", "arguments": {"text": text}}
+        await caller.call("run_step", run_id=run_id, **again)
+    (*_, last) = [call for action in report["actions"] for call in action["tool_calls"]]
+    assert last["result"] == (
+        "Not approved: its arguments hold a secret, which the record of the run does not have; say "
+        "the secret again, in another step or a new run. It was not made; go on without it."
+    )
+    assert len(asked.shown) == 1
+    assert noted(place.project) == [["one", "nobody"], [text, "nobody"]]
+
+
+async def test_stars_that_stand_for_no_secret_are_noted(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """As Markdown has them between two parts."""
+    async with place.client("stdio", Person(True, True)) as caller:
+        stars = {"tool": "add_note", "arguments": {"text": "***"}}
+        ollama.expect(conclusion("It is noted."))
+        done = await caller.call("run_step", prompt="Note ***", **stars)
+        run_id = (done.whole or {})["run_id"]
+        more = {"tool": "add_note", "arguments": {"text": "two ***"}}
+        ollama.expect(conclusion("It is noted."))
+        await caller.call("run_step", run_id=run_id, prompt="Note two", **more)
+    assert noted(place.project) == [["***", "nobody"], ["two ***", "nobody"]]
 
 
 def keep_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
