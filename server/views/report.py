@@ -288,7 +288,7 @@ def markdown(found: Report, *, cost: bool = True) -> str:
 
     The plan's wording is that of seeds/001.
     """
-    parts = [_head(found)]
+    parts = [conclusion(found)]
     if found.objective:
         bullets = [
             f"- [{MARKS[step.status]}] {flat(step.objective)}{NOT_DONE.get(step.status, '')}"
@@ -333,7 +333,8 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     return inert("\n\n".join(parts))
 
 
-def _head(found: Report) -> str:
+def conclusion(found: Report) -> str:
+    """The answer, and what it is worth."""
     after = what_next(found)
     if found.status == "interrupted":
         return f"Interrupted before it ended. {after}"
