@@ -31,6 +31,16 @@ def test_short_help_is_the_help(place: Place) -> None:
     assert "Exit codes: 0 answered" in " ".join(whole.stdout.split())
 
 
+@pytest.mark.parametrize("command", [[], ["runs"]])
+def test_the_list_of_commands_cuts_no_sentence(command: list[str], place: Place) -> None:
+    shown = subprocess.run(
+        [*place.command()[:3], *command, "-h"], capture_output=True, text=True, check=True
+    ).stdout
+    commands = shown.partition("Commands:\n")[2].splitlines()
+    assert len(commands) > 3
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands)
+
+
 def test_the_version_is_told(place: Place) -> None:
     told = subprocess.run(
         [*place.command()[:3], "--version"], capture_output=True, text=True, check=True
