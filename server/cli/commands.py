@@ -141,9 +141,7 @@ def init(
     return client_entry(client, project, http, write=write)
 
 
-@app.command(
-    short_help="Answer a question about the project.", epilog=f"{ABILITIES}\n\n{EXITS}"
-)
+@app.command(short_help="Answer a question about the project.", epilog=f"{ABILITIES}\n\n{EXITS}")
 def ask(
     question: Annotated[
         str,
