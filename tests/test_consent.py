@@ -25,6 +25,8 @@ from serving import (
     Place,
     SharedUpstream,
     conclusion,
+    deed,
+    deep,
     found,
     move_on,
     nowhere,
@@ -174,6 +176,38 @@ async def test_another_process_shows_what_waits_and_answers_it(
             "approved it with `planloom runs`.\n",
         )
         assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+
+
+async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """It stands neither in the request nor in a result; what the caller wrote is no guess."""
+    ollama.expect(deed("notes"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": "hello", "author": "anna@example.com"})
+    ollama.expect(deep(conclusion("It is not noted.", success=False)))
+    guess = (
+        "This may be a guess: no result and no word of the request says author: anna@example.com."
+    )
+    person = Person(None)
+    async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:
+        question = {"prompt": "Note hello", "request_key": "one"}
+        tasks.start_soon(caller.client.call_tool, "plan_and_answer", question)
+        await until(lambda: bool(person.shown))
+        assert f"```\n{guess}\nFor run " in person.shown[0]
+        listed = await anyio.to_thread.run_sync(place.run, "runs")
+        assert f"  {guess}\n" in listed.stdout
+        (run_id,) = re.findall(r"For run (\w+):", person.shown[0])
+        await anyio.to_thread.run_sync(place.run, "runs", "decline", run_id)
+        with anyio.fail_after(LONG):
+            while (await report_of(caller.client, run_id))["status"] == "running":  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        ollama.expect(conclusion("It is noted."))
+        given = {"text": "hello", "author": "anna@example.com"}
+        person.answers = [True]
+        await caller.call("run_step", **CALL | {"arguments": given})
+        assert "guess" not in person.shown[1]
+    assert noted(place.project) == [["hello", "anna@example.com"]]
 
 
 async def test_another_process_declines(place: Place, ollama: ScriptedOllama) -> None:

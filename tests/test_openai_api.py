@@ -748,10 +748,10 @@ async def watching(url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield browser
 
 
-def script_note(ollama: ScriptedOllama, answer: dict[str, Any]) -> None:
+def script_note(ollama: ScriptedOllama, answer: dict[str, Any], **more: str) -> None:
     ollama.expect(deed("notes"))
     ollama.expect(plan("add_note", objective="Note hello"))
-    ollama.expect({"text": "hello"})
+    ollama.expect({"text": "hello"} | more)
     ollama.expect(answer)
 
 
@@ -849,7 +849,7 @@ Nothing was changed: add_note was not approved (the user said no with `planloom 
 async def test_a_call_that_nobody_answers_lapses(
     notes_place: Place, ollama: ScriptedOllama
 ) -> None:
-    script_note(ollama, NOT_NOTED)
+    script_note(ollama, NOT_NOTED, author="anna@example.com")
     notes_place.approval = {"timeout_s": 1}
     with door(notes_place) as (url, _):
         async with (
@@ -859,6 +859,8 @@ async def test_a_call_that_nobody_answers_lapses(
             reply = await client.chat.completions.create(**asked("Note hello"))
     content = reply.choices[0].message.content or ""
     assert content.count("Waiting for your approval") == 1
+    guess = "no result and no word of the request says author: anna@example.com."
+    assert f"\n\nThis may be a guess: {guess}\n\nAnswer in " in content
     assert "No answer within 1 s means no." in content
     assert "\n\nadd_note was not approved: nobody answered within 1 s.\n\n" in content
     assert noted(notes_place.project) == []

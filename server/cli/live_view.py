@@ -183,6 +183,8 @@ def asking(call: Waiting) -> Text:
     text.append(f" {call.time_left(time.time())}\n", style="bold yellow")
     text.append(f"  {call.call}\n", style="bold")
     text.append("".join(f"    {line}\n" for line in call.arguments.splitlines()))
+    if call.guess:
+        text.append(f"  {call.guess}\n", style="bold yellow")
     text.append(f"  {call.command('approve')}\n  {call.command('decline')}", style="bold")
     return text
 

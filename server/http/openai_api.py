@@ -351,8 +351,9 @@ class Completion:
         if call is None or call.digest != asked.digest:
             return ""
         arguments, _ = consent.shown_arguments(asked.arguments)
+        guess = f"{line(call.guess)}\n\n" if call.guess else ""
         text = (
-            f"**Waiting for your approval:** {line(call.call)}\n\n{fence(arguments)}\n\n"
+            f"**Waiting for your approval:** {line(call.call)}\n\n{fence(arguments)}\n\n{guess}"
             f"Answer in [the browser]({self.link}), which shows the whole call, or with "
             f"`{call.command('approve')}` or `{call.command('decline')}`. No answer within "
             f"{self.run.approvals.timeout_s:g} s means no.\n\n"

@@ -213,6 +213,7 @@ function drawApproval({ approval, run_id, prompt, project }) {
     "Approval needed",
     el("p", { class: "asked" }, el("strong", null, approval.call)),
     el("pre", { tabindex: 0 }, approval.arguments),
+    approval.guess && el("p", { class: "asked" }, approval.guess),
     el(
       "p",
       { class: "faint" },
