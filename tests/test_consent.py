@@ -15,7 +15,7 @@ import httpx
 import pytest
 from fastmcp import Client
 from notes import CALL, Person, noted
-from scripted_ollama import ScriptedOllama
+from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     CLASS,
     CONSTANT,
@@ -176,6 +176,35 @@ async def test_another_process_shows_what_waits_and_answers_it(
             "approved it with `planloom runs`.\n",
         )
         assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+
+
+@pytest.mark.parametrize("face", ["stdio", "stdio-legacy"])
+async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
+    face: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("notes"))
+    steps = [("Count the notes", "count_notes"), ("Note it", "add_note")]
+    planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
+    ollama.expect({"main_objective": "Note hello", "steps": planned})
+    ollama.expect(Hang(after="", then=json.dumps({"text": "hello"})))
+    ollama.expect(found("added"))
+    async with place.client(face, Person(True)) as caller:
+        question = {"prompt": "Count the notes, note hello", "wait_s": 0}
+        begun = await caller.call("plan_and_answer", **question)
+        await ollama.arrived(2)
+        run_id = (begun.structured_content or {})["run_id"]
+        shown = await caller.call("get_run", run_id=run_id, wait_s=0)
+        told = "Plan of 2 steps (add_note may change something): Note hello"
+        assert caller.progress.messages.count(told) == 1
+        reported = [(each.structured_content or {}).get("plan", []) for each in (begun, shown)]
+        assert ["[~] Note it (add_note may change something)"] in [each[-1:] for each in reported]
+        page = await report_of(caller.client, run_id)
+        assert [each["change"] for each in page["steps"]] == ["", "add_note"]
+        assert not any("Approval is needed" in each for each in caller.progress.messages)
+        ollama.release()
+        done = await caller.call("get_run", run_id=run_id)
+    assert (done.structured_content or {})["plan"] == ["[x] Count the notes", "[x] Note it"]
+    assert noted(place.project) == [["hello", "nobody"]]
 
 
 async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(

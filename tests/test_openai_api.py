@@ -788,7 +788,7 @@ async def test_a_call_that_waits_is_shown_with_how_to_answer(
         assert told == snapshot("""\
 A plan has been created where the objective is: Find out the value
 
-- Note hello
+- Note hello (add_note may change something)
 
 Note hello
 ----------
@@ -821,7 +821,7 @@ Evidence:
         assert told == snapshot("""\
 A plan has been created where the objective is: Find out the value
 
-- Note hello
+- Note hello (add_note may change something)
 
 Note hello
 ----------

@@ -21,7 +21,7 @@ from server.cli.hyperlinks import linked
 from server.text import clean, counted, duration, flat
 from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
-from server.views.report import NOT_DONE, steps, usage
+from server.views.report import steps, usage
 
 MARKS = {
     "completed": ("✓", "green"),
@@ -165,14 +165,13 @@ class Drawing:
         plan = steps(self.state)
         for step in [each for each in plan if each.status != "later"]:
             here = step.status == "current"
-            not_done = NOT_DONE.get(step.status, "")
-            row(step.status, f"{step.objective}{not_done}", style="bold" if here else "")
+            row(step.status, step.in_words, style="bold" if here else "")
             if here:
                 calls(step.number)
             elif step.notes:
                 row("", step.notes, style="dim")
         for step in [each for each in plan if each.status == "later"][:MAX_LATER]:
-            row("later", step.objective, style="dim")
+            row("later", step.in_words, style="dim")
         return table
 
 
