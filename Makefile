@@ -7,10 +7,13 @@ LOCKED := --quiet --require-hashes --requirement requirements.lock
 
 .PHONY: demo test test-all live eval bench picture reference sessions lock clean
 
+# Its words are not those of the code, so a text search for them finds nothing.
+QUESTION ?= How strong may the wind be before cars must be left ashore?
+
 demo: export PLANLOOM_BACKEND = embedded
-demo: $(VENV)/embedded ## Answer a question about this repository, over MCP, with embedded models
+demo: $(VENV)/embedded ## Answer a question about the project in examples/ferry, over MCP, with embedded models
 	$(BIN)/planloom models
-	$(BIN)/python examples/ask_over_stdio.py "In which file and line is the class UpstreamPool defined?"
+	$(BIN)/python examples/ask_over_stdio.py "$(QUESTION)" examples/ferry
 
 test: $(VENV)/dev ## Run the checks and the tests that need no model
 	$(BIN)/ruff check .

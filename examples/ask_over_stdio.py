@@ -1,6 +1,6 @@
 """Ask Planloom as any MCP client does: start `planloom serve`, call a tool, read the progress.
 
-python examples/ask_over_stdio.py "In which file is the class UpstreamPool defined?"
+python examples/ask_over_stdio.py QUESTION [PROJECT]
 """
 
 import asyncio
@@ -17,10 +17,10 @@ async def show(progress: float, total: float | None, message: str | None) -> Non
     print(f"  {message}", file=sys.stderr, flush=True)
 
 
-async def main(question: str) -> int:
+async def main(question: str, project: str = ".") -> int:
     planloom = StdioTransport(
         str(Path(sys.executable).parent / "planloom"),
-        ["serve", "--project", str(Path.cwd())],
+        ["serve", "--project", project],
         env=dict(os.environ),
     )
     async with Client(planloom, init_timeout=60, progress_handler=show) as client:
@@ -36,4 +36,4 @@ async def main(question: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1])))
+    sys.exit(asyncio.run(main(*sys.argv[1:])))

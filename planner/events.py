@@ -147,6 +147,8 @@ class ApprovalAsked(BaseEvent):
     arguments: dict[str, Any]
     """All of them, the operator's among them."""
     safety: Safety
+    guessed: list[str] = []
+    """The arguments that neither a result nor the request has, `name: value` each."""
     digest: str = ""
     """What an answer names the call by; whoever drives the run makes it (`server.approval`)."""
 

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -20,22 +19,13 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 from scripted_ollama import FULL, Hang, ScriptedOllama
-from serving import Place, found, free_port
+from serving import TRIAL_FILES, Place, found, free_port
 
 from server.cli.trial.project import QUESTIONS, write_project
 
 DOCS = Path(__file__).parent.parent / "docs"
 QUESTION = QUESTIONS[4].text
 ANSWER = "Open port 8473."
-FILES = {
-    "command": sys.executable,
-    "args": ["-P", "-m", "server.cli.trial.files", "${PLANLOOM_PROJECT}"],
-    "listing": {"tool": "list_dir"},
-    "tools": {
-        "search": {"text_argument": "pattern", "priority": 1},
-        "read_file": {"file_argument": "path"},
-    },
-}
 SAME = (
     (r"https?://127\.0\.0\.1:\d+", "http://127.0.0.1:11434"),
     (r"/\S*/project(?=/|$|\s)", "/home/you/tidewatch"),
@@ -118,7 +108,7 @@ def _words(svg: str) -> list[str]:
 def place(ollama: ScriptedOllama) -> Iterator[Place]:
     """In a folder with a short name, so that lines break where they do elsewhere."""
     with TemporaryDirectory(prefix="planloom-") as folder:
-        place = Place(Path(folder), ollama, upstreams={"files": FILES})
+        place = Place(Path(folder), ollama, upstreams={"files": TRIAL_FILES})
         rmtree(place.project)
         write_project(place.project)
         yield place

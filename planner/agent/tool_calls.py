@@ -220,6 +220,7 @@ class Caller:
                 tool=tool.name,
                 arguments=whole,
                 safety=tool.safety,
+                guessed=guessed,
             )
         )
         approval = await self.approver(tool, whole)

@@ -55,8 +55,8 @@ LATE_SECONDS = 600.0
 """How long after a question was closed a client may still bring an answer, and find its run."""
 MAX_PROMPT_CHARS = 200
 SECRET_LOST = (
-    "its arguments hold a secret, which the record of the run does not have; ask for it in a new "
-    "run"
+    "its arguments hold a secret, which the record of the run does not have; say the secret again, "
+    "in another step or a new run"
 )
 ANSWER = "approval"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
@@ -160,6 +160,8 @@ class Approvals:
         self.can_ask = False
         """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
         again after a question that had no answer, until somebody calls."""
+        self.secret_lost = False
+        """Whether the caller said a secret of which the record is left: `***`."""
         self._run_id = run_id
         self._request = request
         self._state = state
@@ -199,19 +201,14 @@ class Approvals:
         return hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256").hex()
 
     def lost(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-        """Whether this call was asked for before this process took the run up, with a secret that
-        the record does not have: what was meant cannot be made any more."""
-        call = (tool.name, arguments | tool.fixed_arguments)
-        return HIDDEN in json.dumps(call) and any(
-            asked.digest != self._digest(asked)
-            for each in self._state.iterations
-            if (asked := each.asked) and (asked.tool, asked.arguments) == call
-        )
+        """Whether this call has a secret that is not known any more, so that what was meant cannot
+        be made. The operator's own arguments are sent as they are."""
+        written = {name: arguments[name] for name in arguments.keys() - tool.fixed_arguments.keys()}
+        return self.secret_lost and HIDDEN in json.dumps(written)
 
     def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
-        """Let this very call out, once, unless it is lost."""
-        if not self.lost(tool, arguments):
-            self._granted.add(digest(tool, arguments))
+        """Let this very call out, once."""
+        self._granted.add(digest(tool, arguments))
 
     def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
         """Whether this very call was approved; it is not any more after that."""
@@ -355,14 +352,15 @@ class GuardedPool:
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """As the pool's, with the tool's class and policy as they are now: upstream and operator
         may have changed them."""
+        if self._approvals.lost(tool, arguments):
+            text = f"The call of {tool.name} was not made: {SECRET_LOST}."
+            return ToolResult(outcome=Outcome.ERROR, text=text)
         name = (tool.upstream, tool.bare_name)
         tools = self._pool.tools()
         now = next((each for each in tools if (each.upstream, each.bare_name) == name), tool)
         if tool.read_only and now.read_only:
             return await self._pool.call(tool, arguments)
         text = f"The call of {tool.name} was not approved and not made."
-        if self._approvals.lost(tool, arguments):
-            text = f"The call of {tool.name} was not made: {SECRET_LOST}."
         if self._approvals.spend(tool, arguments):
             tightened = strictest(now.policy, tool.policy) is not tool.policy
             if not tightened and not self._changed(tool.upstream):

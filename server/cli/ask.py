@@ -34,7 +34,7 @@ from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing
 from server.upstreams.pins import Pins, digest_of, identity
 from server.views.progress import HEARTBEAT_SECONDS
-from server.views.report import UP, Usage
+from server.views.report import UP, Usage, conclusion
 
 Detail = Literal["quiet", "usual", "verbose"]
 """How much is shown beside the answer: nothing; progress; progress and the cost."""
@@ -114,7 +114,10 @@ async def run_on_terminal(
                 raise
             await run.flush()
     found = report_of(run)
-    print_report(found, as_json, settings.project, cost=detail == "verbose")
+    if detail == "quiet" and not as_json:
+        show_markdown(conclusion(found), settings.project)
+    else:
+        print_report(found, as_json, settings.project, cost=detail == "verbose")
     if detail == "verbose":
         sys.stdout.flush()  # the answer comes first, wherever both go
         show_ledger(found.usage)

@@ -84,7 +84,7 @@ def planloom(
         raise typer.Exit
 
 
-@app.command()
+@app.command(short_help="Write your upstreams.yaml, or the entry for a client.")
 def init(
     taken_from: Annotated[
         list[Path] | None,
@@ -141,7 +141,7 @@ def init(
     return client_entry(client, project, http, write=write)
 
 
-@app.command(epilog=f"{ABILITIES}\n\n{EXITS}")
+@app.command(short_help="Answer a question about the project.", epilog=f"{ABILITIES}\n\n{EXITS}")
 def ask(
     question: Annotated[
         str,
@@ -180,7 +180,7 @@ def ask(
     sys.exit(_run_with_upstreams("server.cli.ask", "ask_on_terminal", settings, *asked, *shown))
 
 
-@app.command()
+@app.command(short_help="Run the MCP server, on standard input and output or over HTTP.")
 def serve(
     http: Annotated[
         str | None,
@@ -207,7 +207,7 @@ def serve(
         serve_http(settings, http, os.environ)
 
 
-runs = typer.Typer(help="Show recorded runs, and go on with interrupted ones.")
+runs = typer.Typer(help="Show recorded runs, answer what they ask, and resume them.")
 app.add_typer(runs, name="runs")
 RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
 WaitingRun = Annotated[
@@ -261,7 +261,7 @@ def runs_approve(run_id: WaitingRun, project: Project = None, upstreams: Upstrea
     sys.exit(_run(decide_run, settings, run_id, True))
 
 
-@runs.command("decline")
+@runs.command("decline", short_help="Decline that call; the run goes on without it.")
 def runs_decline(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
     """Decline the call that a run waits with; the run goes on without it."""
     settings = _settings(project, upstreams)
@@ -286,7 +286,7 @@ def runs_resume(
     sys.exit(_run_with_upstreams("server.cli.ask", "resume_on_terminal", settings, run_id, *shown))
 
 
-@app.command()
+@app.command(short_help="Print the token that clients of `serve --http` send.")
 def token() -> None:
     """Print the token that clients of `serve --http` send; create it if needed."""
     from server.auth import own_token
@@ -294,7 +294,7 @@ def token() -> None:
     typer.echo(own_token())
 
 
-@app.command()
+@app.command(short_help="List the upstreams and their tools.")
 def tools(
     project: Project = None,
     upstreams: Upstreams = None,
@@ -317,7 +317,7 @@ def tools(
     sys.exit(_run_with_upstreams("server.cli.ask", "list_tools", settings))
 
 
-@app.command()
+@app.command(short_help="Say what is wrong, and how to fix it.")
 def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     """Check models, upstreams and versions; say what is wrong and how to fix it."""
     settings = _settings(project, upstreams)
@@ -326,7 +326,7 @@ def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     sys.exit(_run(examine, settings))
 
 
-@app.command("try")
+@app.command("try", short_help="Measure your models, and say which one to take.")
 def try_models(
     models: Annotated[
         list[str] | None,
@@ -352,7 +352,7 @@ def try_models(
     sys.exit(_run(try_on_terminal, settings, models or [], seconds, write))
 
 
-@app.command()
+@app.command(short_help="Make the models ready.")
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
     """Make the models ready: fetches the embedded ones if they are what will be used."""
     settings = _settings(project, upstreams)

@@ -119,9 +119,10 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
             return
         needed = settings.backend == "ollama"
         fix = "Run: ollama serve (or set OLLAMA_HOST)" if needed or settings.host else None
-        if fix and not needed and embedded_installed():
-            fix += "; the embedded models answer meanwhile"
-        yield Finding("ollama", f"does not answer at {host_url(settings.host)}", fix)
+        silent = f"does not answer at {host_url(settings.host)}"
+        if not needed and embedded_installed():
+            silent += "; the embedded models answer instead"
+        yield Finding("ollama", silent, fix)
         if needed:
             return
     if not embedded_installed():

@@ -21,7 +21,7 @@ from server.cli.hyperlinks import linked
 from server.text import clean, counted, duration, flat
 from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
-from server.views.report import NOT_DONE, steps, usage
+from server.views.report import steps, usage
 
 MARKS = {
     "completed": ("✓", "green"),
@@ -165,14 +165,13 @@ class Drawing:
         plan = steps(self.state)
         for step in [each for each in plan if each.status != "later"]:
             here = step.status == "current"
-            not_done = NOT_DONE.get(step.status, "")
-            row(step.status, f"{step.objective}{not_done}", style="bold" if here else "")
+            row(step.status, step.in_words, style="bold" if here else "")
             if here:
                 calls(step.number)
             elif step.notes:
                 row("", step.notes, style="dim")
         for step in [each for each in plan if each.status == "later"][:MAX_LATER]:
-            row("later", step.objective, style="dim")
+            row("later", step.in_words, style="dim")
         return table
 
 
@@ -183,6 +182,8 @@ def asking(call: Waiting) -> Text:
     text.append(f" {call.time_left(time.time())}\n", style="bold yellow")
     text.append(f"  {call.call}\n", style="bold")
     text.append("".join(f"    {line}\n" for line in call.arguments.splitlines()))
+    if call.guess:
+        text.append(f"  {call.guess}\n", style="bold yellow")
     text.append(f"  {call.command('approve')}\n  {call.command('decline')}", style="bold")
     return text
 

@@ -20,8 +20,8 @@ from server.cli.live_view import Drawing, asking
 from server.config import Settings
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
 from server.journal.factory import journal_for
-from server.text import clean, flat, status_in_words
-from server.views.consent import SHORT_ID, Waiting, consent, visible, waiting
+from server.text import clean, flat, shortened, status_in_words
+from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
 
@@ -60,7 +60,7 @@ async def list_runs(settings: Settings, most: int) -> None:
             "waits for approval" if asked[run.id] else status_in_words(run.status),
             age(time.time() - run.created),
             _place(run.project),
-            clean(flat(run.prompt))[:MAX_PROMPT_CHARS],
+            shortened(clean(flat(run.prompt)), MAX_PROMPT_CHARS),
         )
         for run in runs
     ]
@@ -70,6 +70,8 @@ async def list_runs(settings: Settings, most: int) -> None:
         line = Text(_columns(row, widths))
         colour = "bold yellow" if asked[run.id] else COLOURS.get(run.status, "yellow")
         line.stylize(colour, widths[0] + 2, widths[0] + 2 + len(row[1]))
+        if output.is_terminal:
+            line.truncate(output.width, overflow="ellipsis")
         output.print(line, soft_wrap=True)
 
 
@@ -135,8 +137,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                 stored = await _load(journal, run_id)
                 decided = RunState.of(stored.events).iterations[call.iteration].approval
                 if decided:
-                    given = "approved" if decided.approved else "not approved"
-                    line = Text(f"{call.call} was {given}: {decided.reason}.")
+                    line = Text(f"{call.call} was {outcome(decided)}.")
                     console.print(line, soft_wrap=True)
                     return 0 if decided.approved is approve else 1
                 await journal.wait_for_news(run_id)

@@ -3,7 +3,8 @@
 `/v1/chat/completions` is one more view on the engine: the last user message starts a run, its plan
 and answer come as Markdown (`server.views.markdown`), and the run ends when the client hangs up.
 What happens meanwhile comes as `reasoning_content`, which many clients show and the others skip.
-Nobody can be asked for approval here, so runs are read-only.
+A client of this API cannot answer a question, so a person approves calls in the browser or on a
+terminal, and the reply says when, and how. While nobody looks there, runs are read-only.
 """
 
 import json
@@ -23,6 +24,8 @@ from starlette.types import Receive, Scope, Send
 from planner.errors import Busy, PlanloomError, RequestError
 from planner.events import (
     AnswerDelta,
+    ApprovalAsked,
+    ApprovalDecided,
     Event,
     PlanMade,
     PlanRevised,
@@ -32,13 +35,15 @@ from planner.events import (
     StepStarted,
 )
 from planner.protocol import Limits, RunRequest
+from planner.tools import Policy
 from server import auth
 from server.mcp import short_report
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import clean, flat, shortened
+from server.text import clean, fence, flat, shortened
+from server.views import consent
 from server.views.inert import inert, inert_piece
-from server.views.markdown import CONCLUSION, Document
+from server.views.markdown import CONCLUSION, Document, line
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 from server.views.report import warned
 
@@ -49,8 +54,11 @@ SAID_CHARACTERS, MAX_SAID_CHARS = 2000, 600
 """Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 """What comes after an answer begins so."""
-TOLD = (PlanMade, PlanRevised, RunFinished, StepConcluded, StepContinued, StepStarted)
-"""What the document tells."""
+TOLD = (
+    *(ApprovalAsked, ApprovalDecided, PlanMade, PlanRevised, RunFinished),
+    *(StepConcluded, StepContinued, StepStarted),
+)
+"""What the content tells."""
 
 
 class Part(BaseModel):
@@ -132,6 +140,7 @@ class ChatRequest(BaseModel):
             prompt=last.text,
             said_before=said_before(self.messages[: asked[-1]]),
             limits=Limits(seconds=RUN_SECONDS),
+            policy=Policy.ASK,
             data_schema=self.data_schema,
         )
 
@@ -258,7 +267,7 @@ class Completion:
 
     async def whole(self) -> Response:
         """The reply once the run has ended."""
-        content = "".join([self._document.tell(event) async for event in self.run.follow()])
+        content = "".join([self._told(event) async for event in self.run.follow()])
         await self.run.flush()
         if problem := self._problem():
             # Another try would be another run, and as long.
@@ -293,7 +302,8 @@ class Completion:
                 await run.wait_beyond(sent)
                 continue
             quiet = anyio.current_time() - quiet_since
-            yield f": {heartbeat(self._document.state, quiet, run.queued)}\n\n"
+            waiting = run.approvals.waiting
+            yield f": {heartbeat(self._document.state, quiet, run.queued, waiting)}\n\n"
         if problem := self._problem():
             yield _event({"error": problem})
         else:
@@ -308,11 +318,13 @@ class Completion:
 
     def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
         """What an event adds to the stream."""
-        content = self._document.tell(event)
+        content = self._told(event)
         if isinstance(event, AnswerDelta):
             begins = "Draft: " if event.begins else ""
             yield {"reasoning_content": inert_piece(begins + event.text)}
             self._drafting = True
+        elif self.as_data and isinstance(event, ApprovalAsked | ApprovalDecided):
+            yield {"reasoning_content": content}
         elif self.as_data or not isinstance(event, TOLD):
             newline = "\n" if self._drafting else ""
             line = message(event, self._document.state)
@@ -321,6 +333,32 @@ class Completion:
         failed = isinstance(event, RunFinished) and self._problem()
         if content and not self.as_data and not failed:
             yield {"content": content}
+
+    def _told(self, event: Event) -> str:
+        """What an event adds to the content."""
+        document = self._document.tell(event)
+        match event:
+            case ApprovalAsked():
+                return self._question(event)
+            case ApprovalDecided():
+                return f"{line(f'{event.tool} was {consent.outcome(event)}.')}\n\n"
+            case _:
+                return document
+
+    def _question(self, asked: ApprovalAsked) -> str:
+        """A call that the run waits with, and how a person answers; nothing once it is decided."""
+        call = self.run.approvals.waiting
+        if call is None or call.digest != asked.digest:
+            return ""
+        arguments, _ = consent.shown_arguments(asked.arguments)
+        guess = f"{line(call.guess)}\n\n" if call.guess else ""
+        text = (
+            f"**Waiting for your approval:** {line(call.call)}\n\n{fence(arguments)}\n\n{guess}"
+            f"Answer in [the browser]({self.link}), which shows the whole call, or with "
+            f"`{call.command('approve')}` or `{call.command('decline')}`. No answer within "
+            f"{self.run.approvals.timeout_s:g} s means no.\n\n"
+        )
+        return inert(text)
 
     def _problem(self) -> dict[str, Any] | None:
         """Why there is no answer at all."""

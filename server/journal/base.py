@@ -12,7 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -25,10 +25,14 @@ from planner.errors import RequestError
 from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
 from planner.tools import Approval, ToolSpec
-from server.config import RunSettings
+from server.config import HIDDEN, RunSettings
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
+RUNS_REMEMBERED = 200
+"""Runs whose secrets are remembered; as many as the engine keeps."""
+SAID = ("run_started", "run_continued", "run_steered")
+"""The events that hold what the caller said."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class StoredRun:
     status: Literal["running", "interrupted"] | FinalStatus
     created: float
     entries: list[Entry]
+    secret_lost: bool = False
+    """Whether the caller said a secret that stands nowhere any more: the record has `***`."""
 
     @classmethod
     def of_row(
@@ -245,6 +251,9 @@ class Journal(ABC):
         """This server, to the others."""
         self._opened = time.time(), time.monotonic()
         self._redact = redact
+        self._true: dict[str, dict[str, dict[str, Any]]] = {}
+        """Of the newest runs with `***` in their records: what this server wrote, as it was before,
+        by what is on record instead. In memory only."""
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
     @abstractmethod
@@ -403,6 +412,40 @@ class Journal(ABC):
         opened, since = self._opened
         return min(time.time(), opened + time.monotonic() - since)
 
+    def written(self, run_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        """The data as it may be on record; what is hidden there is remembered here."""
+        redacted: dict[str, Any] = self.redact(data)
+        if HIDDEN in (line := _sorted(redacted)):
+            self._true.setdefault(run_id, {})[line] = data
+            if len(self._true) > RUNS_REMEMBERED:
+                del self._true[next(iter(self._true))]
+        return redacted
+
+    def recalled(self, stored: StoredRun) -> StoredRun:
+        """The run as it was before secrets were hidden, if this server wrote all that has any; else
+        only its newest entry, since the others follow from each other."""
+        known = self._true.get(stored.id, {})
+        request, *lines = (
+            _sorted(data)
+            for data in (stored.request.model_dump(), *(each.data for each in stored.entries))
+        )
+        if any(HIDDEN in line and line not in known for line in (request, *lines)):
+            known = {line: known[line] for line in lines[-1:] if line in known}
+        said = [
+            line
+            for each, line in zip(stored.entries, lines, strict=True)
+            if each.data.get("type") in SAID
+        ]
+        return replace(
+            stored,
+            request=RunRequest.model_validate(known.get(request, stored.request)),
+            entries=[
+                replace(each, data=known[line]) if line in known else each
+                for each, line in zip(stored.entries, lines, strict=True)
+            ],
+            secret_lost=any(HIDDEN in line and line not in known for line in (request, *said)),
+        )
+
     def redact(self, value: Any) -> Any:
         """JSON data without secrets; what upstreams say has none, this holds for all."""
         if self._redact is None:
@@ -416,3 +459,8 @@ class Journal(ABC):
                 return {key: self.redact(item) for key, item in value.items()}
             case _:
                 return value
+
+
+def _sorted(data: dict[str, Any]) -> str:
+    """The data as a text that is the same before and after it was on record."""
+    return json.dumps(data, sort_keys=True)

@@ -172,7 +172,9 @@ class RedisRunWriter(RunWriter):
         number, self.next = self.next, self.next + 1
         last = entry.data.get("type") == "run_finished"
         status = entry.data["status"] if last else ""
-        self._soon(_APPEND, str(number), self.journal._line(entry), str(time.time()), status)
+        self._soon(
+            _APPEND, str(number), self.journal._line(self.run_id, entry), str(time.time()), status
+        )
 
     def save_tools(self, tools: Sequence[ToolSpec]) -> None:
         listed = json.dumps([self.journal.redact(tool.model_dump()) for tool in tools])
@@ -253,7 +255,7 @@ class RedisJournal(Journal):
         now = str(time.time())
         fields = {
             "caller": caller,
-            "request": json.dumps(self.redact(request.model_dump())),
+            "request": json.dumps(self.written(run_id, request.model_dump())),
             "made": setup.model_dump_json(),
             "status": "running",
             "owner": "" if waits else self.owner,
@@ -285,7 +287,7 @@ class RedisJournal(Journal):
         return await self._take_over(_CLAIM, run_id, among)
 
     async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
-        return await self._take_over(_REOPEN, run_id, self._line(entry), str(time.time()))
+        return await self._take_over(_REOPEN, run_id, self._line(run_id, entry), str(time.time()))
 
     async def _take_over(
         self, script: str, run_id: str, *arguments: str
@@ -299,7 +301,7 @@ class RedisJournal(Journal):
             return None
         stored = await self.load(found)
         assert stored  # it is ours, and nobody deletes what is
-        return RedisRunWriter(self, stored.id, next=len(stored.entries)), stored
+        return RedisRunWriter(self, stored.id, next=len(stored.entries)), self.recalled(stored)
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))
@@ -324,8 +326,8 @@ class RedisJournal(Journal):
             for number, line in enumerate(found, last + 1)
         )
 
-    def _line(self, entry: Entry) -> str:
-        line: dict[str, Any] = {"data": self.redact(entry.data), "kind": entry.kind}
+    def _line(self, run_id: str, entry: Entry) -> str:
+        line: dict[str, Any] = {"data": self.written(run_id, entry.data), "kind": entry.kind}
         if entry.key:
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})

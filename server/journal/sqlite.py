@@ -160,7 +160,7 @@ class SqliteRunWriter(RunWriter):
         self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
-        data, long = self.journal.redact(entry.data), None
+        data, long = self.journal.written(self.run_id, entry.data), None
         if isinstance(text := data.get("text"), str) and len(text) > LONG_TEXT:
             data = {key: value for key, value in data.items() if key != "text"}
             long = self._save_text(db, text)
@@ -245,7 +245,7 @@ class SqliteJournal(Journal):
             await self._in_thread(self._open)
         writer = SqliteRunWriter(self, run_id, problem=self.problem)
         now = time.time()
-        shown = json.dumps(self.redact(request.model_dump()))
+        shown = json.dumps(self.written(run_id, request.model_dump()))
         owner = ("" if waits else self.owner) + (f"@{fleet}" if fleet else "")
         row = (run_id, caller, request_key, shown, setup.model_dump_json(), owner, now, now)
 
@@ -311,7 +311,7 @@ class SqliteJournal(Journal):
             return None
         stored = await self.load(run_id)
         assert stored  # it is ours, and nobody deletes what is
-        return SqliteRunWriter(self, run_id, next=len(stored.entries)), stored
+        return SqliteRunWriter(self, run_id, next=len(stored.entries)), self.recalled(stored)
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))

@@ -190,7 +190,4 @@ def _objectives(state: RunState) -> list[tuple[str, str]]:
 
 
 def _plan(found: Report) -> list[str]:
-    return [
-        shortened(f"[{MARKS[step.status]}] {flat(step.objective)}", MAX_LINE)
-        for step in found.steps
-    ]
+    return [shortened(f"[{MARKS[step.status]}] {step.in_words}", MAX_LINE) for step in found.steps]

@@ -71,6 +71,7 @@ class Run:
         run.created, run.project = stored.created, stored.setup.project
         run.interrupted = stored.status == "interrupted"
         run.queued = not stored.events
+        run.approvals.secret_lost = stored.secret_lost
         return run
 
     @property

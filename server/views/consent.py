@@ -13,10 +13,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from planner.errors import RequestError
-from planner.events import ApprovalAsked
+from planner.events import ApprovalAsked, ApprovalDecided
 from planner.state import RunState
 from planner.tools import Approval, Safety
-from server.text import fence
+from server.text import fence, shortened
 
 MAX_VALUE_CHARS = 2000
 """Characters of an argument in a question."""
@@ -51,6 +51,7 @@ class Waiting(BaseModel):
     iteration: int
     call: str = Field(description="The tool, its upstream, and what it may do.")
     arguments: str = Field(description="All of them, as a person reads them.")
+    guess: str = Field(description="What of them may be a guess, in words; empty when nothing.")
     lapses: float = Field(description="Seconds since the epoch; no answer until then means no.")
 
     def time_left(self, now: float) -> str:
@@ -75,6 +76,7 @@ def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
         iteration=asked.iteration,
         call=in_words(asked),
         arguments=shown_arguments(asked.arguments, whole=True)[0],
+        guess=guess(asked),
         lapses=asked.at + timeout_s,
     )
 
@@ -100,10 +102,23 @@ def approval_by_person(approve: bool, where: str = "") -> Approval:
 # How a call is shown.
 
 
+def outcome(approval: ApprovalDecided) -> str:
+    """`approved: the user approved it`."""
+    return f"{'approved' if approval.approved else 'not approved'}: {approval.reason}"
+
+
 def in_words(asked: ApprovalAsked) -> str:
     """`add_note of notes (write: it adds or changes something)`."""
     kind = asked.safety.replace("_", " ")
     return f"{asked.tool} of {asked.upstream} ({kind}: {MEANING[asked.safety]})"
+
+
+def guess(asked: ApprovalAsked) -> str:
+    """What of a call may be a guess; empty when nothing."""
+    if not asked.guessed:
+        return ""
+    values = shortened(visible(", ".join(asked.guessed)), MAX_VALUE_CHARS)
+    return f"This may be a guess: no result and no word of the request says {values}."
 
 
 def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) -> str:
@@ -115,6 +130,8 @@ def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) ->
             f"This is not all of it. get_run with run_id {run_id} and iteration {asked.iteration} "
             "shows the whole."
         )
+    if asked.guessed:
+        lines.append(guess(asked))
     lines.append(
         f"For {about}. It is made once, exactly as shown. No answer within {timeout_s:g} s means "
         "no."

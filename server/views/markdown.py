@@ -16,6 +16,7 @@ from planner.events import (
 )
 from planner.state import RunState
 from server.text import flat, status_in_words
+from server.views import report
 from server.views.inert import inert
 
 CONCLUSION = "Final conclusion reached"
@@ -41,7 +42,7 @@ class Document:
             case PlanRevised() if self.state.step and event.later_steps != self._later:
                 # Between two steps, the one that begins tells the change.
                 self._later = event.later_steps
-                return _changed(event.later_steps)
+                return self._changed(event.later_steps)
             case StepConcluded(notes=notes, success=success) if notes or not success:
                 failed = "" if success else "Without success. "
                 return f"{failed}{line(notes)}".rstrip() + "\n\n"
@@ -57,10 +58,19 @@ class Document:
         if shown is None:
             objective = line(self.state.main_objective or "")
             plan = f"A plan has been created where the objective is: {objective}\n\n"
-            plan += _bullets(steps)
+            plan += self._bullets(steps)
         elif steps != shown:
-            plan = _changed(steps)
+            plan = self._changed(steps)
         return plan + _heading(line(event.objective) or f"Step {event.number}")
+
+    def _changed(self, steps: list[str]) -> str:
+        if not steps:
+            return "The plan has changed: nothing comes after this.\n\n"
+        return f"The plan has changed:\n\n{self._bullets(steps)}"
+
+    def _bullets(self, steps: list[str]) -> str:
+        later = {step.objective: step.in_words for step in report.steps(self.state)}
+        return "".join(f"- {line(later.get(step, step))}\n" for step in steps) + "\n"
 
 
 def line(text: str) -> str:
@@ -74,16 +84,6 @@ def _conclusion(event: RunFinished) -> str:
         return answer
     why = f": {line(event.reason)}" if event.reason and event.reason not in event.answer else ""
     return f"_Status: {status_in_words(event.status)}{why}_\n\n{answer}"
-
-
-def _changed(steps: list[str]) -> str:
-    if not steps:
-        return "The plan has changed: nothing comes after this.\n\n"
-    return f"The plan has changed:\n\n{_bullets(steps)}"
-
-
-def _bullets(steps: list[str]) -> str:
-    return "".join(f"- {line(step)}\n" for step in steps) + "\n"
 
 
 def _heading(text: str) -> str:

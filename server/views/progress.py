@@ -40,7 +40,7 @@ from planner.tools import Outcome
 from server.text import clean, counted, duration, flat, shortened, status_in_words
 from server.views import consent
 from server.views.consent import Waiting, shown_arguments
-from server.views.report import UP, steering_in_words
+from server.views.report import UP, planned_change, steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
 """How long without an event until a line says what is being waited for."""
@@ -146,8 +146,7 @@ def _message(event: Event, state: RunState) -> str:
             given = shown_arguments(event.arguments, whole=True)[0].replace("\n", "; ")
             return f"{at}approval is needed: {consent.in_words(event)}, with {given}"
         case ApprovalDecided():
-            answer = "approved" if event.approved else "not approved"
-            return f"{at}{event.tool} was {answer}: {event.reason}"
+            return f"{at}{event.tool} was {consent.outcome(event)}"
         case ToolCalled():
             return f"{at}{event.tool} {in_words(event.arguments)}"
         case ToolReturned(outcome=Outcome.SUCCESS):
@@ -165,7 +164,11 @@ def _message(event: Event, state: RunState) -> str:
         case QuestionAnswered():
             return f"{at}{event.upstream} got {GOT[event.action]}: {event.reason}"
         case PlanMade():
-            return f"Plan of {counted(len(event.later_steps) + 1, 'step')}: {event.main_objective}"
+            planned = [planned_change(state, objective) for objective in event.tools]
+            changes = " and ".join(dict.fromkeys(filter(None, planned)))
+            more = f" ({changes} may change something)" if changes else ""
+            steps = counted(len(event.later_steps) + 1, "step")
+            return f"Plan of {steps}{more}: {event.main_objective}"
         case ResultAssessed():
             return f"{at}{event.critique or event.assessment}"
         case ContextCompressed():

@@ -43,7 +43,16 @@ class StepReport(BaseModel):
         description="failed: it ended without success. unfinished: the run ended before it did."
     )
     success: bool | None = Field(default=None, description="Null until the step has ended.")
+    change: str = Field(
+        default="", description="Until then: the tool that it is planned to change something with."
+    )
     notes: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """`Note it (add_note may change something)`."""
+        change = f" ({self.change} may change something)" if self.change else ""
+        return f"{flat(self.objective)}{NOT_DONE.get(self.status, '')}{change}"
 
 
 class SteeringReport(Steering):
@@ -215,11 +224,25 @@ def steps(state: RunState, *, interrupted: bool = False) -> list[StepReport]:
     """The plan: what was done of it, and how it stands."""
     over = (interrupted or state.status != "running") and not state.single_steps
     made = [_step(step, over) for step in state.steps]
+    for step in made:
+        if step.status == "current":
+            step.change = planned_change(state, step.objective)
     later = [
-        StepReport(number=number, objective=objective, status="later")
+        StepReport(
+            number=number,
+            objective=objective,
+            status="later",
+            change="" if over else planned_change(state, objective),
+        )
         for number, objective in enumerate(state.later_steps, len(made) + 1)
     ]
     return made + later
+
+
+def planned_change(state: RunState, objective: str) -> str:
+    """The tool that a step is planned to change something with; empty where none is."""
+    tool = state.planned_tools.get(objective, "")
+    return tool if state.started and tool in state.started.approved_first else ""
 
 
 def _step(step: Step, over: bool) -> StepReport:
@@ -288,12 +311,9 @@ def markdown(found: Report, *, cost: bool = True) -> str:
 
     The plan's wording is that of seeds/001.
     """
-    parts = [_head(found)]
+    parts = [conclusion(found)]
     if found.objective:
-        bullets = [
-            f"- [{MARKS[step.status]}] {flat(step.objective)}{NOT_DONE.get(step.status, '')}"
-            for step in found.steps
-        ]
+        bullets = [f"- [{MARKS[step.status]}] {step.in_words}" for step in found.steps]
         head = f"A plan has been created where the objective is: {flat(found.objective)}"
         parts.append("\n".join([head, "", *bullets]))
     if found.steering:
@@ -305,8 +325,7 @@ def markdown(found: Report, *, cost: bool = True) -> str:
         ]
         parts.append("### Said while it ran\n\n" + "\n".join(said))
     notes = [
-        f"{step.number}. {flat(step.objective)}{NOT_DONE.get(step.status, '')}\n"
-        f"   {indented(step.notes, 3)}"
+        f"{step.number}. {step.in_words}\n   {indented(step.notes, 3)}"
         for step in found.steps
         if step.success is not None and step.notes not in ("", found.answer)
     ]
@@ -333,7 +352,8 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     return inert("\n\n".join(parts))
 
 
-def _head(found: Report) -> str:
+def conclusion(found: Report) -> str:
+    """The answer, and what it is worth."""
     after = what_next(found)
     if found.status == "interrupted":
         return f"Interrupted before it ended. {after}"

@@ -204,6 +204,31 @@ async def test_a_run_goes_on_after_a_refusal_and_does_not_ask_again(
     assert [approval(result, number) is None for number in range(3)] == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "claim"),
+    [
+        ("Lege die Notiz hallo an", "Die Notiz hallo wurde angelegt."),
+        ("Crée une note bonjour", "La note bonjour a été créée."),
+        ("添加一条笔记：你好", "笔记“你好”已添加。"),
+    ],
+)
+async def test_in_no_language_is_said_to_be_done_what_was_not(
+    prompt: str, claim: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("notes"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": prompt.split()[-1]})
+    ollama.expect(deep(conclusion(claim)))
+    async with client("memory", place, Person(False)) as caller:
+        result = await caller.call("plan_and_answer", prompt=prompt)
+    assert (report(result)["status"], report(result)["answer"]) == (
+        "refused",
+        "Nothing was changed: add_note was not approved (the user said no).",
+    )
+    assert claim not in text(result)
+    assert noted(place.project) == []
+
+
 # Who may not be asked, and what needs nobody
 
 
@@ -953,7 +978,7 @@ async def test_a_question_is_put_to_the_terminal(
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
    0.0 s  looking for notes
    0.0 s  qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
-   0.0 s  Plan of 1 step: Find out the value
+   0.0 s  Plan of 1 step (add_note may change something): Find out the value
    0.0 s  Step 1 of 1: Note hello
    0.0 s  Step 1 of 1: next is add_note: Note hello
    0.0 s  Step 1 of 1: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)

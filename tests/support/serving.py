@@ -73,6 +73,17 @@ FILES = upstream(
     tools={"search": {"text_argument": "pattern", "priority": 2}, "read_file": {"priority": 1}},
 )
 
+TRIAL_FILES = {
+    "command": sys.executable,
+    "args": ["-P", "-m", "server.cli.trial.files", "${PLANLOOM_PROJECT}"],
+    "listing": {"tool": "list_dir"},
+    "tools": {
+        "search": {"text_argument": "pattern", "priority": 1},
+        "read_file": {"file_argument": "path"},
+    },
+}
+"""The upstream of `planloom try`, which knows the files of any project."""
+
 
 def plant(project: Path) -> None:
     (project / "jobs").mkdir(parents=True)

@@ -213,6 +213,7 @@ function drawApproval({ approval, run_id, prompt, project }) {
     "Approval needed",
     el("p", { class: "asked" }, el("strong", null, approval.call)),
     el("pre", { tabindex: 0 }, approval.arguments),
+    approval.guess && el("p", { class: "asked" }, approval.guess),
     el(
       "p",
       { class: "faint" },
@@ -282,7 +283,7 @@ function drawStep(step, actions, status, movable = false) {
     "li",
     { id: `step-${step.number}`, class: `step ${kind}`, "aria-current": kind === "current" && "step" },
     el("span", { class: "knot", "aria-hidden": "true" }, mark),
-    el("h3", null, step.objective, " ", el("span", { class: "faint" }, word), permalink(`step-${step.number}`, step.objective)),
+    el("h3", null, step.objective, " ", el("span", { class: "faint" }, word, step.change && `, ${step.change} may change something`), permalink(`step-${step.number}`, step.objective)),
     step.status === "later" && status === "running" && control && drawChoice(step, movable),
     step.notes && el("p", { class: "note faint" }, inline(step.notes)),
     actions.length > 0 &&

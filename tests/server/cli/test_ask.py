@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from inline_snapshot import snapshot
 from on_terminal import on_terminal
 from paths import ROOT
 from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOllama
@@ -28,6 +29,16 @@ def test_short_help_is_the_help(place: Place) -> None:
     short, whole = place.run("ask", "-h"), place.run("ask", "--help")
     assert short.stdout == whole.stdout
     assert "Exit codes: 0 answered" in " ".join(whole.stdout.split())
+
+
+@pytest.mark.parametrize("command", [[], ["runs"]])
+def test_the_list_of_commands_cuts_no_sentence(command: list[str], place: Place) -> None:
+    shown = subprocess.run(
+        [*place.command()[:3], *command, "-h"], capture_output=True, text=True, check=True
+    ).stdout
+    commands = shown.partition("Commands:\n")[2].splitlines()
+    assert len(commands) > 3
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
 
 def test_the_version_is_told(place: Place) -> None:
@@ -51,7 +62,18 @@ def test_quietly_the_answer_stands_alone(place: Place, ollama: ScriptedOllama) -
     ollama.expect(found(ANSWER))
     done = place.run("ask", "-q", QUESTION)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{ANSWER}\n")
+    assert done.stdout == f"{ANSWER}\n"
+
+
+def test_quietly_an_answer_says_what_it_is_worth(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(deed("notes"))
+    done = place.run("ask", "-q", "Delete the notes")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == snapshot("""\
+Nothing was changed: this run may only use tools that read.
+
+_Status: refused_
+""")
 
 
 def test_the_cost_comes_after_the_answer_and_when_asked_for(
@@ -193,6 +215,16 @@ def test_places_are_links_and_code_has_no_background(place: Place, ollama: Scrip
         (to, re.sub(r"\x1b\[[^m]*m", "", text)) for to, text in linked
     ]
     assert not re.search(r"\x1b\[(?:\d+;)*(?:4[0-8]|10[0-7])[;m]", shown)
+
+
+def test_a_run_is_listed_on_one_line(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(ANSWER))
+    place.run("ask", "-q", f"{QUESTION} And which file uses it, by what name, and for what?")
+    _, written = on_terminal(place.command("runs"), place.environ)
+    head, *runs = re.sub(r"\x1b\[[^m]*m", "", written.decode()).splitlines()
+    assert head.startswith("RUN ")
+    assert len(runs) == 1
+    assert runs[0].endswith("…")
 
 
 def test_what_the_search_found_is_shown_while_the_model_writes(

@@ -18,6 +18,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
+from notes import noted
 from paths import OUTSIDE, ROOT
 from scripted_ollama import Drop, Hang, ScriptedOllama, hung_up
 from serving import (
@@ -26,8 +27,12 @@ from serving import (
     LONG,
     VALUE,
     Place,
+    conclusion,
+    deed,
+    deep,
     found,
     normalised,
+    plan,
     script_two_steps,
     served,
     until,
@@ -720,3 +725,179 @@ def test_what_strangers_wrote_stays_in_its_place(
     assert not [child for child in inline if child.type == "image"]
     html = [each.content for each in [*tokens, *inline] if each.type.startswith("html")]
     assert not re.search(r"<\w[^>]*=", "".join(html))
+
+
+# Approvals
+
+NOT_NOTED = deep(conclusion("It was not noted.", success=False))
+
+
+@asynccontextmanager
+async def watching(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A person who has the list of runs open in a browser."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    base = url.removesuffix("/v1")
+    async with httpx.AsyncClient(base_url=base, headers=headers, timeout=LONG) as browser:
+        await browser.get("/view/runs")
+        yield browser
+
+
+def script_note(ollama: ScriptedOllama, answer: dict[str, Any], **more: str) -> None:
+    ollama.expect(deed("notes"))
+    ollama.expect(plan("add_note", objective="Note hello"))
+    ollama.expect({"text": "hello"} | more)
+    ollama.expect(answer)
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_a_call_that_waits_is_shown_with_how_to_answer(
+    approve: bool, notes_place: Place, ollama: ScriptedOllama
+) -> None:
+    """Once, and what became of it; the command answers this very call."""
+    script_note(ollama, found("added") if approve else NOT_NOTED)
+    place = notes_place
+    place.approval = {"timeout_s": 10 * LONG}
+    told = ""
+    with door(place) as (url, _):
+        async with (
+            watching(url) as browser,
+            openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client,
+        ):
+            stream = await client.chat.completions.create(**asked("Note hello", stream=True))
+            async for chunk in stream:
+                piece = chunk.choices[0].delta.content or ""
+                told += piece
+                if "Waiting for your approval" not in piece:
+                    continue
+                (run_id,) = re.findall(r"view\?run=(\w+)\)", piece)
+                (listed,) = (await browser.get("/view/runs")).json()["runs"]
+                assert listed["approval"]["run_id"] == run_id
+                (command,) = re.findall(
+                    rf"`planloom (runs {'approve' if approve else 'decline'} .*?)`", piece
+                )
+                done = await anyio.to_thread.run_sync(place.run, *command.split())
+                assert done.returncode == 0, done.stderr
+    told = re.sub(r"\w{8}@\w{12}", "RUN@DIGEST", placed(told))
+    if approve:
+        assert told == snapshot("""\
+A plan has been created where the objective is: Find out the value
+
+- Note hello (add_note may change something)
+
+Note hello
+----------
+
+**Waiting for your approval:** add_note of notes (write: it adds or changes something)
+
+```text
+text: "hello"
+```
+
+Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, or with `planloom runs approve RUN@DIGEST` or `planloom runs decline RUN@DIGEST`. No answer within 2400 s means no.
+
+add_note was approved: the user approved it with `planloom runs`.
+
+Final conclusion reached
+------------------------
+
+added
+
+---
+
+Evidence:
+
+- `add_note, iteration 0`  \n\
+  `added`
+
+[The whole run](http://HOST/view?run=RUN)\
+""")
+    else:
+        assert told == snapshot("""\
+A plan has been created where the objective is: Find out the value
+
+- Note hello (add_note may change something)
+
+Note hello
+----------
+
+**Waiting for your approval:** add_note of notes (write: it adds or changes something)
+
+```text
+text: "hello"
+```
+
+Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, or with `planloom runs approve RUN@DIGEST` or `planloom runs decline RUN@DIGEST`. No answer within 2400 s means no.
+
+add_note was not approved: the user said no with `planloom runs`.
+
+Final conclusion reached
+------------------------
+
+_Status: refused_
+
+Nothing was changed: add_note was not approved (the user said no with `planloom runs`).\
+""")
+    assert noted(place.project) == ([["hello", "nobody"]] if approve else [])
+
+
+async def test_a_call_that_nobody_answers_lapses(
+    notes_place: Place, ollama: ScriptedOllama
+) -> None:
+    script_note(ollama, NOT_NOTED, author="anna@example.com")
+    notes_place.approval = {"timeout_s": 1}
+    with door(notes_place) as (url, _):
+        async with (
+            watching(url),
+            openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client,
+        ):
+            reply = await client.chat.completions.create(**asked("Note hello"))
+    content = reply.choices[0].message.content or ""
+    assert content.count("Waiting for your approval") == 1
+    guess = "no result and no word of the request says author: anna@example.com."
+    assert f"\n\nThis may be a guess: {guess}\n\nAnswer in " in content
+    assert "No answer within 1 s means no." in content
+    assert "\n\nadd_note was not approved: nobody answered within 1 s.\n\n" in content
+    assert noted(notes_place.project) == []
+
+
+async def test_beside_json_a_call_that_waits_is_no_content(
+    notes_place: Place, ollama: ScriptedOllama
+) -> None:
+    schema = {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"]}
+    shape = {"type": "json_schema", "json_schema": {"name": "done", "schema": schema}}
+    script_note(ollama, found("added"))
+    ollama.expect({"data": {"done": True}})
+    notes_place.approval = {"timeout_s": 10 * LONG}
+    content = beside = ""
+    with door(notes_place) as (url, _):
+        async with (
+            watching(url) as browser,
+            openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client,
+        ):
+            stream = await client.chat.completions.create(
+                **asked("Note hello", stream=True, response_format=shape)
+            )
+            async for chunk in stream:
+                delta = chunk.choices[0].delta
+                content += delta.content or ""
+                piece = (delta.model_extra or {}).get("reasoning_content", "")
+                beside += piece
+                if "Waiting for your approval" in piece:
+                    (listed,) = (await browser.get("/view/runs")).json()["runs"]
+                    call = listed["approval"]
+                    answer = {"digest": call["digest"], "approve": True}
+                    await browser.post(f"/view/runs/{call['run_id']}/approval", json=answer)
+    assert json.loads(content) == {"done": True}
+    assert beside.count("Waiting for your approval") == 1
+    assert "\nadd_note was approved: the user approved it in the browser.\n" in beside
+
+
+async def test_while_nobody_looks_runs_only_read(
+    notes_place: Place, ollama: ScriptedOllama
+) -> None:
+    """The models do not see a tool that would be refused."""
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found("0 notes"), contains=["0 notes"])
+    async with client_of(notes_place) as client:
+        await client.chat.completions.create(**asked("How many notes are there?"))
+    assert not any("add_note" in json.dumps(each.body) for each in ollama.requests)

@@ -630,6 +630,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "objective": "Read the file",
                     "status": "completed",
                     "success": True,
+                    "change": "",
                     "notes": "The file was read.",
                 },
                 {
@@ -637,6 +638,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "objective": "Look for its uses",
                     "status": "completed",
                     "success": True,
+                    "change": "",
                     "notes": "",
                 },
             ],

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from fastmcp import Client
 from notes import CALL, Person, noted
-from scripted_ollama import ScriptedOllama
+from scripted_ollama import Hang, ScriptedOllama
 from serving import (
     CLASS,
     CONSTANT,
@@ -26,6 +26,8 @@ from serving import (
     SharedUpstream,
     bearer,
     conclusion,
+    deed,
+    deep,
     found,
     move_on,
     nowhere,
@@ -172,6 +174,67 @@ async def test_another_process_shows_what_waits_and_answers_it(
         assert noted(place.project) == [[LONG_TEXT, "nobody"]]
 
 
+@pytest.mark.parametrize("face", ["stdio", "stdio-legacy"])
+async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
+    face: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("notes"))
+    steps = [("Count the notes", "count_notes"), ("Note it", "add_note")]
+    planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
+    ollama.expect({"main_objective": "Note hello", "steps": planned})
+    ollama.expect(Hang(after="", then=json.dumps({"text": "hello"})))
+    ollama.expect(found("added"))
+    async with place.client(face, Person(True)) as caller:
+        question = {"prompt": "Count the notes, note hello", "wait_s": 0}
+        begun = await caller.call("plan_and_answer", **question)
+        await ollama.arrived(2)
+        run_id = (begun.structured_content or {})["run_id"]
+        shown = await caller.call("get_run", run_id=run_id, wait_s=0)
+        told = "Plan of 2 steps (add_note may change something): Note hello"
+        assert caller.progress.messages.count(told) == 1
+        reported = [(each.structured_content or {}).get("plan", []) for each in (begun, shown)]
+        assert ["[~] Note it (add_note may change something)"] in [each[-1:] for each in reported]
+        page = await report_of(caller.client, run_id)
+        assert [each["change"] for each in page["steps"]] == ["", "add_note"]
+        assert not any("Approval is needed" in each for each in caller.progress.messages)
+        ollama.release()
+        done = await caller.call("get_run", run_id=run_id)
+    assert (done.structured_content or {})["plan"] == ["[x] Count the notes", "[x] Note it"]
+    assert noted(place.project) == [["hello", "nobody"]]
+
+
+async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """It stands neither in the request nor in a result; what the caller wrote is no guess."""
+    ollama.expect(deed("notes"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": "hello", "author": "anna@example.com"})
+    ollama.expect(deep(conclusion("It is not noted.", success=False)))
+    guess = (
+        "This may be a guess: no result and no word of the request says author: anna@example.com."
+    )
+    person = Person(None)
+    async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:
+        question = {"prompt": "Note hello", "request_key": "one"}
+        tasks.start_soon(caller.client.call_tool, "plan_and_answer", question)
+        await until(lambda: bool(person.shown))
+        assert f"```\n{guess}\nFor run " in person.shown[0]
+        listed = await anyio.to_thread.run_sync(place.run, "runs")
+        assert f"  {guess}\n" in listed.stdout
+        (run_id,) = re.findall(r"For run (\w+):", person.shown[0])
+        await anyio.to_thread.run_sync(place.run, "runs", "decline", run_id)
+        with anyio.fail_after(LONG):
+            while (await report_of(caller.client, run_id))["status"] == "running":  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        ollama.expect(conclusion("It is noted."))
+        given = {"text": "hello", "author": "anna@example.com"}
+        person.answers = [True]
+        await caller.call("run_step", **CALL | {"arguments": given})
+        assert "guess" not in person.shown[1]
+    assert noted(place.project) == [["hello", "anna@example.com"]]
+
+
 async def test_another_process_declines(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(conclusion("It is not noted.", success=False))
     person = Person(None)
@@ -240,10 +303,83 @@ async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secr
         report = await report_of(caller.client, run_id)
     assert decided(report) == (
         False,
-        "its arguments hold a secret, which the record of the run does not have; ask for it in a "
-        "new run",
+        "its arguments hold a secret, which the record of the run does not have; say the secret "
+        "again, in another step or a new run",
     )
     assert noted(place.project) == []
+
+
+ABOUT_SECRET = {"prompt": f"Note that the password is {SECRET}", "tool": "add_note"}
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+async def test_a_later_step_is_called_with_the_secret(
+    by_model: bool, place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the caller gives it in the step's arguments, or a model knows it from an earlier
+    step's prompt; nothing of it is on record."""
+    text = keep_secret(place, monkeypatch)
+    steps: list[dict[str, Any]] = [ABOUT_SECRET | {"arguments": {"text": "one"}}]
+    ollama.expect(conclusion("One is noted."))
+    if by_model:
+        steps.append({"prompt": "Note it", "tool": "add_note"})
+        ollama.expect({"text": text}, contains=[SECRET])
+    else:
+        steps.append({"prompt": "Note two", "tool": "add_note", "arguments": {"text": text}})
+    steps.append({"prompt": "Note three", "tool": "add_note", "arguments": {"text": f"3 {text}"}})
+    ollama.expect(conclusion("It is noted."))
+    ollama.expect(conclusion("All is noted."))
+    async with place.client("stdio", Person(True, True, True)) as caller:
+        run_id = None
+        for step in steps:
+            done = await caller.call("run_step", **step, **({"run_id": run_id} if run_id else {}))
+            run_id = (done.whole or {})["run_id"]
+    assert noted(place.project) == [["one", "nobody"], [text, "nobody"], [f"3 {text}", "nobody"]]
+    notes = place.project / "notes.txt"
+    files = [file for file in place.root.rglob("*") if file.is_file() and file != notes]
+    assert [file for file in files if SECRET.encode() in file.read_bytes()] == []
+
+
+async def test_a_step_on_another_server_knows_only_the_secret_that_it_is_given(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = keep_secret(place, monkeypatch)
+    ollama.expect(conclusion("One is noted."))
+    async with place.client("stdio", Person(True)) as caller:
+        arguments: dict[str, Any] = {"arguments": {"text": "one"}}
+        done = await caller.call("run_step", **ABOUT_SECRET, **arguments)
+        run_id = (done.whole or {})["run_id"]
+    ollama.expect({"text": "the password is ***"}, contains=["password is ***"])
+    ollama.expect(conclusion("It is not noted.", success=False))
+    ollama.expect(conclusion("It is noted."))
+    asked = Person(True)
+    async with place.client("stdio", asked) as caller:
+        await caller.call("run_step", run_id=run_id, prompt="Note it", tool="add_note")
+        report = await report_of(caller.client, run_id)
+        again = {"prompt": "Note it again", "tool": "add_note", "arguments": {"text": text}}
+        await caller.call("run_step", run_id=run_id, **again)
+    (*_, last) = [call for action in report["actions"] for call in action["tool_calls"]]
+    assert last["result"] == (
+        "Not approved: its arguments hold a secret, which the record of the run does not have; say "
+        "the secret again, in another step or a new run. It was not made; go on without it."
+    )
+    assert len(asked.shown) == 1
+    assert noted(place.project) == [["one", "nobody"], [text, "nobody"]]
+
+
+async def test_stars_that_stand_for_no_secret_are_noted(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """As Markdown has them between two parts."""
+    async with place.client("stdio", Person(True, True)) as caller:
+        stars = {"tool": "add_note", "arguments": {"text": "***"}}
+        ollama.expect(conclusion("It is noted."))
+        done = await caller.call("run_step", prompt="Note ***", **stars)
+        run_id = (done.whole or {})["run_id"]
+        more = {"tool": "add_note", "arguments": {"text": "two ***"}}
+        ollama.expect(conclusion("It is noted."))
+        await caller.call("run_step", run_id=run_id, prompt="Note two", **more)
+    assert noted(place.project) == [["***", "nobody"], ["two ***", "nobody"]]
 
 
 def keep_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:

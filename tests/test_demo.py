@@ -1,0 +1,50 @@
+"""`make demo`: its example client, its project and its question."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from scripted_ollama import ScriptedOllama
+from serving import LONG, TRIAL_FILES, Place, found, words
+
+ROOT = Path(__file__).parent.parent
+FERRY = ROOT / "examples" / "ferry"
+LINE = "MAX_GUSTS_FOR_VEHICLES_KN = 28"
+
+
+def question() -> str:
+    (asked,) = re.findall(r"^QUESTION \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return str(asked)
+
+
+def test_no_word_of_the_question_is_in_the_project() -> None:
+    """So a text search for them finds nothing; and the question is nowhere to be found."""
+    texts = [file.read_text().lower() for file in FERRY.rglob("*.py")]
+    asked = re.findall(r"\w{4,}", question().lower())
+    assert "wind" in asked
+    assert [word for word in asked if any(word.rstrip("s") in text for text in texts)] == []
+    assert sum(LINE.lower() in text for text in texts) == 1
+
+
+def test_the_example_client_shows_the_answer_with_its_line(
+    tmp_path: Path, ollama: ScriptedOllama
+) -> None:
+    place = Place(tmp_path, ollama, upstreams={"files": TRIAL_FILES})
+    ollama.expect({"search": ["wind", "cars"], "wants": "short answer"})
+    ollama.expect(words("gusts", "vehicles"))
+    ollama.expect(found("Cars stay ashore when gusts are above 28 knots."), contains=[LINE])
+    script = str(ROOT / "examples" / "ask_over_stdio.py")
+    client = [sys.executable, script, question(), str(FERRY)]
+    environ = os.environ | place.environ | {"PLANLOOM_UPSTREAMS": str(place.file)}
+    done = subprocess.run(
+        client, env=environ, capture_output=True, text=True, timeout=LONG, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"> {question()}\n" in done.stderr
+    assert done.stdout.strip().startswith("Cars stay ashore when gusts are above 28 knots.")
+    evidence = done.stdout.partition("Evidence")[2]
+    assert "ferry/weather.py:" in evidence
+    assert LINE in evidence
+    assert "Makefile" not in done.stdout
