@@ -44,10 +44,6 @@ HIDDEN = "***"
 PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 """Defined by us for every file: the project's absolute path and our own interpreter."""
 
-_TOKEN = re.compile(r"(?![/\\])(?!\S*://)\S{16,}")
-"""A secret that may be hidden in what upstreams say: a path or a word that happens to stand in
-`env` is not a secret."""
-
 _MIN_SECRET_CHARS = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
 

@@ -26,6 +26,7 @@ from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
 from planner.tools import Approval, ToolSpec
 from server.config import RunSettings
+from server.text import each_text
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
@@ -404,15 +405,5 @@ class Journal(ABC):
         return min(time.time(), opened + time.monotonic() - since)
 
     def redact(self, value: Any) -> Any:
-        """JSON data without secrets; what upstreams say has none, this holds for all."""
-        if self._redact is None:
-            return value
-        match value:
-            case str():
-                return self._redact(value)
-            case list():
-                return [self.redact(item) for item in value]
-            case dict():
-                return {key: self.redact(item) for key, item in value.items()}
-            case _:
-                return value
+        """JSON data without secrets. Upstreams' texts have none by now; other texts may."""
+        return each_text(value, self._redact) if self._redact else value

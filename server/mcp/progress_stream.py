@@ -18,7 +18,7 @@ from server.approval.approval import Question
 from server.mcp.context import can_ask, is_modern
 from server.runs.engine import Engine
 from server.runs.run import Run
-from server.text import clean
+from server.text import clean, each_text
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
@@ -112,20 +112,9 @@ def _begins(run: Run) -> int:
 
 def _slim(event: Event) -> dict[str, Any]:
     """The event for a notification: long texts are cut, the report has them."""
-    slim: dict[str, Any] = _cut(event.model_dump(mode="json"))
+    data = event.model_dump(mode="json")
+    slim: dict[str, Any] = each_text(data, lambda text: clean(text[:MAX_RESULT_CHARS]))
     return slim
-
-
-def _cut(value: Any) -> Any:
-    match value:
-        case str():
-            return clean(value[:MAX_RESULT_CHARS])
-        case list():
-            return [_cut(item) for item in value]
-        case dict():
-            return {key: _cut(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:

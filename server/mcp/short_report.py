@@ -7,7 +7,6 @@ whole report (`server.views.report`) is at `run://` and in `get_run` with `whole
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import GenerateJsonSchema
 
 from planner.events import (
     ApprovalAsked,
@@ -25,6 +24,7 @@ from planner.events import (
     ToolReturned,
 )
 from planner.state import RunState, Status
+from server.config_schema import Untitled
 from server.mcp.links import RUN
 from server.runs.run import Run
 from server.text import cleaned, fence, flat, shortened
@@ -99,15 +99,8 @@ class ShortReport(BaseModel):
     spared: Spared | None = None
 
 
-class _Untitled(GenerateJsonSchema):
-    """Without a title for each field, which only repeats its name."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(mode="serialization", schema_generator=_Untitled)
+    return model.model_json_schema(mode="serialization", schema_generator=Untitled)
 
 
 SHORT_SCHEMA = schema_of(ShortReport)

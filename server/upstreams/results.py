@@ -23,7 +23,7 @@ from mcp_types import (
 
 from planner.tools import ROLES, Safety, ToolSpec
 from server.config import ToolSettings, UpstreamSettings
-from server.text import clean, cleaned
+from server.text import clean, cleaned, each_text
 
 MAX_TEXT_CHARS = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
@@ -41,7 +41,7 @@ _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 def redact_tool(tool: Tool, redact: Callable[[str], str]) -> Tool:
     """The tool with `redact` applied to all it says, its names and keys too."""
     data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Tool.model_validate(_each_text(data, redact))
+    return Tool.model_validate(each_text(data, redact, keys=True))
 
 
 def log_text(data: Any) -> str:
@@ -49,16 +49,6 @@ def log_text(data: Any) -> str:
     if isinstance(data, dict) and isinstance(data.get("msg"), str):
         data = data["msg"]  # as FastMCP's servers wrap it
     return clean(data if isinstance(data, str) else _json(data))
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_each_text(item, change) for item in value]
-    if isinstance(value, dict):
-        return {change(key): _each_text(item, change) for key, item in value.items()}
-    return value
 
 
 def skeleton(name: str) -> str:
