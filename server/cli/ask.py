@@ -7,6 +7,7 @@ import sys
 import termios
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,10 +103,10 @@ async def run_on_terminal(
 ) -> int:
     """Begin a run and show it to its end."""
     beside = Console(quiet=True) if detail == "quiet" else console
-    with Downloads(beside) as downloads:
-        async with open_parts(settings, downloads.progress, launcher) as parts:
+    with closing(Downloads(beside)) as downloads:
+        async with open_parts(settings, downloads.advance, launcher) as parts:
             run = await begin(parts)
-            downloads.done()
+            downloads.close()  # the terminal is the run's now
             try:
                 await show(run, settings.project, beside)
             except anyio.get_cancelled_exc_class():
@@ -285,8 +286,8 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
 
 async def prepare_models(settings: Settings) -> None:
     """Open the models once, fetching what is missing."""
-    with Downloads(console) as downloads:
-        models: Models = await open_models(settings.models, downloads.progress)
+    with closing(Downloads(console)) as downloads:
+        models: Models = await open_models(settings.models, downloads.advance)
     await models.aclose()
     console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
 
@@ -304,23 +305,12 @@ class Downloads:
         )
         self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> "Downloads":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.done()
-
-    @property
-    def progress(self) -> Callable[[str, int, int | None], None]:
-        return self._advance
-
-    def _advance(self, name: str, done: int, total: int | None) -> None:
+    def advance(self, name: str, done: int, total: int | None) -> None:
         if name not in self._tasks:
             self._bars.start()
             self._tasks[name] = self._bars.add_task(name, total=total)
         self._bars.update(self._tasks[name], completed=done, total=total)
 
-    def done(self) -> None:
-        """Leave the terminal to what comes next."""
+    def close(self) -> None:
         if self._tasks:
             self._bars.stop()

@@ -2,11 +2,12 @@
 line for each event."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from anyio import ContextManagerMixin
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -40,7 +41,7 @@ MAX_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
 
-class Drawing:
+class Drawing(ContextManagerMixin):
     """What is shown of one run. Use it as a context; `tell` it what happens and `wait` between."""
 
     def __init__(
@@ -64,17 +65,13 @@ class Drawing:
         """What passed a moment ago, and is not kept."""
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def __contextmanager__(self) -> Iterator[Self]:
         self.resume()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.pause()
+        try:
+            yield self
+        finally:
+            self.pause()
 
     def pause(self) -> None:
         """Leave the terminal to something else."""

@@ -11,10 +11,9 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -228,7 +227,7 @@ class RunWriter(ABC):
         """The run has stopped here; any server may resume it."""
 
 
-class Journal(ABC):
+class Journal(anyio.AsyncContextManagerMixin, ABC):
     """The runs of every server that uses the same one. To be written to, it has to be entered; one
     that cannot be written says so in `problem`."""
 
@@ -249,15 +248,7 @@ class Journal(ABC):
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
     @abstractmethod
-    async def __aenter__(self) -> Self: ...
-
-    @abstractmethod
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __asynccontextmanager__(self) -> AbstractAsyncContextManager[Self]: ...
 
     # Writing.
 

@@ -15,10 +15,9 @@ import json
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -29,6 +28,7 @@ from redis.exceptions import RedisError, ResponseError
 from planner.errors import RequestError
 from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
+from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
     Entry,
@@ -203,7 +203,6 @@ class RedisJournal(Journal):
         assert settings.redis
         self._url = settings.redis.get_secret_value()
         self._db: Database = None
-        self._stack = AsyncExitStack()
         self._waiting: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         self._done = 0
         """How many writes were sent and answered."""
@@ -211,29 +210,22 @@ class RedisJournal(Journal):
         self._written = anyio.Event()
         self._pruned = -math.inf
 
-    async def __aenter__(self) -> Self:
-        self._db = self._connect()
-        self._stack.push_async_callback(self._db.aclose)
-        await self._open()
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(self._live)
-        tasks.start_soon(self._write)
-        tasks.start_soon(self._listen)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with anyio.CancelScope(shield=True):
-            if self.problem is None:
-                with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
-                    await self._drain()
-                    await self._db.delete(f"{SPACE}server:{self.owner}")
-        await self._stack.aclose()
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
+        async with self._connect() as self._db, background_tasks() as tasks:
+            await self._open()
+            for task in (self._live, self._write, self._listen):
+                tasks.start_soon(task)
+            try:
+                yield self
+            finally:
+                if self.problem is None:
+                    with (
+                        anyio.move_on_after(LEASE_SECONDS, shield=True),
+                        suppress(RedisError, OSError),
+                    ):
+                        await self._drain()
+                        await self._db.delete(f"{SPACE}server:{self.owner}")
 
     # Writing.
 

@@ -18,12 +18,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import anyio
@@ -33,6 +32,7 @@ from filelock import FileLock, Timeout
 from planner.errors import RequestError
 from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
+from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
     Entry,
@@ -204,26 +204,17 @@ class SqliteJournal(Journal):
         self._waiting: list[Due] = []
         self._late: list[Due] = []
         """What the file has not taken; the writing thread's."""
-        self._stack = AsyncExitStack()
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
         """When it was last tried to open the file."""
 
-    async def __aenter__(self) -> Self:
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
         await self._in_thread(self._open)
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(self._try_again)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
         try:
-            await self._stack.aclose()
+            async with background_tasks() as tasks:
+                tasks.start_soon(self._try_again)
+                yield self
         finally:
             with anyio.CancelScope(shield=True):
                 await self._in_thread(self._close)

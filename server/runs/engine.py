@@ -23,6 +23,7 @@ from planner.events import RunContinued, RunFinished, RunResumed, RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
+from server.background import background_tasks
 from server.config import ApprovalSettings
 from server.journal.base import (
     Entry,
@@ -105,13 +106,8 @@ class Engine:
         approval: ApprovalSettings,
     ) -> AsyncIterator[Self]:
         """An engine whose runs all stop with this scope."""
-        tasks = await anyio.create_task_group().__aenter__()
-        try:
+        async with background_tasks() as tasks:
             yield cls(models, pool, journal, approval, tasks)
-        finally:
-            tasks.cancel_scope.cancel()
-            # Without the exception, which would come out wrapped in a group.
-            await tasks.__aexit__(None, None, None)
 
     def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
         """In the background: have the models loaded while the upstreams start, and then the

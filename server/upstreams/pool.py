@@ -1,9 +1,9 @@
 """The pool of upstream MCP servers, and what a run sees of it."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from planner.checks import guards
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
+from server.background import background_tasks
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results, roots
 from server.upstreams.launch import Launcher
@@ -28,7 +29,7 @@ SCOPED_SESSIONS = 4
 """Sessions with callers' own roots that are kept; those unused the longest go first."""
 
 
-class UpstreamPool:
+class UpstreamPool(anyio.AsyncContextManagerMixin):
     """The tools of every upstream in `settings`; a `planner.tools.ToolPool`.
 
     Use as an async context manager: entering starts all upstreams side by side and returns at once,
@@ -66,7 +67,6 @@ class UpstreamPool:
         self._retiring: set[Upstream] = set()
         self._scoped: OrderedDict[tuple[Upstream, tuple[str, ...]], Upstream] = OrderedDict()
         """Sessions of their own, for callers whose roots are others than the operator's."""
-        self._tasks: TaskGroup
         self._running: TaskGroup
         self._closing = anyio.Event()
         self._seen: list[object] = []
@@ -78,10 +78,14 @@ class UpstreamPool:
         given = (self._launcher, self._pins, redactor, permitted, self._for_operator)
         return Upstream(name, settings, *given)
 
-    async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
-        await self._tasks.start(self._run)
-        return self
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
+        async with background_tasks() as self._tasks:
+            await self._tasks.start(self._run)
+            try:
+                yield self
+            finally:
+                await self.aclose()
 
     async def _run(self, *, task_status: TaskStatus[None]) -> None:
         async with anyio.create_task_group() as self._running:
@@ -129,16 +133,6 @@ class UpstreamPool:
         """Tells of an upstream, by its name, whether it was changed or taken out from now on."""
         before = self._upstreams
         return lambda name: self._upstreams.get(name) is not before.get(name)
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-        # Without the exception, which would come out wrapped in a group.
-        await self._tasks.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
         """End every upstream within about five seconds, from any task. Calls in flight return an
