@@ -49,7 +49,7 @@ MAX_LISTED = 100
 PACE_SECONDS = 0.2
 """The shortest time between two changes that a page gets."""
 SHARE = 20
-"""Times as long as it took to draw a page, it is not drawn again."""
+"""A page is drawn again after this many times the time that drawing it took."""
 QUIET_SECONDS = 1.0
 """How long without an event until a page gets a sign that nothing has changed."""
 HEADERS = {
@@ -86,126 +86,110 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     async def home(_request: Request) -> Response:
         return RedirectResponse("view")
 
-    @auth.route(mcp, "/view/runs", ["GET"])
-    async def runs(_request: Request) -> Response:
-        try:
-            engine().watch(owners())
-            return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
-        except PlanloomError as error:
-            return refusal(503, error)
+    def route(method: str, path: str, refused: int) -> Callable[[auth.Handler], auth.Handler]:
+        """Publish a handler; an error of ours is answered with the status `refused`."""
 
-    @auth.route(mcp, "/view/runs", ["POST"])
+        def publish(handler: auth.Handler) -> auth.Handler:
+            @auth.route(mcp, path, [method])
+            async def guarded(request: Request) -> Response:
+                try:
+                    if method == "POST":
+                        of_our_page(request)
+                    return await handler(request)
+                except (PlanloomError, ValidationError) as error:
+                    return JSONResponse({"error": {"message": str(error)}}, refused, PRIVATE)
+
+            return handler
+
+        return publish
+
+    async def run_of(request: Request) -> Run:
+        return await find(engine(), request.path_params["run_id"])
+
+    @route("GET", "/view/runs", 503)
+    async def runs(_request: Request) -> Response:
+        engine().watch(owners())
+        return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
+
+    @route("POST", "/view/runs", 400)
     async def ask(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            asked = Question.model_validate_json(await request.body())
-            wanted = RunRequest(prompt=asked.prompt, policy=Policy.ASK)
-            run = await engine().start(wanted, auth.caller(), can_ask=True)
-        except (PlanloomError, ValidationError) as error:
-            return refusal(400, error)
+        asked = Question.model_validate_json(await request.body())
+        wanted = RunRequest(prompt=asked.prompt, policy=Policy.ASK)
+        run = await engine().start(wanted, auth.caller(), can_ask=True)
         return JSONResponse({"id": run.id}, 201, PRIVATE)
 
-    @auth.route(mcp, "/view/runs/{run_id}", ["GET"])
+    @route("GET", "/view/runs/{run_id}", 404)
     async def follow(request: Request) -> Response:
-        try:
-            run = await find(engine(), request.path_params["run_id"])
-            if run.request.policy is Policy.ASK and not run.finished:
-                await engine().attend(run)
-        except PlanloomError as error:
-            return refusal(404, error)
+        run = await run_of(request)
+        if run.request.policy is Policy.ASK and not run.finished:
+            await engine().attend(run)
         events = (f"data: {each}\n\n" async for each in changes(run, engine()))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
-    @auth.route(mcp, "/view/runs/{run_id}/calls/{number}", ["GET"])
+    @route("GET", "/view/runs/{run_id}/calls/{number}", 404)
     async def model_call(request: Request) -> Response:
         """What a model was asked, and what it replied."""
-        try:
-            ledger = (await find(engine(), request.path_params["run_id"])).state.ledger
-            call = numbered(ledger, request.path_params["number"])
-        except PlanloomError as error:
-            return refusal(404, error)
+        call = numbered((await run_of(request)).state.ledger, request.path_params["number"])
         found = {"question": clean(call.question), "reply": clean(call.reply)}
         return JSONResponse(found, headers=PRIVATE)
 
-    @auth.route(mcp, "/view/runs/{run_id}/results/{iteration}", ["GET"])
+    @route("GET", "/view/runs/{run_id}/results/{number}", 404)
     async def result(request: Request) -> Response:
         """The whole result of a tool call, as a reader sees it."""
-        try:
-            iterations = (await find(engine(), request.path_params["run_id"])).state.iterations
-            text = readable(numbered(iterations, request.path_params["iteration"]).result)
-        except PlanloomError as error:
-            return refusal(404, error)
+        iterations = (await run_of(request)).state.iterations
+        text = readable(numbered(iterations, request.path_params["number"]).result)
         return PlainTextResponse(clean(text), headers=PRIVATE)
 
-    @auth.route(mcp, "/view/runs/{run_id}/approval", ["POST"])
+    @route("POST", "/view/runs/{run_id}/approval", 400)
     async def decide(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            answer = Answer.model_validate_json(await request.body())
-            run = await find(engine(), request.path_params["run_id"])
-            await engine().decide(run, answer.digest, answer.approve, "in the browser")
-        except (PlanloomError, ValidationError) as error:
-            return refusal(400, error)
+        answer = Answer.model_validate_json(await request.body())
+        run = await run_of(request)
+        await engine().decide(run, answer.digest, answer.approve, "in the browser")
         return Response(status_code=204)
 
-    @auth.route(mcp, "/view/runs/{run_id}/steer", ["POST"])
+    @route("POST", "/view/runs/{run_id}/steer", 400)
     async def steer(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            said = SteerRequest.model_validate_json(await request.body())
-            run = await find(engine(), request.path_params["run_id"])
-            await engine().steer(run, **said.model_dump(), by="person")
-        except (PlanloomError, ValidationError) as error:
-            return refusal(400, error)
+        said = SteerRequest.model_validate_json(await request.body())
+        await engine().steer(await run_of(request), **said.model_dump(), by="person")
         return Response(status_code=204)
 
-    @auth.route(mcp, "/view/runs/{run_id}/stop", ["POST"])
+    @route("POST", "/view/runs/{run_id}/stop", 400)
     async def stop(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            await engine().cancel(await find(engine(), request.path_params["run_id"]))
-        except PlanloomError as error:
-            return refusal(400, error)
+        await engine().cancel(await run_of(request))
         return Response(status_code=204)
 
 
 class Question(BaseModel):
-    """What a person asks."""
-
     prompt: str
 
 
 class Answer(BaseModel):
-    """Whether a call may be made that waits for approval; `digest` is that of what was shown."""
+    """Whether the call that waits for approval may be made; `digest` is that of the call shown."""
 
     digest: str
     approve: bool
 
 
 def numbered(items: Sequence[T], number: str) -> T:
-    """The one of this number, from 0. Raises `RequestError`."""
+    """The item of this number, from 0. Raises `RequestError`."""
     if number.isdecimal() and len(number) < 10 and int(number) < len(items):
         return items[int(number)]
     raise RequestError(f"There are {len(items)}, counted from 0.")
 
 
 def of_our_page(request: Request) -> None:
-    """Raises `RequestError` for a request that a page of another site has its browser make. Such a
-    page has no token, which no browser sends by itself; so this only says it twice."""
+    """Raises `RequestError` for a request from a page of another site. This is a second guard: such
+    a page has no token, and no browser sends the token by itself."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
 
 class SteerRequest(BaseModel):
-    """What a person says to a run: see `Engine.steer`."""
+    """See `Engine.steer`."""
 
     hint: str = ""
     skip: list[int] = []
     order: list[int] = []
-
-
-def refusal(status: int, error: Exception) -> Response:
-    return JSONResponse({"error": {"message": str(error)}}, status, PRIVATE)
 
 
 def register_app(mcp: FastMCP) -> None:
@@ -238,7 +222,7 @@ def text_of(name: str) -> str:
 
 
 def owners() -> list[str]:
-    """Whose runs the caller may see: his own, and the user's those of his other servers and
+    """Whose runs the caller may see: their own; the user also sees those of their other servers and
     commands, which have no caller."""
     return [auth.caller(), *([LOCAL] if auth.is_user() else [])]
 
@@ -300,7 +284,7 @@ class Page:
 
     def __init__(self) -> None:
         self.count = -1
-        """The events that are in it."""
+        """The number of events in it."""
         self.shown: dict[str, str] = {}
         """JSON, by key."""
         self.pause = 0.0
