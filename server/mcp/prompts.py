@@ -22,7 +22,7 @@ from pydantic import Field
 
 from planner.errors import PlanloomError
 from server.auth import caller
-from server.mcp.context import engine_of
+from server.mcp.context import callers_run, engine_of
 from server.mcp.links import RUN
 from server.runs.engine import Engine
 from server.runs.run import report_of
@@ -86,10 +86,7 @@ def register(mcp: FastMCP) -> None:
         ctx: Context,
     ) -> list[Message]:
         """What one of your runs found, and how to go on with it."""
-        try:
-            run = await engine_of(ctx).get(run_id, caller())
-        except PlanloomError as error:
-            raise PromptError(str(error)) from None
+        run = await callers_run(ctx, run_id, PromptError)
         contents = TextResourceContents(
             uri=RUN.format(run_id=run.id),
             mime_type="text/markdown",
