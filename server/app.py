@@ -20,8 +20,8 @@ from server.approval.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.http import openai_api, web_view
+from server.journal import journal_for
 from server.journal.base import Journal
-from server.journal.factory import journal_for
 from server.mcp import handshake, prompts, resources, tools
 from server.mcp.input_errors import ClearInputErrors
 from server.mcp.tasks import Tasks

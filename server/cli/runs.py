@@ -18,8 +18,8 @@ from planner.state import RunState
 from server.cli.hyperlinks import Linked
 from server.cli.live_view import Drawing, asking
 from server.config import Settings
+from server.journal import journal_for
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
-from server.journal.factory import journal_for
 from server.text import clean, flat, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, visible, waiting
 from server.views.report import Report, markdown, report

@@ -10,10 +10,10 @@ import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -50,9 +50,17 @@ class Entry:
     def of(cls, event: Event, seconds: float) -> Self:
         return cls("event", event.model_dump(), seconds=seconds)
 
+    @classmethod
+    def recorded(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
+        """An entry from the store. Raises `ValidationError` for an event of another version."""
+        entry = cls(kind, data, key, seconds)
+        if kind == "event":
+            _ = entry.event
+        return entry
+
     @cached_property
     def event(self) -> Event:
-        """What an `event` entry holds. Raises `ValidationError` for one of another version."""
+        """The event of an `event` entry."""
         return EVENT.validate_python(self.data)
 
 
@@ -227,6 +235,9 @@ class RunWriter(ABC):
         """The run has stopped here; any server may resume it."""
 
 
+TakenOver = tuple[RunWriter, StoredRun]
+
+
 class Journal(anyio.AsyncContextManagerMixin, ABC):
     """The runs of every server that uses the same one. To be written to, it has to be entered; one
     that cannot be written says so in `problem`."""
@@ -269,24 +280,48 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         this one does not. Raises `KeyUsed` when the caller has used the key before.
         """
 
-    @abstractmethod
-    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
+    async def resume(self, run_id: str) -> TakenOver | None:
         """Take over a run that nobody drives; None when somebody does, or it has ended.
 
         Raises `RequestError` when the journal cannot be written.
         """
+        return await self._take_over(partial(self._claim, run_id))
 
-    @abstractmethod
-    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
-        """As `resume`, the oldest run of the fleet that nobody drives; None when there is none."""
+    async def take(self, fleet: str) -> TakenOver | None:
+        """Like `resume`, for the oldest run of the fleet that nobody drives."""
+        return await self._take_over(partial(self._claim_oldest, fleet))
 
-    @abstractmethod
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+    async def reopen(self, run_id: str, entry: Entry) -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
         it goes on already. Both are recorded, or neither.
 
         Raises `RequestError` when the journal cannot be written.
         """
+        return await self._take_over(partial(self._claim_ended, run_id, entry))
+
+    async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
+        if self.problem:
+            raise RequestError(f"The run cannot be resumed: {self.problem}")
+        with self._explained("The run cannot be resumed"):
+            run_id = await claim()
+        if run_id is None:
+            return None
+        stored = await self.load(run_id)
+        assert stored  # it is ours, and nobody deletes what is
+        return self._writer(run_id, len(stored.entries)), stored
+
+    @abstractmethod
+    def _writer(self, run_id: str, written: int = 0) -> RunWriter:
+        """`written`: the number of entries in the record."""
+
+    @abstractmethod
+    async def _claim(self, run_id: str) -> str | None: ...
+
+    @abstractmethod
+    async def _claim_oldest(self, fleet: str) -> str | None: ...
+
+    @abstractmethod
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None: ...
 
     @abstractmethod
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:

@@ -239,7 +239,7 @@ class RedisJournal(Journal):
         fleet: str = "",
         waits: bool = False,
     ) -> RunWriter:
-        writer = RedisRunWriter(self, run_id, problem=self.problem)
+        writer = self._writer(run_id)
         if writer.problem is not None:
             return writer
         now = str(time.time())
@@ -267,31 +267,18 @@ class RedisJournal(Journal):
                 raise KeyUsed(str(used))
         return writer
 
-    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim(run_id, "")
+    def _writer(self, run_id: str, written: int = 0) -> RedisRunWriter:
+        return RedisRunWriter(self, run_id, next=written, problem=self.problem)
 
-    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim("", f"{SPACE}fleet:{fleet}")
+    async def _claim(self, run_id: str) -> str | None:
+        return cast(str | None, await self._eval(_CLAIM, run_id, run_id, ""))
 
-    async def _claim(self, run_id: str, among: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._take_over(_CLAIM, run_id, among)
+    async def _claim_oldest(self, fleet: str) -> str | None:
+        return cast(str | None, await self._eval(_CLAIM, "", "", f"{SPACE}fleet:{fleet}"))
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
-        return await self._take_over(_REOPEN, run_id, self._line(entry), str(time.time()))
-
-    async def _take_over(
-        self, script: str, run_id: str, *arguments: str
-    ) -> tuple[RunWriter, StoredRun] | None:
-        """The run that a script has made this server's."""
-        if self.problem:
-            raise RequestError(f"The run cannot be resumed: {self.problem}")
-        with self._explained("The run cannot be resumed"):
-            found = await self._eval(script, run_id, run_id, *arguments)
-        if found is None:
-            return None
-        stored = await self.load(found)
-        assert stored  # it is ours, and nobody deletes what is
-        return RedisRunWriter(self, stored.id, next=len(stored.entries)), stored
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+        now = str(time.time())
+        return cast(str | None, await self._eval(_REOPEN, run_id, run_id, self._line(entry), now))
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))
@@ -575,8 +562,7 @@ async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
-        entry = Entry(each["kind"], each["data"], each.get("key", ""), each["seconds"])
-        if entry.kind == "event":
-            entry.event  # noqa: B018  it has to be readable
-        found.append(entry)
+        found.append(
+            Entry.recorded(each["kind"], each["data"], each.get("key", ""), each["seconds"])
+        )
     return found

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -134,7 +134,8 @@ _MIGRATIONS = {
 }
 """What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
 
-Write = Callable[[sqlite3.Connection], None]
+T = TypeVar("T")
+Write = Callable[[sqlite3.Connection], object]
 Due = tuple["SqliteRunWriter", Write, bool]
 """What is to be written, of which record, and whether it has to outlast a power failure."""
 
@@ -157,7 +158,7 @@ class SqliteRunWriter(RunWriter):
 
     def release(self) -> None:
         free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
-        self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
+        self.journal._soon(self, lambda db: db.execute(free, (self.run_id,)), False)
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
         data, long = self.journal.redact(entry.data), None
@@ -166,27 +167,27 @@ class SqliteRunWriter(RunWriter):
             long = self._save_text(db, text)
         line = json.dumps(data)
         values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
-        _do(db, "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
-        _do(db, size, time.time(), len(line) + 100, self.run_id)
+        db.execute(size, (time.time(), len(line) + 100, self.run_id))
         if entry.data.get("type") == "run_finished":
             ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
-            _do(db, ended, entry.data["status"], self.run_id)
+            db.execute(ended, (entry.data["status"], self.run_id))
 
     def _save_text(self, db: sqlite3.Connection, text: str) -> str:
         line = json.dumps(text)
         digest = _digest(line)
         insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
         if db.execute(insert, (self.run_id, digest, line)).rowcount:
-            _do(db, "UPDATE run SET bytes = bytes + ? WHERE id = ?", len(line), self.run_id)
+            db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), self.run_id))
         return digest
 
     def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
         listed = [self.journal.redact(tool.model_dump()) for tool in tools]
         line = json.dumps(listed)
         digest = _digest(line)
-        _do(db, "INSERT OR IGNORE INTO catalogue VALUES (?, ?)", digest, line)
-        _do(db, "UPDATE run SET catalogue = ? WHERE id = ?", digest, self.run_id)
+        db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, line))
+        db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, self.run_id))
 
 
 class SqliteJournal(Journal):
@@ -234,7 +235,7 @@ class SqliteJournal(Journal):
     ) -> RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
             await self._in_thread(self._open)
-        writer = SqliteRunWriter(self, run_id, problem=self.problem)
+        writer = self._writer(run_id)
         now = time.time()
         shown = json.dumps(self.redact(request.model_dump()))
         owner = ("" if waits else self.owner) + (f"@{fleet}" if fleet else "")
@@ -246,7 +247,8 @@ class SqliteJournal(Journal):
                 if used := self._db.execute(find, (caller, request_key)).fetchone():
                     raise KeyUsed(used[0])
                 columns = "id, caller, request_key, request, made, owner, created, updated"
-                _do(self._db, f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+                add = f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                self._db.execute(add, row)
 
         if writer.problem is None:
             try:
@@ -255,28 +257,32 @@ class SqliteJournal(Journal):
                 writer.problem = self._why(error)
         return writer
 
-    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim("id = ?", run_id)
+    def _writer(self, run_id: str, written: int = 0) -> SqliteRunWriter:
+        return SqliteRunWriter(self, run_id, next=written, problem=self.problem)
 
-    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim(f"{_FREED} = ?", f"@{fleet}")
+    async def _claim(self, run_id: str) -> str | None:
+        return await self._claim_where("id = ?", run_id)
 
-    async def _claim(self, which: str, value: str) -> tuple[RunWriter, StoredRun] | None:
-        """Take over the oldest of these runs that nobody drives."""
-        find = f"SELECT id, owner FROM run WHERE status = 'running' AND {which} ORDER BY created"
+    async def _claim_oldest(self, fleet: str) -> str | None:
+        return await self._claim_where(f"{_FREED} = ?", f"@{fleet}")
+
+    async def _claim_where(self, condition: str, value: str) -> str | None:
+        find = (
+            f"SELECT id, owner FROM run WHERE status = 'running' AND {condition} ORDER BY created"
+        )
 
         def claim() -> str | None:
             with self._transaction():
                 for run_id, owner in self._db.execute(find, (value,)).fetchall():
                     if not self._lives(owner):
                         ours = f"UPDATE run SET owner = ? || {_FREED} WHERE id = ?"
-                        _do(self._db, ours, self.owner, run_id)
+                        self._db.execute(ours, (self.owner, run_id))
                         return str(run_id)
             return None
 
-        return await self._take_over(claim)
+        return await self._in_thread(claim)
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
@@ -285,24 +291,10 @@ class SqliteJournal(Journal):
                 if not self._db.execute(ours, (self.owner, run_id)).rowcount:
                     return None
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
-                SqliteRunWriter(self, run_id)._insert(self._db, number, entry)
+                self._writer(run_id)._insert(self._db, number, entry)
                 return run_id
 
-        return await self._take_over(claim)
-
-    async def _take_over(
-        self, claim: Callable[[], str | None]
-    ) -> tuple[RunWriter, StoredRun] | None:
-        """The run that is this server's once the writing thread has claimed it."""
-        if self.problem:
-            raise RequestError(f"The run cannot be resumed: {self.problem}")
-        with self._explained("The run cannot be resumed"):
-            run_id = await self._in_thread(claim)
-        if run_id is None:
-            return None
-        stored = await self.load(run_id)
-        assert stored  # it is ours, and nobody deletes what is
-        return SqliteRunWriter(self, run_id, next=len(stored.entries)), stored
+        return await self._in_thread(claim)
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))
@@ -314,11 +306,11 @@ class SqliteJournal(Journal):
                 if before >= most:
                     raise steered_too_often(run_id, most)
                 values = (run_id, before + 1, line)
-                _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
+                self._db.execute("INSERT INTO steering VALUES (?, ?, ?)", values)
                 return int(before) + 1
 
         with self._explained(f"Run {run_id} cannot be steered"):
-            return int(await self._in_thread(insert))
+            return await self._in_thread(insert)
 
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
@@ -330,7 +322,7 @@ class SqliteJournal(Journal):
         def insert() -> None:
             with self._transaction():
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
-                _do(self._db, add, letter.model_dump_json(), letter.run_id)
+                self._db.execute(add, (letter.model_dump_json(), letter.run_id))
 
         what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:
@@ -347,12 +339,11 @@ class SqliteJournal(Journal):
         def delete() -> list[Letter]:
             with self._transaction():
                 rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
-                _do(self._db, f"DELETE {these}", *run_ids)
+                self._db.execute(f"DELETE {these}", run_ids)
                 return parse_letters(letter for (letter,) in rows)
 
         with self._explained("The runs cannot be read"):
-            found: list[Letter] = await self._in_thread(delete)
-        return found
+            return await self._in_thread(delete)
 
     async def secret(self) -> bytes:
         find = "SELECT secret FROM secret"
@@ -442,7 +433,7 @@ class SqliteJournal(Journal):
         assert self._connection  # nothing comes here when there is a problem
         return self._connection
 
-    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+    async def _in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._thread.submit(function))
 
     def _soon(self, writer: SqliteRunWriter, write: Write, synced: bool) -> None:
@@ -558,10 +549,11 @@ class SqliteJournal(Journal):
             owners = self._db.execute("SELECT DISTINCT owner FROM run WHERE owner != ''")
             for (owner,) in owners.fetchall():
                 if not self._lives(owner):
-                    _do(self._db, f"UPDATE run SET owner = {_FREED} WHERE owner = ?", owner)
+                    free = f"UPDATE run SET owner = {_FREED} WHERE owner = ?"
+                    self._db.execute(free, (owner,))
             gone = self._db.execute(_PRUNED, limits).rowcount
             used = "SELECT catalogue FROM run WHERE catalogue IS NOT NULL"
-            _do(self._db, f"DELETE FROM catalogue WHERE digest NOT IN ({used})")
+            self._db.execute(f"DELETE FROM catalogue WHERE digest NOT IN ({used})")
             for file in self.settings.directory.glob("*.lock"):
                 if not self._lives(file.stem):
                     file.unlink(missing_ok=True)
@@ -590,10 +582,6 @@ class SqliteJournal(Journal):
             f"{self.file}: {error}. Make it writable, free space on its disk, move it away if it "
             "is damaged, or name another directory with PLANLOOM_RUNS."
         )
-
-
-def _do(db: sqlite3.Connection, statement: str, *values: Any) -> None:
-    db.execute(statement, values)
 
 
 def _places(values: Collection[str]) -> str:
@@ -630,7 +618,5 @@ def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]
         data = json.loads(row["data"])
         if row["long"] is not None:
             data["text"] = json.loads(row["long"])
-        found.append(Entry(row["kind"], data, row["key"], row["seconds"]))
-        if row["kind"] == "event":
-            found[-1].event  # noqa: B018  it has to be readable
+        found.append(Entry.recorded(row["kind"], data, row["key"], row["seconds"]))
     return found
