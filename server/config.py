@@ -431,18 +431,13 @@ class File(_Frozen):
     """The upstream MCP servers, by names of letters, digits, `_` and `-`."""
 
 
-class Settings(_Frozen):
-    """Everything a server is started with."""
+class Settings(File):
+    """Everything a server is started with: the file, after the environment and the options."""
 
-    models: ModelSettings = ModelSettings()
-    approval: ApprovalSettings = ApprovalSettings()
-    runs: RunSettings = Field(default_factory=RunSettings)
     project: Path
     """Absolute."""
     project_named: bool = True
     """False: nobody named it, and it is where the server was started."""
-    upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
-    """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
     _load: Callable[[Path], "Settings"] | None = PrivateAttr(None)

@@ -138,10 +138,6 @@ class Question:
             params=ElicitRequestFormParams(message=self.message, requested_schema=self.form)
         )
 
-    def required(self, state: str) -> InputRequiredResult:
-        """The question as the result of a call of 2026-07-28."""
-        return InputRequiredResult(input_requests={ANSWER: self.request()}, request_state=state)
-
 
 class Approvals:
     """The approvals of one run, and the person who is asked for them: about one thing at a time."""
@@ -221,10 +217,13 @@ class Approvals:
         return found
 
     def ask(self, question: Question) -> InputRequiredResult:
-        """The question as a call's result, with the state that leads its answer back here."""
+        """The question as the result of a call of 2026-07-28, with the state that leads its answer
+        back here."""
         ticket = secrets.token_hex(16)
         state = {"run": self._run_id, "question": question.id, "ticket": ticket}
-        return question.required(json.dumps(state))
+        return InputRequiredResult(
+            input_requests={ANSWER: question.request()}, request_state=json.dumps(state)
+        )
 
     def answer(
         self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None

@@ -258,8 +258,8 @@ class Completion:
 
     async def whole(self) -> Response:
         """The reply once the run has ended."""
-        content = "".join([self._document.tell(event) async for event in self.run.follow()])
-        await self.run.flush()
+        parts = [self._document.tell(event) async for event in self.run.follow() if event]
+        content = "".join(parts)
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
@@ -276,24 +276,16 @@ class Completion:
 
     async def events(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
-        run, sent = self.run, 0
         quiet_since = anyio.current_time()
         yield self._chunk({"role": "assistant", "content": ""})
-        while True:
-            known = len(run.events)
-            await run.flush()  # what a client has seen is not lost
-            for event in run.events[sent:known]:
-                quiet_since = anyio.current_time()
-                for delta in self._deltas(event):
-                    yield self._chunk(delta)
-            sent = known
-            if run.finished and sent == len(run.events):
-                break
-            with anyio.move_on_after(HEARTBEAT_SECONDS):
-                await run.wait_beyond(sent)
+        async for event in self.run.follow(HEARTBEAT_SECONDS):
+            if event is None:
+                quiet = anyio.current_time() - quiet_since
+                yield f": {heartbeat(self._document.state, quiet, self.run.queued)}\n\n"
                 continue
-            quiet = anyio.current_time() - quiet_since
-            yield f": {heartbeat(self._document.state, quiet, run.queued)}\n\n"
+            quiet_since = anyio.current_time()
+            for delta in self._deltas(event):
+                yield self._chunk(delta)
         if problem := self._problem():
             yield _event({"error": problem})
         else:

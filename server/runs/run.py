@@ -1,5 +1,6 @@
 """One run in progress, or as it was recorded."""
 
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -161,16 +162,22 @@ class Run:
         while len(self.events) <= count and not self.finished:
             await self._changed.wait()
 
-    async def follow(self) -> AsyncIterator[Event]:
-        """Every event from the first to the last, as they come."""
+    async def follow(self, heartbeat: float = math.inf) -> AsyncIterator[Event | None]:
+        """Every event from the first to the last, once it is on disk or cannot be; None after each
+        `heartbeat` seconds without one."""
         seen = 0
         while True:
-            while seen < len(self.events):
-                yield self.events[seen]
-                seen += 1
-            if self.finished:
+            known = len(self.events)
+            await self.flush()  # what a client has seen is not lost
+            for event in self.events[seen:known]:
+                yield event
+            seen = known
+            if self.finished and seen == len(self.events):
                 return
-            await self.wait_beyond(seen)
+            with anyio.move_on_after(heartbeat) as wait:
+                await self.wait_beyond(seen)
+            if wait.cancelled_caught:
+                yield None
 
 
 def cancelled(state: RunState, why: str) -> RunFinished:

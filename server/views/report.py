@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from planner.actions import MAX_RESULT_CHARS, Action, ActionToolCall, actions
 from planner.checks.claims import Evidence, evidence
@@ -34,6 +34,9 @@ MAX_CLAIMS = 6
 """How many claims are cited beside the lines that support them; the report has all."""
 
 
+Rounded = Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))]
+
+
 class StepReport(BaseModel):
     """One step of the plan."""
 
@@ -60,15 +63,15 @@ class ModelCallReport(BaseModel):
     prompt_tokens: int
     cached_tokens: int = Field(description="Of the prompt, from the model server's prefix cache.")
     generated_tokens: int
-    load_seconds: float
-    prefill_seconds: float = Field(description="For the prompt without its cached part.")
-    decode_seconds: float
+    load_seconds: Rounded
+    prefill_seconds: Rounded = Field(description="For the prompt without its cached part.")
+    decode_seconds: Rounded
 
 
 class Usage(BaseModel):
     """What the run cost."""
 
-    seconds: float
+    seconds: Rounded
     model_calls: int
     prompt_tokens: int
     cached_tokens: int
@@ -77,9 +80,9 @@ class Usage(BaseModel):
         "prompts before cover."
     )
     generated_tokens: int
-    model_seconds: float
+    model_seconds: Rounded
     tool_calls: int
-    tool_seconds: float
+    tool_seconds: Rounded
     calls: list[ModelCallReport]
 
 
@@ -235,32 +238,20 @@ def _step(step: Step, over: bool) -> StepReport:
 
 def usage(state: RunState, now: float) -> Usage:
     """What the run has cost; `now` is the time in seconds since the epoch."""
-    calls = [
-        ModelCallReport(
-            role=call.role,
-            model=call.model,
-            prompt_tokens=call.prompt_tokens,
-            cached_tokens=call.cached_tokens,
-            generated_tokens=call.generated_tokens,
-            load_seconds=round(call.load_seconds, 3),
-            prefill_seconds=round(call.prefill_seconds, 3),
-            decode_seconds=round(call.decode_seconds, 3),
-        )
-        for call in state.ledger
-    ]
+    calls = [ModelCallReport.model_validate(call, from_attributes=True) for call in state.ledger]
     ended = state.finished_at or now
     began = state.started.at if state.started else ended
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=max(0.0, round(ended - began - state.paused, 3)),  # clocks are set back, too
+        seconds=max(0.0, ended - began - state.paused),  # clocks are set back, too
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(call.cached_tokens for call in calls),
         cached_told=all(call.cached_told for call in state.ledger),
         generated_tokens=sum(call.generated_tokens for call in calls),
-        model_seconds=round(sum(call.seconds for call in state.ledger), 3),
+        model_seconds=sum(call.seconds for call in state.ledger),
         tool_calls=len(sent),
-        tool_seconds=round(sum(each.seconds for each in sent), 3),
+        tool_seconds=sum(each.seconds for each in sent),
         calls=calls,
     )
 

@@ -60,15 +60,17 @@ async def try_on_terminal(
         Progress(*columns, console=console) as bars,
     ):
         write_project(Path(folder) / "project")
+
+        async def measure(pair: Pair) -> None:
+            measured.append(await _measure(settings, pair, Path(folder), seconds, bars))
+            results.add(measured[-1])
+            save_results(results)
+
         try:
             for pair in pairs:
-                measured.append(await _measure(settings, pair, Path(folder), seconds, bars))
-                results.add(measured[-1])
-                save_results(results)
+                await measure(pair)
             if not named and (both := _promising(measured)):
-                measured.append(await _measure(settings, both, Path(folder), seconds, bars))
-                results.add(measured[-1])
-                save_results(results)
+                await measure(both)
         except anyio.get_cancelled_exc_class():
             bars.stop()
             _show(measured)
