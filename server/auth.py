@@ -232,7 +232,7 @@ def own_token() -> str:
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise ConfigError(f"{file}: {why}; make it readable, or set {TOKEN}") from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(
             f"{file}: other users can read it, so its token may be known; delete it, and the next "
             "start creates another"

@@ -1,6 +1,5 @@
 """Planloom's own entry in the files of its clients."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -273,7 +272,7 @@ def planloom_command() -> list[str]:
     """The command by which this Planloom is started from anywhere."""
     if any(part.startswith("archive-v") for part in Path(sys.prefix).parts):
         return ["uvx", NAME]  # uvx's own environment, which may be gone tomorrow
-    script = Path(sys.executable).with_name(f"{NAME}.exe" if os.name == "nt" else NAME)
+    script = Path(sys.executable).with_name(NAME)
     return (
         [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "planloom.server.cli"]
     )

@@ -42,7 +42,7 @@ UNIMPORTANT = frozenset(
     {"bundled", "description", "display_name", "gallery", "icon", "name", "source", "version"}
 )
 """Keys that change nothing in what a server does."""
-ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME", "USERPROFILE")
+ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME")
 """The variables that a text of ours takes without a default."""
 MAX_NAME_CHARS = 64
 
@@ -325,7 +325,7 @@ class _Translator:
         if match["folder"]:
             return "${PLANLOOM_PROJECT}"
         if match["home"]:
-            return "${USERPROFILE}" if os.name == "nt" else "${HOME}"
+            return "${HOME}"
         if match["separator"]:
             return os.sep
         default = match["default"] or ""

@@ -5,7 +5,7 @@ needs its place; so half-open connections keep nobody out, and files are left fo
 """
 
 import asyncio
-import sys
+import resource
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -63,9 +63,5 @@ def most_at_once() -> int:
 
 
 def _files() -> int:
-    if sys.platform == "win32":
-        return ENOUGH_FILES
-    import resource
-
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENOUGH_FILES if files == resource.RLIM_INFINITY else files

@@ -24,8 +24,6 @@ BASE_ENVIRONMENT = re.compile(
     r"HOME|USER|LOGNAME|LANG|LANGUAGE|TERM|TMPDIR|TEMP|TMP|SHELL|TZ"
     r"|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
     r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
-    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA"
-    r"|PROGRAMFILES|USERPROFILE|USERNAME|HOMEDRIVE|HOMEPATH|PROCESSOR_ARCHITECTURE"
     r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
     re.IGNORECASE,
 )
@@ -55,8 +53,8 @@ class Launch:
         self._process: Process | None = None
 
     async def process(self) -> Process:
-        """The process, started unless it was, as the leader of a process group. Not on Windows,
-        where the SDK starts it. Raises `OSError` if the command cannot be started."""
+        """The process, started if it was not, as the leader of a process group. Raises `OSError` if
+        the command cannot be started."""
         if self._process is None:
             self._process = await anyio.open_process(
                 [self.command, *self.args], env=self.env, cwd=self.cwd, start_new_session=True
@@ -94,7 +92,7 @@ class Launcher:
     async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
         """Start the process of each upstream that is a command, before anything talks to it."""
         commands = {n: each for n, each in upstreams.items() if each.enabled and each.command}
-        if not commands or sys.platform == "win32":
+        if not commands:
             return
         self.reaper.start()
         for name, each in commands.items():

@@ -11,8 +11,7 @@ the server starts the next one at once.
 
 It needs no rights but the user's own and nothing of the kernel but pipes and process groups, so it
 does the same on Linux and macOS. A process that leaves its group, clears its environment and
-outlives its parent is not found. On Windows there is none: the SDK puts each upstream into a job
-object, which the system ends with the server's handle.
+outlives its parent is not found.
 
 The file is run by its path as the reaper; for the server it is the module with `Reaper`.
 """
@@ -54,7 +53,7 @@ class Reaper:
     def start(self) -> None:
         """Fine when it runs."""
         with self._guard:
-            if sys.platform != "win32" and self._process is None:
+            if self._process is None:
                 self._begin()
 
     def adopt(self, group: int) -> None:

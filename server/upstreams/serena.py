@@ -45,7 +45,7 @@ def fetched() -> tuple[str, Path]:
     """Serena's command, fetched if it is not there yet, and the folder with its servers'."""
     tools = user_cache_path("planloom") / "serena" / SERENA
     commands = tools / "bin"
-    servers = tools / SERENA.partition("==")[0] / ("Scripts" if os.name == "nt" else "bin")
+    servers = tools / SERENA.partition("==")[0] / "bin"
     if not (command := shutil.which("serena", path=commands)):
         env = {
             # As pip does: a client's environment names no certificates of one's own.
