@@ -12,6 +12,8 @@ MAX_DESCRIPTION = 120
 
 
 class ToolListing(BaseModel):
+    """One tool of the pool."""
+
     name: str
     upstream: str
     safety: Safety = Field(description="Only read_only tools run by themselves.")
