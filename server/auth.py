@@ -55,7 +55,7 @@ class Tokens(TokenVerifier):
     """
 
     def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
-        """`users`: all of them are the user's who runs the server, so they name one caller."""
+        """`users`: all tokens belong to the user who runs the server, so they name one caller."""
         super().__init__()
         self._digests = [_digest(token) for token in tokens]
         self._users = users
@@ -161,7 +161,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class TokenSource:
-    """Where a client's token comes from, for who sets it up."""
+    """Where a client's token comes from, for the person who sets the client up."""
 
     where: str
     shown_as: str | None = None
@@ -243,7 +243,7 @@ def own_token() -> str:
 
 
 def _make(file: Path) -> None:
-    """Write a new token; a process that was first wins, and nobody sees half of one."""
+    """Write a new token atomically; if two processes do so, the first one wins."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=file.parent, prefix=".token-") as new:  # for its owner only
         new.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")

@@ -137,12 +137,11 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
 
 
 def _wanted(settings: ModelSettings) -> list[str]:
-    """The models by name: two, or one that is both."""
+    """The names of the models, without duplicates."""
     return list(dict.fromkeys((settings.fast, settings.full)))
 
 
 def _pulls(names: Sequence[str]) -> str:
-    """The commands that fetch these for Ollama."""
     return " and ".join(f"`ollama pull {name}`" for name in names)
 
 
@@ -181,7 +180,6 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
 
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":
-    """The connection to the server at the settings' `url`."""
     from planner.models.openai_chat import OpenAIClient
 
     assert settings.url
@@ -190,7 +188,7 @@ def api_client(settings: ModelSettings) -> "OpenAIClient":
 
 
 def api_models(settings: ModelSettings, server: "OpenAIServer") -> tuple[str, str]:
-    """The fast and the full model. Where none was named and the server has one only, that one."""
+    """The fast and the full model. If none was named and the server has only one, that one."""
     fields = ModelSettings.model_fields
     named = settings.fast, settings.full
     if named == (fields["fast"].default, fields["full"].default) and len(server.models) == 1:
@@ -200,7 +198,7 @@ def api_models(settings: ModelSettings, server: "OpenAIServer") -> tuple[str, st
 
 
 def missing_model(server: "OpenAIServer", missing: Sequence[str]) -> str:
-    """That the server does not list these, and which it lists."""
+    """The message that the server does not list these models, with those that it lists."""
     has = (
         f"it has {', '.join(server.models)}"
         if server.models

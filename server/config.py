@@ -84,7 +84,7 @@ class Expanded(SecretStr):
         return self._shown
 
     def __eq__(self, other: object) -> bool:
-        """The same value, written in the same way: what is taken from a variable is a secret."""
+        """Equal if value and spelling are equal: a value from a variable is a secret."""
         return super().__eq__(other) and self.written == getattr(other, "written", None)
 
     __hash__ = SecretStr.__hash__
@@ -117,7 +117,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expanded:
 
 
 def _wrong(why: str) -> PydanticCustomError:
-    """What is wrong with a value and how to correct it; `_explain` adds the place."""
+    """An error that says how to correct a value; `_explain` adds the place."""
     return PydanticCustomError("config", "{why}", {"why": why})
 
 
@@ -299,7 +299,7 @@ class UpstreamSettings(_Frozen):
 
     @property
     def reads_project(self) -> bool:
-        """Whether the planner searches with it on its own."""
+        """Whether the planner searches with this upstream by itself."""
         roles = ("text_argument", "name_argument", "file_argument")
         named = any(getattr(tool, role) for tool in self.tools.values() for role in roles)
         return self.enabled and (self.listing is not None or named)
@@ -444,7 +444,7 @@ class Settings(File):
     _moved_to: Path | None = PrivateAttr(None)
 
     def loaded_again(self) -> "Settings":
-        """As the files are now, for the same arguments and environment. Raises `ConfigError`."""
+        """Read the files again, with the same arguments and environment. Raises `ConfigError`."""
         return self._load(self._moved_to or self.project) if self._load else self
 
     def move_to(self, project: Path) -> None:
@@ -550,7 +550,7 @@ def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def own_file() -> Path:
-    """The user's `upstreams.yaml`, there or not."""
+    """The path of the user's `upstreams.yaml`, which may not exist."""
     return user_config_path("planloom") / "upstreams.yaml"
 
 
@@ -624,7 +624,7 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """The nodes below this one, with those that an alias stands for."""
+    """The number of nodes from this one on, with aliases expanded."""
     if id(node) not in known:
         known[id(node)] = 1 + sum(
             _size(part, known)

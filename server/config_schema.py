@@ -30,7 +30,6 @@ def upstreams_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as it stands in a file."""
     return json.dumps(upstreams_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -49,12 +49,10 @@ def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -
 
 
 def flat(text: str) -> str:
-    """The text on one line."""
     return " ".join(text.split())
 
 
 def shortened(text: str, longest: int) -> str:
-    """The text in at most `longest` characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -67,7 +65,6 @@ def fence(text: str) -> str:
 
 
 def status_in_words(status: str) -> str:
-    """A status as every view says it."""
     return status.replace("_", " ")
 
 

@@ -95,13 +95,12 @@ class Question:
         """How many clients have it before them."""
 
     def close(self, approval: Approval) -> None:
-        """The first answer counts."""
+        """Later answers are ignored."""
         if not self.closed.is_set():
             self.approval = approval
             self.closed.set()
 
     def answer(self, result: ElicitResult) -> None:
-        """What the person did with the form."""
         if not self.closed.is_set():
             self.result = result
         if result.action == "cancel":
@@ -132,7 +131,6 @@ class Question:
         scope.cancel()
 
     def request(self) -> ElicitRequest:
-        """The question as something to put before a person."""
         self._asked += 1
         return ElicitRequest(
             params=ElicitRequestFormParams(message=self.message, requested_schema=self.form)
@@ -169,14 +167,13 @@ class Approvals:
 
     @property
     def about(self) -> str:
-        """Which run a question is for."""
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
         short = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"{prompt[:MAX_PROMPT_CHARS]}…"
         return f"run {self._run_id}: {short}"
 
     @property
     def question(self) -> Question | None:
-        """The one that is open."""
+        """The open question, if there is one."""
         open_ = self._question is not None and not self._question.closed.is_set()
         return self._question if open_ else None
 
@@ -205,12 +202,12 @@ class Approvals:
         )
 
     def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
-        """Let this very call out, once, unless it is lost."""
+        """Permit exactly this call, once, unless it is lost."""
         if not self.lost(tool, arguments):
             self._granted.add(digest(tool, arguments))
 
     def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-        """Whether this very call was approved; it is not any more after that."""
+        """Whether exactly this call was approved; using the approval ends it."""
         granted = digest(tool, arguments)
         found = granted in self._granted
         self._granted.discard(granted)
@@ -258,14 +255,14 @@ class Approvals:
         return None
 
     def answered_elsewhere(self, question_id: str, approval: Approval) -> None:
-        """What a person said on another server to a question of this run, open by now or not."""
+        """Take a person's answer from another server, even if the question is not open here yet."""
         if self.question and self.question.id == question_id:
             self.question.close(approval)
         else:
             self._early[question_id] = approval
 
     async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-        """What the policies say, or the person who is asked."""
+        """Decide by the policies, or ask the person."""
         if self.lost(tool, arguments):
             return Approval(approved=False, by="policy", reason=SECRET_LOST)
         match strictest(self._request.policy, tool.policy):
@@ -312,7 +309,7 @@ class Approvals:
 
     @property
     def waiting(self) -> Waiting | None:
-        """The call that the run waits with."""
+        """The call that waits for approval."""
         asking = self.question is not None
         return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
 

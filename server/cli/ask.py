@@ -101,7 +101,6 @@ async def run_on_terminal(
     given: Sequence[str],
     launcher: Launcher | None,
 ) -> int:
-    """Begin a run and show it to its end."""
     beside = Console(quiet=True) if detail == "quiet" else console
     with closing(Downloads(beside)) as downloads:
         async with open_parts(settings, downloads.advance, launcher) as parts:
@@ -123,7 +122,7 @@ async def run_on_terminal(
 
 
 async def show(run: Run, project: Path, beside: Console) -> None:
-    """Show a run as it goes on, and ask the person what it has to ask."""
+    """Show a run as it goes on, and put its questions to the person."""
     with Drawing(beside, run.request.prompt, time.time(), project) as drawing:
         shown_count = 0
         asked: Question | None = None
@@ -171,7 +170,6 @@ async def answer(question: Question) -> None:
 
 
 async def filled_in(form: dict[str, Any]) -> dict[str, Any]:
-    """What is typed for each of the form's fields."""
     content: dict[str, Any] = {}
     for name, field in form["properties"].items():
         value = await field_of(name, field, name in form.get("required", []))
@@ -180,7 +178,7 @@ async def filled_in(form: dict[str, Any]) -> dict[str, Any]:
 
 
 async def field_of(name: str, field: dict[str, Any], required: bool) -> Any:
-    """What is typed for a field, asked for until it fits; None for nothing."""
+    """Ask for a field until the typed value fits; None for an empty line."""
     while True:
         try:
             value = elicitation.typed(await typed(elicitation.prompt(name, field)), field)
@@ -206,7 +204,7 @@ def flush_input() -> None:
 
 
 def show_ledger(usage: Usage) -> None:
-    """What each kind of model call cost in sum."""
+    """Print the total cost of each kind of model call."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("role", no_wrap=True)
     table.add_column("model", no_wrap=True)
@@ -293,7 +291,7 @@ async def prepare_models(settings: Settings) -> None:
 
 
 class Downloads:
-    """A progress bar for each file being fetched; shows nothing when nothing is."""
+    """A progress bar for each download; without one, nothing is shown."""
 
     def __init__(self, console: Console) -> None:
         self._bars = Progress(

@@ -55,7 +55,6 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the cost, 
 
 
 def main() -> None:
-    """The console script. Our own errors are one line; nothing else is expected."""
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
@@ -387,7 +386,7 @@ def _detail(quiet: bool, verbose: bool) -> str:
 
 
 def _given(project: Path | None, upstreams: Path | None, model: str | None) -> list[str]:
-    """The options that say on what a command works, as they were given."""
+    """The options that select project, upstreams and model, as they were given."""
     options = {"--project": project, "--upstreams": upstreams, "--model": model}
     return [word for name, value in options.items() if value for word in (name, str(value))]
 

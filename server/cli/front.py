@@ -49,7 +49,7 @@ class Front:
         return front
 
     def take(self) -> None:
-        """The server is there: it reads and writes what `sys.stdin` and `sys.stdout` are now."""
+        """Replace `sys.stdin` and `sys.stdout` for the server, which is ready now."""
         with self._lock:
             self._handed_over = True
         sys.stdin = self._fed.makefile("r", encoding="utf-8")
@@ -82,7 +82,7 @@ class Front:
                 self.send(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
 
     def pass_on(self, line: bytes) -> None:
-        """A line that was printed, where it belongs."""
+        """Send messages to the host, and anything else to standard error."""
         if not line.startswith(b'{"jsonrpc"'):
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
@@ -98,7 +98,6 @@ class Front:
         return False
 
     def send(self, line: bytes) -> None:
-        """Write to the host."""
         rest = memoryview(line)
         try:
             while rest:
@@ -108,7 +107,7 @@ class Front:
 
 
 class _Output(io.RawIOBase):
-    """What is printed, line by line."""
+    """Passes printed text on line by line."""
 
     def __init__(self, front: Front) -> None:
         super().__init__()

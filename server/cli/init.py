@@ -103,7 +103,7 @@ def _named(path: Path) -> list[Source]:
 def upstreams_text(
     shipped: str, imported: Sequence[ImportedServer], skipped: Sequence[SkippedServer]
 ) -> str:
-    """The shipped file's text with what was taken, commented."""
+    """The shipped file's text with the imported servers and comments."""
     parts = [shipped.rstrip("\n"), *map(_entry, imported)]
     if skipped:
         lines = ["  # Left out:", *(f"  #   {_line(each)}" for each in skipped)]
@@ -159,5 +159,4 @@ def _line(left: SkippedServer) -> str:
 
 
 def _flat(text: str) -> str:
-    """A text of a client's file on one line."""
     return flat(clean(text))

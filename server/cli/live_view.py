@@ -42,7 +42,7 @@ MAX_CALLS = 8
 
 
 class Drawing(ContextManagerMixin):
-    """What is shown of one run. Use it as a context; `tell` it what happens and `wait` between."""
+    """The view of one run. Use it as a context: `tell` it about events and `wait` in between."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Drawing(ContextManagerMixin):
             self.pause()
 
     def pause(self) -> None:
-        """Leave the terminal to something else."""
+        """Stop drawing, so that others can use the terminal."""
         self._live.stop()
 
     def resume(self) -> None:
@@ -82,7 +82,7 @@ class Drawing(ContextManagerMixin):
             self._live.start()
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Take in what happened next."""
+        """Apply the next events."""
         for event in events:
             self.state.apply(event)
             self._newest = event.at
@@ -96,7 +96,7 @@ class Drawing(ContextManagerMixin):
                     self.console.print(asking(call), soft_wrap=True)
 
     def wait(self, queued: bool = False) -> None:
-        """Draw what there is, and what is being waited for; `queued`: the run's turn."""
+        """Draw the run and what it waits for; `queued`: it waits for its turn."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
             call = self.waiting(self.state)
@@ -174,7 +174,7 @@ class Drawing(ContextManagerMixin):
 
 
 def asking(call: Waiting) -> Text:
-    """A call that waits for approval, louder than all else."""
+    """A call that waits for approval, highlighted."""
     text = Text()
     text.append(" APPROVAL NEEDED ", style="bold black on yellow")
     text.append(f" {call.time_left(time.time())}\n", style="bold yellow")
@@ -185,6 +185,6 @@ def asking(call: Waiting) -> Text:
 
 
 def _line(text: str, style: str = "") -> Text:
-    """On one line, without what a terminal would obey."""
+    """The text on one line, without terminal control sequences."""
     indent = len(text) - len(text.lstrip(" "))
     return Text(" " * indent + flat(clean(text)), style=style)

@@ -102,7 +102,7 @@ class ClearRefusals:
     )
 
     def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
-        """`by_token`: callers are known by tokens of ours, not by an auth provider's."""
+        """`by_token`: callers send tokens of ours, not of an auth provider."""
         self.app = app
         self._by_token = by_token
 

@@ -61,7 +61,7 @@ def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
 
 
 def _comments(text: str) -> list[str]:
-    """The lines that are one, in YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
+    """The comment lines of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line.startswith("#")]
 

@@ -40,7 +40,7 @@ Server = dict[str, Any]
 
 
 def http_server(url: str, token: str | None) -> Server:
-    """The entry as most clients take it; without a token where the client gets its own."""
+    """The entry in the form of most clients; without a token if the client gets its own."""
     return {"url": url} | ({"headers": {"Authorization": f"Bearer {token}"}} if token else {})
 
 
@@ -143,7 +143,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What a client has to know about Planloom."""
+    """Planloom's entry in a client's file."""
 
     client: str
     file: Path
@@ -166,7 +166,7 @@ class Entry:
             ) from None
 
     def name_in(self, before: str) -> str:
-        """The entry's name in a file: that of an entry for the same, else one that is free."""
+        """The entry's name in the file: an entry's with the same subject, else a free one."""
         servers = dict(self._servers(self._data(before)))
         ours = [name for name in servers if name == NAME or name.startswith(f"{NAME}-")]
         for name in ours:

@@ -40,11 +40,11 @@ class BoundedConnection(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way; its headers may be."""
+        """Whether no request is being answered; headers may be arriving."""
         return self.cycle is None or self.cycle.response_complete
 
     def _look(self) -> None:
-        """Close what has been idle since it was last looked at."""
+        """Close the connection if it has been idle since the last check."""
         if self._timer and self.idle and self._idle_since is self.cycle:
             self.transport.close()
             return

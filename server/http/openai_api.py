@@ -102,7 +102,7 @@ class ChatRequest(BaseModel):
         return given.json_schema if given else None
 
     def run_request(self) -> RunRequest:
-        """What it asks of the planner. Raises `Unservable`."""
+        """The request for the planner. Raises `Unservable`."""
         if self.model != MODEL:
             what = f"There is no model {self.model!r} here; the planner is called {MODEL!r}."
             raise Unservable(what, "model", "model_not_found", 404)
@@ -137,7 +137,7 @@ class ChatRequest(BaseModel):
 
 
 class Unservable(Exception):
-    """A request that is well-formed and cannot be met."""
+    """A well-formed request that the planner cannot serve."""
 
     def __init__(
         self, text: str, param: str, code: str = "unsupported_value", status: int = 400
@@ -244,8 +244,6 @@ class RunStream(StreamingResponse):
 
 
 class Completion:
-    """A run as the reply to a request."""
-
     def __init__(self, run: Run, asked: ChatRequest, link: str) -> None:
         """`link`: where a person sees the run."""
         self.run, self.link = run, link
@@ -299,7 +297,6 @@ class Completion:
         yield "data: [DONE]\n\n"
 
     def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
-        """What an event adds to the stream."""
         content = self._document.tell(event)
         if isinstance(event, AnswerDelta):
             begins = "Draft: " if event.begins else ""
@@ -315,7 +312,6 @@ class Completion:
             yield {"content": content}
 
     def _problem(self) -> dict[str, Any] | None:
-        """Why there is no answer at all."""
         if self.run.interrupted:
             code, text = (
                 "interrupted",
@@ -381,7 +377,6 @@ class Completion:
 
 
 def _code(text: str) -> str:
-    """The text as it may stand between two backticks."""
     return flat(text.replace("`", ""))
 
 

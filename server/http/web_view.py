@@ -185,8 +185,6 @@ def of_our_page(request: Request) -> None:
 
 
 class SteerRequest(BaseModel):
-    """See `Engine.steer`."""
-
     hint: str = ""
     skip: list[int] = []
     order: list[int] = []
@@ -217,7 +215,6 @@ def register_app(mcp: FastMCP) -> None:
 
 @cache
 def text_of(name: str) -> str:
-    """A file of the page."""
     return (STATIC / name).read_text("utf-8")
 
 
@@ -244,7 +241,7 @@ async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
 
 
 async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
-    """What a list says of a run that has not ended."""
+    """The fields of a list entry that only a running run has."""
     if listed.status != "running":
         return {"approval": None}
     try:
@@ -280,7 +277,7 @@ async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
 
 
 class Page:
-    """The run's report and what else a page shows, drawn once for everyone who looks at it."""
+    """The report and the rest of a run's page, drawn once for all viewers."""
 
     def __init__(self) -> None:
         self.count = -1
@@ -325,7 +322,7 @@ def _as_json(values: dict[str, Any]) -> dict[str, str]:
 
 
 def doing(run: Run) -> str:
-    """What happened last, or is waited for."""
+    """What happened last, or what the run waits for."""
     last = run.events[-1] if run.events else None
     if last is None:
         return f"Waiting for {'other runs to end' if run.queued else 'the upstreams to start'}"

@@ -60,7 +60,6 @@ class Entry:
 
     @cached_property
     def event(self) -> Event:
-        """The event of an `event` entry."""
         return EVENT.validate_python(self.data)
 
 
@@ -79,8 +78,6 @@ class RunSetup(BaseModel):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run as the journal has it."""
-
     id: str
     caller: str
     request: RunRequest
@@ -127,8 +124,6 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run in a list."""
-
     id: str
     status: str
     created: float
@@ -138,7 +133,6 @@ class RunSummary:
 
     @classmethod
     def of_row(cls, run_id: str, row: Mapping[str, Any], status: str) -> Self:
-        """From a row of the store."""
         return cls(
             id=run_id,
             status=status,
@@ -173,7 +167,7 @@ class Letter(BaseModel):
 
 @dataclass(frozen=True)
 class PendingSteering:
-    """What was said to a run through a server that does not drive it."""
+    """Steering that was sent to a server that does not drive the run."""
 
     run_id: str
     number: int
@@ -181,7 +175,7 @@ class PendingSteering:
 
 
 def parse_steering(lines: Iterable[tuple[str, int, str]]) -> list[PendingSteering]:
-    """What was left, each a run, its number and a line, as `parse_letters` does letters."""
+    """The steering in these lines, each with its run and number; unreadable ones are skipped."""
     found = []
     for run_id, number, line in lines:
         with suppress(ValidationError):
@@ -194,7 +188,7 @@ def steered_too_often(run_id: str, most: int) -> RequestError:
 
 
 def parse_letters(letters: Iterable[str]) -> list[Letter]:
-    """The letters, without those of another version that cannot be read."""
+    """The letters; those of another version that cannot be read are skipped."""
     found = []
     for letter in letters:
         with suppress(ValidationError):
@@ -248,7 +242,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     """What its store raises."""
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
-        """`redact` removes from a text what must not be written."""
+        """`redact` removes secrets from a text."""
         self.settings = settings
         self.problem: str | None = None
         """Why nothing can be recorded."""
@@ -381,7 +375,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         """The runs whose ids begin so, two at most; of this caller only, if one is named."""
 
     async def whole_id(self, beginning: str, caller: str | None = None) -> str:
-        """The only run whose id begins so. Raises `RequestError`."""
+        """The id of the only run that begins so. Raises `RequestError`."""
         found = await self.ids(beginning, caller)
         if len(found) == 1:
             return found[0]
@@ -419,7 +413,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
             await bell.wait()
 
     def notify(self, topic: str) -> None:
-        """There is something new: whoever waits on this server looks at once."""
+        """Wake up everyone on this server who waits for news on the topic."""
         if bell := self._bells.pop(topic, None):
             bell.set()
 

@@ -193,8 +193,6 @@ class RedisRunWriter(RunWriter):
 
 
 class RedisJournal(Journal):
-    """The runs of every server that uses this database."""
-
     errors = (RedisError, OSError)
     look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 

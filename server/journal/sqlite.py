@@ -191,8 +191,6 @@ class SqliteRunWriter(RunWriter):
 
 
 class SqliteJournal(Journal):
-    """The runs of every server that uses this directory."""
-
     errors = (sqlite3.Error, OSError)
     look_seconds: ClassVar[float] = 0.2
 
@@ -413,7 +411,7 @@ class SqliteJournal(Journal):
         return row["status"]
 
     async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
-        """The rows that a query finds; None where there is no journal yet."""
+        """The result of a query; None if there is no journal yet."""
 
         def read() -> Any:
             if not self.file.exists():
@@ -492,7 +490,7 @@ class SqliteJournal(Journal):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Everything in it, or nothing."""
+        """Commit all statements in it, or none."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -565,7 +563,6 @@ class SqliteJournal(Journal):
         return self.settings.directory / f"{owner}.lock"
 
     def _lives(self, owner: str) -> bool:
-        """Whether the server of that name still runs."""
         owner = owner.partition("@")[0]
         if owner == self.owner:
             return True

@@ -40,7 +40,7 @@ def as_task(ctx: Context) -> bool:
 
 
 def can_ask(ctx: Context) -> bool:
-    """Whether the client says that it shows forms to its person."""
+    """Whether the client declares that it can show forms to the user."""
     declared = ctx.session.client_capabilities
     elicitation = declared.elicitation if declared else None
     # `{}` stands for forms: they were all there was at first.

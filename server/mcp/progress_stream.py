@@ -105,7 +105,7 @@ async def followed(
 
 
 def _begins(run: Run) -> int:
-    """How many events there were before what is asked of the run now."""
+    """How many events came before the run's newest request."""
     continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
     return continued[-1] if continued else 0
 

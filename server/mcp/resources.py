@@ -93,7 +93,7 @@ class NewestRuns(Provider):
 
 
 class KnownContent(Middleware):
-    """A result without what its client's protocol does not have: it would refuse it as a whole."""
+    """Removes content that the client's protocol does not know, or it refuses the whole result."""
 
     async def on_call_tool(
         self,

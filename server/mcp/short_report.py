@@ -107,19 +107,18 @@ SHORT_SCHEMA = schema_of(ShortReport)
 
 
 def as_data(short: ShortReport) -> dict[str, Any]:
-    """For the wire: without what is empty."""
+    """The data for the client, without empty fields."""
     said = short.model_dump(mode="json", exclude_defaults=True)
     shown: dict[str, Any] = cleaned(said, keys=True)  # models may write anything
     return shown
 
 
 def of_result(found: Report, result: str) -> ShortReport:
-    """One tool result of a run."""
     return ShortReport(run_id=found.run_id, status=found.status, result=result)
 
 
 def ended(found: Report) -> ShortReport:
-    """What came of a run that nothing more happens in."""
+    """The short report of a run that has ended."""
     return ShortReport(
         run_id=found.run_id,
         status=found.status,
@@ -165,7 +164,6 @@ def under_way(run: Run, found: Report) -> ShortReport:
 
 
 def markdown_under_way(short: ShortReport) -> str:
-    """The same as text."""
     parts = [f"Still running: {flat(short.doing)}. {short.next}"]
     if short.plan:
         parts.append("\n".join(f"- {flat(step)}" for step in short.plan))

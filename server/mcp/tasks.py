@@ -188,7 +188,7 @@ class Tasks(ServerExtension):
 
 
 def _fields(run: Run, context: Context) -> dict[str, Any]:
-    """What a task says in every state, from its run."""
+    """The fields that a task has in every state."""
     updated = run.events[-1].at if run.events else run.created
     if run.queued or not run.events:
         doing = heartbeat(run.state, run.quiet, run.queued)
@@ -213,7 +213,7 @@ def _iso(seconds: float) -> str:
 
 
 def _check_route(task_id: str) -> None:
-    """What a balancer may have routed by has to be what the request says (SEP-2243)."""
+    """The header that a balancer may have routed by has to match the request (SEP-2243)."""
     try:
         named = get_http_request().headers.get(MCP_NAME_HEADER)
     except RuntimeError:

@@ -336,7 +336,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
 
 async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
-    """Say from now on whether runs may do more than read, and on which project they work."""
+    """Update the tools' texts: whether runs may do more than read, and on which project."""
     if tool := await mcp.get_tool("plan_and_answer"):
         tool.description = PLAN_AND_ANSWER.format(project=project)
     for name in ("plan_and_answer", "run_step"):

@@ -155,7 +155,7 @@ class Engine:
             return await self._start(request, caller, request_key, can_ask)
 
     async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
-        """The caller's newest run that asks the same and was cut off, going on."""
+        """Resume the caller's newest run that asks the same and was cut off."""
         for run in self._runs.values():
             if run.caller == caller and run.stopping and _same(run.request, request):
                 await self._wait_until_ended(run, CANCEL_SECONDS)
@@ -232,7 +232,7 @@ class Engine:
         return run
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
-        """The id that begins so, if one of the caller's does."""
+        """The id of the caller's run that begins so; else `beginning` unchanged."""
         if not (MIN_ID_CHARS <= len(beginning) < WHOLE_ID and beginning.isalnum()):
             return beginning
         own = [run.id for run in self._runs.values() if run.caller == caller]
@@ -291,15 +291,15 @@ class Engine:
         return True
 
     def watch(self, callers: Sequence[str]) -> None:
-        """A person looks at the runs of these callers, in a view that can ask for approval."""
+        """Note that a person watches these callers' runs in a view that can ask for approval."""
         self._watched |= dict.fromkeys(callers, anyio.current_time())
 
     def watched(self, caller: str) -> bool:
-        """Whether a person looks at the caller's runs just now."""
+        """Whether a person is watching the caller's runs."""
         return anyio.current_time() - self._watched.get(caller, -math.inf) < WATCHED_SECONDS
 
     async def attend(self, run: Run) -> None:
-        """A client follows the run that can ask a person for approval."""
+        """Note that a client that can ask a person for approval follows the run."""
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
             await self._peers.attend(run)
@@ -441,7 +441,7 @@ class Engine:
             await self._until(lambda: run.finished, run, seconds)
 
     async def _until(self, holds: Callable[[], bool], run: Run, seconds: float) -> None:
-        """Wait until something holds of a run, and is recorded, or the run has ended."""
+        """Wait until a condition holds and is recorded, or the run has ended."""
         with anyio.move_on_after(seconds):
             while not (holds() or run.finished):
                 await run.wait_beyond(len(run.events))
@@ -524,7 +524,7 @@ def _may_go_on_elsewhere(run: Run) -> bool:
 
 
 def _same(one: RunRequest, other: RunRequest) -> bool:
-    """Whether they ask the same; their folders do not count."""
+    """Whether both requests ask the same; their folders may differ."""
     return one.model_copy(update={"roots": other.roots}) == other
 
 

@@ -62,7 +62,7 @@ async def execute(
 
 
 def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
-    """The end of a run by a fault of Planloom itself; the log has the trace."""
+    """The end of a run by a bug in Planloom; the log has the traceback."""
     log.error("run %s\n%s", run.id, upstreams.redact(traceback.format_exc()))
     message = upstreams.redact(f"{type(error).__name__}: {error}")
     reason = f"a fault in planloom itself ({message})"
@@ -71,7 +71,7 @@ def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
 
 
 async def _wait_for(upstreams: UpstreamPool, run: Run, stored: StoredRun | None) -> float:
-    """Wait until they can be used; returns the seconds that the run has taken with that."""
+    """Wait for the upstreams; returns the seconds that the run has taken so far."""
     began = anyio.current_time()
     spent = stored.seconds if stored else 0.0
     left = max(0.0, run.request.limits.seconds - spent)

@@ -23,8 +23,6 @@ log = logging.getLogger(__name__)
 
 
 class OwnRuns(Protocol):
-    """The runs of this server (`server.runs.engine`)."""
-
     def under_way(self) -> Collection[Run]:
         """Those that this server drives."""
 
@@ -56,11 +54,10 @@ class Peers:
         self._tasks.start_soon(self._drive_waiting)
 
     def leave(self) -> None:
-        """Drive no other run of the fleet from now on."""
         self._fleet = ""
 
     def fleet_of(self, setup: RunSetup) -> str:
-        """The part of the fleet that has the same models: only that can go on with a run."""
+        """The part of the fleet with the same models: only those servers can continue a run."""
         if not self._fleet:
             return ""
         same = setup.model_dump_json(exclude={"planloom", "project"})
@@ -145,7 +142,7 @@ class Peers:
     # Runs that this server drives.
 
     def read_letters(self) -> None:
-        """Do what other servers' clients ask of our runs, as long as there are any."""
+        """Follow the letters about this server's runs, as long as it has any."""
         if not self._reading_letters and self._journal.problem is None:
             self._reading_letters = True
             self._tasks.start_soon(self._read_letters)

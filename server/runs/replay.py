@@ -206,7 +206,7 @@ class Tape:
         return shape.model_validate(entry.data)
 
     def _find(self, key: str, *kinds: str) -> int | None:
-        """The next entry of that key and kind, which nobody else waits for."""
+        """The next entry of that key and kind that nobody else waits for."""
         for place in range(self._head, len(self._played)):
             entry = self._played[place]
             if entry.key == key and entry.kind in kinds and place not in self._claimed:
@@ -264,10 +264,10 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
 
 
 class TapedInbox(Inbox):
-    """The steering of a run; the tape has each as the event that it was taken."""
+    """The steering of a run; on the tape, it is in the events that say it was taken."""
 
     def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
-        """`waiting`: what has come and was not taken yet."""
+        """`waiting`: the steering that has arrived and was not taken yet."""
         self._tape, self._waiting = tape, waiting
 
     def steering(self) -> Sequence[Steering]:

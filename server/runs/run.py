@@ -85,7 +85,7 @@ class Run:
 
     @property
     def under_way(self) -> bool:
-        """Whether this server has it going on."""
+        """Whether this server drives it and it has not ended."""
         return self.driven and not self.finished
 
     @property
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def quiet(self) -> float:
-        """The seconds that something is waited for."""
+        """The seconds that the run has been waiting."""
         return self.paused if self.events else max(0.0, time.time() - self.created)
 
     @property
@@ -125,7 +125,7 @@ class Run:
         self.add(event)
 
     def add(self, *events: Event) -> None:
-        """Take in events that are recorded already."""
+        """Apply events that are recorded already."""
         for event in events:
             self.events.append(event)
             self.state.apply(event)
@@ -133,7 +133,6 @@ class Run:
         self._changed = anyio.Event()
 
     def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
-        """The conversation with an upstream during one of its calls."""
         return Conversation(
             tool,
             iteration,
@@ -144,12 +143,12 @@ class Run:
         )
 
     def stop(self) -> None:
-        """Have the run stop here, so that it can be resumed."""
+        """Stop the run so that it can be resumed."""
         self.stopping = True
         self.scope.cancel()
 
     def interrupt(self) -> None:
-        """The run stops here, to be resumed; one that is not recorded ends."""
+        """Mark the run as interrupted; a run that is not recorded ends."""
         if self.writer and (self.writer.problem is None or self.writer.lost):
             self.writer.release()
             self.interrupted = True
@@ -158,7 +157,6 @@ class Run:
             self.record(cancelled(self.state, "the server ended"))
 
     async def wait_beyond(self, count: int) -> None:
-        """Wait until there are more than `count` events."""
         while len(self.events) <= count and not self.finished:
             await self._changed.wait()
 

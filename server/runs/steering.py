@@ -21,7 +21,7 @@ UNDER_WAY = "Run {} is under way. Follow it with get_run, and go on when it has 
 def steering_of(
     run: Run, hint: str, skip: Sequence[int], order: Sequence[int], by: SteeredBy
 ) -> Steering:
-    """Raises `RequestError` for what cannot be."""
+    """Raises `RequestError` for steering that is not possible."""
     state = run.state
     hint = hint.strip()
     if state.status != "running":

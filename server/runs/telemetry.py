@@ -38,7 +38,6 @@ class Spans:
         self._tools: dict[int, Span] = {}
 
     def record(self, event: Event) -> None:
-        """Take in the run's next event."""
         match event:
             case RunStarted() | RunResumed() | RunContinued():
                 self._run = self._tracer.start_span(

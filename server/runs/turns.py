@@ -18,8 +18,6 @@ USUAL_SECONDS = 30.0
 
 
 class Turns:
-    """The turns of one server, and the places in its queue."""
-
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._turns = anyio.CapacityLimiter(settings.concurrent)
@@ -36,7 +34,7 @@ class Turns:
             self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
 
     def is_free(self, runs: Collection[Run]) -> bool:
-        """Whether a run would have its turn at once. `runs`: those of this server."""
+        """Whether a run would start at once. `runs`: those of this server."""
         return sum(run.under_way for run in runs) < self._settings.concurrent
 
     def check_room(self, caller: str, runs: Collection[Run], waiting_elsewhere: int) -> None:

@@ -63,7 +63,7 @@ class Generation:
         redactor: Redactor,
         roots: tuple[str, ...] | None = None,
     ) -> None:
-        """`roots`: None: it cannot ask for any."""
+        """`roots`: None if the upstream cannot ask for any."""
         self.lost = False
         self.stale = False
         self.news = anyio.Event()
@@ -111,7 +111,7 @@ class Generation:
                 self._process = psutil.Process(self._stdio.pid)
 
     async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
-        """Its tools, and why other things it lists are not tools."""
+        """Its valid tools, and why its other entries are not valid."""
         session = self.client.session
         assert isinstance(session, Session)
         unreadable = session.dispatcher.unreadable = []
@@ -165,7 +165,7 @@ class Generation:
 
     @property
     def fault(self) -> str | None:
-        """Why we gave the connection up, if it was we who did."""
+        """Why Planloom closed the connection, if it did."""
         return self._stdio.fault if self._stdio else self._excess
 
     def _exceeded(self, why: str) -> None:
@@ -245,7 +245,6 @@ class Generation:
         return found
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines it wrote to its standard error."""
         words = self._stdio.last_words if self._stdio else ""
         return "\n".join(clean(words).strip().splitlines()[-lines:])
 

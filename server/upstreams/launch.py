@@ -84,7 +84,7 @@ class Launcher:
         """Of upstreams that nobody has asked for yet."""
 
     def launch(self, name: str, settings: UpstreamSettings) -> Launch:
-        """The one that was begun ahead, or a new one."""
+        """The launch that `begin` has started, or a new one."""
         if ahead := self._ahead.pop(name, None):
             return ahead
         return Launch(settings, self.environ, self.cache_dir, self.reaper)
@@ -102,7 +102,7 @@ class Launcher:
                 await launch.process()
 
     async def aclose(self) -> None:
-        """End what was begun and never asked for."""
+        """End the processes that nobody has used."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self.reaper.close)
             for launch in self._ahead.values():
@@ -129,7 +129,7 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _nowhere(cache_dir: Path) -> str:
-    """An empty directory, or the root of a disk that takes none."""
+    """An empty directory, or the root if none can be made."""
     nowhere = cache_dir / "empty"
     with suppress(OSError):
         nowhere.mkdir(parents=True, exist_ok=True)

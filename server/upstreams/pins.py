@@ -46,7 +46,7 @@ _WRITE = "insert or replace into pins (upstream, tool, pinned, proposed, at) val
 
 
 class Definition(BaseModel):
-    """What an upstream says of a tool, as far as anything is decided by it."""
+    """The parts of a tool's definition that decisions depend on."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,8 +66,6 @@ class Definition(BaseModel):
 
 @dataclass(frozen=True)
 class HeldTool:
-    """A tool that waits for consent."""
-
     upstream: str
     tool: str
     differences: tuple[str, ...]
@@ -141,7 +139,7 @@ class Pins:
         return checked
 
     def held(self, upstream: str) -> list[HeldTool]:
-        """What waits for consent, as it was last listed. Raises `sqlite3.Error`."""
+        """The tools that wait for consent, as last listed. Raises `sqlite3.Error`."""
         with self._open() as database:
             return _held(upstream, _pins(database, upstream))
 
@@ -158,7 +156,7 @@ class Pins:
         return True
 
     def stamp(self) -> int:
-        """Another number when the file has changed."""
+        """A number that changes with the file."""
         try:
             return self.file.stat().st_mtime_ns
         except OSError:
@@ -192,7 +190,7 @@ def _write(database: sqlite3.Connection, upstream: str, pins: Mapping[str, _Pin]
 def _compare(
     upstream: str, pins: Mapping[str, _Pin], listed: Mapping[str, str]
 ) -> tuple[PinCheck, dict[str, _Pin]]:
-    """What is held of the listed tools, and the pins that are to be written."""
+    """The held tools among the listed ones, and the pins to write."""
     if not pins:
         return PinCheck(first_seen=len(listed)), {
             tool: _Pin(definition, None) for tool, definition in listed.items()
@@ -219,7 +217,7 @@ def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[HeldTool]:
 
 
 def digest_of(held: Sequence[HeldTool]) -> str:
-    """Of all that these say; 128 bits, since an upstream may try any number of definitions."""
+    """A digest of all of them; 128 bits, since an upstream may try any number of definitions."""
     return _digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))
 
 
@@ -252,7 +250,7 @@ def _differences(pinned: str | None, proposed: str) -> list[str]:
 
 
 def _changed_text(what: str, old: str, new: str) -> list[str]:
-    """The words that are not the same, with a few around them."""
+    """The changed words, with a few around them."""
     if old == new:
         return []
     before, after = old.split(), new.split()
@@ -299,7 +297,7 @@ def _changed_keys(what: str, old: Any, new: Any) -> list[str]:
 
 
 def _quoted(value: Any) -> str:
-    """A stranger's value on one line, within bounds; None is a value that is not given."""
+    """A foreign value, shortened, on one line; None means that it is not given."""
     if value is None:
         return "not given"
     if not isinstance(value, str):

@@ -130,7 +130,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self._retiring.discard(upstream)
 
     def changed(self) -> Callable[[str], bool]:
-        """Tells of an upstream, by its name, whether it was changed or taken out from now on."""
+        """A function that tells whether the upstream of a name was changed or removed since."""
         before = self._upstreams
         return lambda name: self._upstreams.get(name) is not before.get(name)
 
@@ -177,7 +177,6 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
                         tasks.start_soon(_changed, upstream, tasks.cancel_scope)
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
-        """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
         return await _settled(self._upstreams.values(), timeout)
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
@@ -220,7 +219,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         ]
 
     def redact(self, text: str) -> str:
-        """A text of ours without what is recognisably a secret of an upstream."""
+        """The text without recognisable secrets of upstreams."""
         return self._redactor.redact_output(text)
 
     async def call(
@@ -264,7 +263,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
     @property
     def takes_roots(self) -> bool:
-        """Whether it is of use to know the folders a caller works in."""
+        """Whether any upstream needs the caller's folders."""
         return any(each.roots and each.state != DISABLED for each in self._upstreams.values())
 
     def _session(self, upstream: Upstream, given: Sequence[str] | None) -> Upstream:

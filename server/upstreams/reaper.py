@@ -51,7 +51,7 @@ class Reaper:
         self._closing = threading.Lock()
 
     def start(self) -> None:
-        """Fine when it runs."""
+        """Does nothing if the reaper runs."""
         with self._guard:
             if self._process is None:
                 self._begin()
@@ -63,7 +63,7 @@ class Reaper:
             self._tell(f"+{group}\n")
 
     def release(self, group: int) -> None:
-        """To be called once nothing of the group is left: its number may come again."""
+        """Call this once the group is gone: the system may reuse its number."""
         with self._guard:
             self._groups.discard(group)
             self._tell(f"-{group}\n")
@@ -101,7 +101,7 @@ class Reaper:
             self._write(f"+{group}\n")
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
-        """Have another one, once somebody has killed it and its standby."""
+        """Start another reaper once this one and its standby were killed."""
         with process:
             assert process.stdout
             process.stdout.read()  # they write nothing: it ends with the last of them

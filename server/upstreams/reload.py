@@ -39,7 +39,7 @@ async def follow(
 async def take_up(
     started: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Have the pool's upstreams as the file has them now."""
+    """Apply the file as it is now to the pool."""
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
     except ConfigError as error:
@@ -54,7 +54,7 @@ async def take_up(
 
 
 def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int] | None]:
-    """What is another one when a file was written."""
+    """A value that changes when a file is written."""
     return {file: _stamp(file) for file in files}
 
 

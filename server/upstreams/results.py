@@ -39,20 +39,19 @@ _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 
 
 def redact_tool(tool: Tool, redact: Callable[[str], str]) -> Tool:
-    """The tool with `redact` applied to all it says, its names and keys too."""
+    """The tool with `redact` applied to all its texts, names and keys."""
     data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
     return Tool.model_validate(each_text(data, redact, keys=True))
 
 
 def log_text(data: Any) -> str:
-    """The text of a log message."""
     if isinstance(data, dict) and isinstance(data.get("msg"), str):
         data = data["msg"]  # as FastMCP's servers wrap it
     return clean(data if isinstance(data, str) else _json(data))
 
 
 def skeleton(name: str) -> str:
-    """The same for names that a reader may take for one another."""
+    """A key that is the same for names that look alike."""
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold()
 
 
@@ -99,7 +98,7 @@ def _json(value: Any) -> str:
 
 
 def is_sendable(arguments: Mapping[str, Any]) -> bool:
-    """Whether these are JSON in UTF-8. What is not would break the connection on its way out."""
+    """Whether these are JSON in UTF-8. Sending anything else would break the connection."""
     try:
         _json(arguments).encode()
     except (ValueError, TypeError, RecursionError):
@@ -108,7 +107,7 @@ def is_sendable(arguments: Mapping[str, Any]) -> bool:
 
 
 def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
-    """The tool as the operator wants it seen, under its bare name; None if it is not to exist."""
+    """The tool with the operator's settings, under its bare name; None if it is not allowed."""
     denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
     allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
     if denied or not allowed or not _TOOL_NAME.fullmatch(tool.name):

@@ -28,7 +28,7 @@ class CallersProject:
         """Whether the client has been asked."""
 
     async def settle(self, given: Iterable[str] | None) -> None:
-        """Go by the client's folders, None where it does not say."""
+        """Use the client's folders; None if the client does not name any."""
         if self.known:
             return
         self.known = True
@@ -59,7 +59,7 @@ def resolved(folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def within(given: Iterable[str], permitted: Iterable[str]) -> tuple[str, ...]:
-    """What is in a caller's folders and in the operator's, links followed."""
+    """The overlap of the caller's folders and the operator's, with links followed."""
     common = set()
     for one in map(Path, resolved(given)):
         for other in map(Path, resolved(permitted)):

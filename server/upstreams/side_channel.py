@@ -117,7 +117,7 @@ class Conversation:
         return text
 
     def report_progress(self, progress: float, total: float | None, message: str) -> None:
-        """Pass on how far the call has got, once in a while."""
+        """Pass on the call's progress from time to time."""
         now = anyio.current_time()
         if self._over or now - self._progress_reported_at < PROGRESS_SECONDS:
             return

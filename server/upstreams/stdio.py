@@ -135,7 +135,7 @@ def _error(request: bytes, why: str) -> JSONRPCMessage:
 
 
 class Hearing:
-    """Hears an upstream's chatter out as long as it is not too much in one second."""
+    """Limits an upstream's log and progress messages per second."""
 
     def __init__(self) -> None:
         self._since = self._heard = 0.0
@@ -251,7 +251,6 @@ class StdioTransport(ClientTransport):
             self._line = b""
 
     def _write(self, said: bytes) -> None:
-        """Append to the log what it may hold."""
         if not said:
             return
         text = self._redact(said.decode(errors="replace"))

@@ -383,12 +383,10 @@ def unavailable(found: Report) -> list[str]:
 
 
 def decisions(found: Report) -> list[str]:
-    """What was decided on calls that needed approval, a line each."""
     return [_decided(call) for call in _calls(found) if call.approval]
 
 
 def warned(warnings: Iterable[str]) -> str:
-    """Warnings as Markdown, a line each."""
     return "\n".join(f"**Warning:** {flat(warning)}" for warning in warnings)
 
 
@@ -397,7 +395,6 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def steering_in_words(steering: Steering) -> str:
-    """Who said what to the run."""
     parts = [f'says "{steering.hint}"'] if steering.hint else []
     parts += [f"skips {'; '.join(steering.skip)}"] if steering.skip else []
     parts += [f"puts first {'; '.join(steering.order)}"] if steering.order else []
@@ -409,7 +406,6 @@ def _calls(found: Report) -> list[ActionToolCall]:
 
 
 def _waiting(found: Report) -> ActionToolCall | None:
-    """The call that a running run waits with."""
     asked = [call for call in _calls(found) if call.approval and call.approval.approved is None]
     return asked[-1] if asked and found.status == "running" else None
 

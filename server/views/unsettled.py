@@ -26,7 +26,7 @@ def unsettled(state: RunState, over: bool) -> list[str]:
 
 
 def _may_change(state: RunState, iteration: Iteration) -> bool:
-    """Whether it is a whole call of a tool that is not read-only."""
+    """Whether it is a complete call of a tool that is not read-only."""
     named = state.started is not None and iteration.tool in state.started.approved_first
     return iteration.asked is not None or (named and bool(iteration.arguments))
 

@@ -45,7 +45,6 @@ Pair = tuple[str, str]
 async def try_on_terminal(
     settings: Settings, named: Sequence[str], seconds: float, write: bool
 ) -> int:
-    """Measure the pairs, show how they did and which one to take; 1 if none could be measured."""
     pairs = [_pair(each) for each in named] or await _installed(settings.models)
     results, measured = load_results(), list[Measurement]()
     columns = (
@@ -110,7 +109,7 @@ async def _installed(settings: ModelSettings) -> list[Pair]:
 
 
 def _promising(measured: Sequence[Measurement]) -> Pair | None:
-    """The best model with a quicker one beside it, where there is one."""
+    """The best model together with a quicker one, if there is a quicker one."""
     found = best(measured)
     if found is None:
         return None
@@ -124,7 +123,6 @@ def _promising(measured: Sequence[Measurement]) -> Pair | None:
 async def _measure(
     settings: Settings, pair: Pair, folder: Path, seconds: float, bars: Progress
 ) -> Measurement:
-    """Ask everything of one pair."""
     measured = Measurement(fast=pair[0], full=pair[1])
     bar = bars.add_task(measured.name, total=len(QUESTIONS), score="")
     host = settings.models.host
@@ -162,7 +160,7 @@ def _hopeless(measured: Measurement, seconds: float) -> bool:
 
 
 def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
-    """What a trial runs with: the person's Ollama, and nothing else that is his."""
+    """The settings of a trial: the person's Ollama and none of their other settings."""
     project = folder / "project"
     files = {
         "command": sys.executable,
@@ -221,7 +219,6 @@ def _write(source: Path, file: Path, chosen: Measurement) -> None:
 
 
 def _show(measured: Collection[Measurement]) -> None:
-    """A table, in Markdown where it is not a terminal."""
     table = Table(box=box.SIMPLE if output.is_terminal else box.MARKDOWN)
     table.add_column("model, or fast,full", no_wrap=True)
     for name in ("right", "wrong and sure", "honest", "seconds", "memory"):
