@@ -1,8 +1,8 @@
 """Who may call over HTTP, and whose run is whose.
 
-Every request needs a bearer token. On loopback it is one of ours, which only the user can read; an
-operator may give his own (PLANLOOM_TOKEN), or name an auth provider of FastMCP's, OAuth ones among
-them (PLANLOOM_AUTH). Beyond loopback he has to. FastMCP asks at /mcp, `route` at other paths.
+Every request needs a bearer token. On loopback it is one of ours, which only the user can read; the
+operator may set other tokens (PLANLOOM_TOKEN), or name an auth provider of FastMCP, such as OAuth
+(PLANLOOM_AUTH), and has to beyond loopback. FastMCP checks at /mcp, `route` at other paths.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Tokens(TokenVerifier):
     """Knows callers by their tokens, of which it keeps only hashes.
 
     FastMCP's `StaticTokenVerifier` keeps the tokens themselves and looks them up in a dictionary,
-    whose time tells something of what it holds.
+    whose timing reveals something about them.
     """
 
     def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
@@ -112,8 +112,8 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
 
 
 class _LetIn:
-    """Turns strangers away before anything of their request is read, in the shape of an error of
-    the OpenAI API, which some of the routes speak."""
+    """Refuses strangers before reading their request, with an error in the form of the OpenAI API,
+    which some of the routes speak."""
 
     def __init__(self, app: ASGIApp, scopes: list[str]) -> None:
         self.app = app

@@ -39,7 +39,7 @@ from planner.tools import Policy, Safety
 from server.project import project_folder
 
 HIDDEN = "***"
-"""What stands in a message where a secret stood."""
+"""Replaces a secret in a message."""
 
 PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 """Defined by us for every file: the project's absolute path and our own interpreter."""
@@ -74,11 +74,11 @@ class Expanded(SecretStr):
         super().__init__(value)
         self._shown = shown
         self.secrets = frozenset(secrets)
-        """The parts that must appear nowhere."""
+        """The parts that must not appear anywhere."""
         self.credentials = frozenset(credentials)
-        """Those of them whose variable is called a secret."""
+        """The secrets whose variable is named like a secret."""
         self.written = written
-        """As it stands in the file, variables by their names."""
+        """As written in the file, with the variables' names."""
 
     def _display(self) -> str:
         return self._shown
@@ -146,10 +146,6 @@ def _hidden(value: object, info: ValidationInfo) -> Expanded:
     return Expanded(whole, secrets=secrets, credentials=text.credentials)
 
 
-def _without_empty(values: dict[str, Expanded]) -> dict[str, Expanded]:
-    return {name: value for name, value in values.items() if value.get_secret_value()}
-
-
 def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
@@ -185,7 +181,10 @@ Text = Annotated[
 Hidden = Annotated[
     Expanded, PlainValidator(_hidden, json_schema_input_type=str), PlainSerializer(str)
 ]
-HiddenMap = Annotated[dict[str, Hidden], AfterValidator(_without_empty)]
+HiddenMap = Annotated[
+    dict[str, Hidden],
+    AfterValidator(lambda values: {k: v for k, v in values.items() if v.get_secret_value()}),
+]
 Pattern = Annotated[str, AfterValidator(_compiles)]
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -596,7 +595,7 @@ def _read(path: Path, variables: Mapping[str, str]) -> File:
 
 
 MAX_NODES = 100_000
-"""Of the file, with aliases written out; a few lines of them can stand for billions."""
+"""Of the file, with aliases expanded; a few lines of aliases can expand to billions."""
 
 _Key = tuple[str | int, ...]
 

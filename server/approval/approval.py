@@ -6,11 +6,11 @@ of the run whose client can ask puts the question to its person: over `elicitati
 protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
 answer in time, and no way to ask, mean no.
 
-What was approved is what runs: an approval holds for one call of one digest (upstream, tool,
-arguments), and the gate lets no other out, whatever the planner does. An answer from another
-process names the call by the digest that is on record (`Approvals.sealed`). The state that a client
-of 2026-07-28 brings back is sealed by the SDK (AES-256-GCM; bound to the tool, its arguments, the
-server and the caller, where he is known; it expires), and its ticket is good for one answer.
+Exactly what was approved runs: an approval is valid for one call of one digest (upstream, tool,
+arguments), and the gate stops every other call, whatever the planner does. An answer from another
+process names the call by the recorded digest (`Approvals.sealed`). The SDK seals the state that a
+client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, the server and the
+caller, if known; it expires), and its ticket is valid for one answer.
 """
 
 import hashlib
@@ -80,19 +80,18 @@ class Question:
     def __init__(
         self, message: str, question_id: str | None = None, *, form: dict[str, Any] = FORM
     ) -> None:
-        """`question_id`: the same for this question on every server, and for no other; None: one of
-        its own. `form`: the JSON Schema of what the person fills in; by default, whether a call may
-        be made."""
+        """`question_id`: identifies the question on every server; None: a new one. `form`: the JSON
+        Schema of what the person fills in; by default, whether a call may be made."""
         self.id = question_id or uuid.uuid4().hex
         self.message = message
         self.form = form
         self.closed = anyio.Event()
         self.result: ElicitResult | None = None
-        """What the person did with the form, if he did anything."""
+        """What the person did with the form, if anything."""
         self.approval: Approval | None = None
-        """What that comes to if it is about a call, or why nobody was asked."""
+        """The approval that follows from it, or why nobody was asked."""
         self._asked = 0
-        """How many clients have it before them."""
+        """How many clients show it."""
 
     def close(self, approval: Approval) -> None:
         """Later answers are ignored."""
@@ -119,7 +118,7 @@ class Question:
                     asked = ctx.session.elicit_form(self.message, self.form, ctx.request_id)
                     self.answer(await asked)
                 except (MCPError, ValidationError) as error:
-                    if self._asked == 1:  # nobody else has it before him
+                    if self._asked == 1:  # no other client shows it
                         reason = f"the client could not ask the user: {error}"
                         self.close(Approval(approved=False, by="no_way_to_ask", reason=reason))
                 tasks.cancel_scope.cancel()
@@ -152,8 +151,8 @@ class Approvals:
         self.turn = anyio.Lock()
         """Held by an upstream's question as long as it waits."""
         self.can_ask = False
-        """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
-        again after a question that had no answer, until somebody calls."""
+        """Whether there is, or may be, a view whose client can ask a person. After a question
+        without an answer this is false until somebody calls again."""
         self._run_id = run_id
         self._request = request
         self._state = state
@@ -225,10 +224,8 @@ class Approvals:
     def answer(
         self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
     ) -> None:
-        """What a client brought back. Raises `RequestError` for a ticket that was used before.
-
-        An answer that comes too late changes nothing, and neither does none at all.
-        """
+        """Take the answer that a client sent back; a late one, or none, changes nothing. Raises
+        `RequestError` for a ticket that was used before."""
         if ticket in self._used:
             raise RequestError(
                 "requestState: an answer was given with it before, and it counts once. Follow the "
@@ -241,8 +238,8 @@ class Approvals:
             question.answer(response)
 
     def mirror(self) -> Question | None:
-        """Of a run that another server drives: the question that has been opened there since this
-        was last looked at, to be asked here too. What is decided there is closed here."""
+        """For a run that another server drives: the question that it has opened since the last
+        look, to be asked here too. Closes the question once it is decided there."""
         waiting = self._state.undecided
         if waiting is None:
             if self._question:
@@ -314,8 +311,8 @@ class Approvals:
         return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
 
     def decide_by_hand(self, digest: str, approve: bool, where: str) -> None:
-        """A person's answer to the call that he was shown. Raises `RequestError` when the run does
-        not wait with it (any more)."""
+        """Apply a person's answer to the call that they were shown. Raises `RequestError` if the
+        run does not wait for it (any more)."""
         approval = consent.consent(self.waiting, digest, approve, where)
         if question := self.question:
             question.close(approval)

@@ -145,7 +145,7 @@ async def show(run: Run, project: Path, beside: Console) -> None:
 
 async def ask(question: Question) -> None:
     """Put a question to the person at the terminal, until it is answered or closed."""
-    flush_input()  # what was typed before is no answer to it
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to it
     console.print(Text(f"\n{question.message}"), soft_wrap=True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(answer, question)
@@ -197,10 +197,6 @@ async def typed(prompt: str) -> str:
     if not line:
         raise EOFError
     return line.decode("utf-8", "replace").strip()
-
-
-def flush_input() -> None:
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def show_ledger(usage: Usage) -> None:

@@ -392,8 +392,8 @@ def _given(project: Path | None, upstreams: Path | None, model: str | None) -> l
 
 
 def _with_input(question: str) -> str:
-    """The question with what stands on standard input, if anything does: in place of `-`, or as
-    what it is about."""
+    """The question with the text on standard input, if there is any: in place of `-`, or as the
+    text that the question is about."""
     kind = os.fstat(0).st_mode
     if question != "-" and not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
         return question

@@ -86,16 +86,13 @@ class Front:
         if not line.startswith(b'{"jsonrpc"'):
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
-        elif not self._has_answered(line):
-            self.send(line)
-
-    def _has_answered(self, line: bytes) -> bool:
+            return
         if self._answered_ids:
             message = json.loads(line)
             if "method" not in message and message.get("id") in self._answered_ids:
                 self._answered_ids.remove(message["id"])
-                return True
-        return False
+                return
+        self.send(line)
 
     def send(self, line: bytes) -> None:
         rest = memoryview(line)

@@ -1,7 +1,7 @@
 """`planloom init`: an `upstreams.yaml` of the servers that other clients have already, and a
 client's entry for Planloom.
 
-The file is the shipped one with what was taken below it, so that Serena and Context7 stay.
+The file is the shipped one followed by the imported servers, so that Serena and Context7 stay.
 """
 
 import os
@@ -33,7 +33,7 @@ WIDEST = 10_000
 
 
 def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> None:
-    """Write the file, or print it, and tell what was taken, what was not, and what is to be set.
+    """Write the file, or print it, and report what was imported, what was not, and what to set.
 
     `given`: files or folders of clients; none means all that are found. Raises `ConfigError`.
     """
@@ -139,7 +139,11 @@ def _report(
         looked = ", ".join(client.title for client in CLIENTS.values())
         lines.append(f"No file of a client was found ({looked}); --from FILE names one.")
     if imported:
-        lines += ["Taken:", *(f"  {_flat(_describe(each))}" for each in imported)]
+        lines.append("Taken:")
+        for each in imported:
+            lines.append(
+                f"  {_flat(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
+            )
     if skipped:
         lines += ["Left out:", *(f"  {_line(each)}" for each in skipped)]
     if variables := missing_variables(imported):
@@ -148,10 +152,6 @@ def _report(
     if named := os.environ.get("PLANLOOM_UPSTREAMS"):
         lines.append(f"PLANLOOM_UPSTREAMS names {named}, which is read instead.")
     return [*lines, "Next: planloom doctor"]
-
-
-def _describe(imported: ImportedServer) -> str:
-    return ", ".join([f"{imported.name} ({imported.source.title})", *imported.notes])
 
 
 def _line(left: SkippedServer) -> str:

@@ -1,8 +1,8 @@
-"""Takes over MCP servers from clients' files, as upstreams of ours.
+"""Imports MCP servers from clients' files as upstreams.
 
-What is secret in such a file does not come along: a variable stands in its place, and the person is
-told which to set. What is a secret cannot be known, so a value of `env` or `headers` comes along
-only if it is plainly none: a short word, a number, a path, an address.
+Secrets are not copied: a variable replaces each one, and the person learns which variables to set.
+Code cannot know what is a secret, so a value of `env` or `headers` is copied only if it clearly is
+not one: a short word, a number, a path, an address.
 """
 
 import json
@@ -64,7 +64,7 @@ _TOKEN = re.compile(
     r"(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}"
     r"|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}"
 )
-"""What is a token by its looks, in arguments and addresses, where most is no secret."""
+"""Texts that look like a token, for arguments and addresses, which are mostly no secrets."""
 _SELF = re.compile(r"planloom(?:\[[\w,-]*\])?(?:[=<>~!@].*)?")
 _BROUGHT = {
     "serena": re.compile(r"serena|serena-agent|serena-mcp-server|.*oraios/serena.*"),
@@ -85,7 +85,7 @@ class Variable:
 
     name: str
     place: str
-    """Where its value stands, or who asked for it."""
+    """Where its value is, or who asks for it."""
 
 
 @dataclass
@@ -307,8 +307,8 @@ class _Translator:
         return self._reference(name, text, key, own=own or key == "headers")
 
     def _reference(self, name: str, value: str, key: str, *, own: bool) -> str:
-        """A variable in the place of a value. `own`: its name is not the server's own word, so that
-        of the upstream goes before."""
+        """A variable in place of a value. `own`: the upstream's name is put before `name`, because
+        the server itself does not use that name."""
         wanted = f"{self._upstream}_{name}" if own else name
         variable = self._variables.name_for(wanted, value, self._upstream)
         return self._require_variable(

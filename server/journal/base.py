@@ -35,16 +35,16 @@ TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
 class Entry:
     """One line of a run's record.
 
-    `event`: what the run said. `intent`: it is about to do what must not be done twice. `outcome`,
-    `error`, `cut`: what came of something it asked for outside, an error of ours, or nothing, since
-    the time was over; `key` tells what it had asked for.
+    `event`: an event of the run. `intent`: it is about to do something that must not be done twice.
+    `outcome`, `error`, `cut`: the result of a request to the outside, an error of ours, or nothing
+    because the time was over; `key` identifies the request.
     """
 
     kind: Kind
     data: dict[str, Any]
     key: str = ""
     seconds: float = 0.0
-    """That the run had taken by then."""
+    """How long the run had taken by then."""
 
     @classmethod
     def of(cls, event: Event, seconds: float) -> Self:
@@ -210,7 +210,7 @@ class RunWriter(ABC):
     late: bool = False
     """Whether the problem is that the journal did not take what was written: it is tried again."""
     lost: bool = False
-    """Whether another server has taken the run over, since this one did not seem to live."""
+    """Whether another server has taken the run over because this one seemed to be dead."""
 
     @abstractmethod
     def append(self, entry: Entry, *, synced: bool = False) -> None:

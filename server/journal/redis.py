@@ -1,13 +1,12 @@
 """The run journal in a Redis or Valkey database, for servers on several machines.
 
-What has to be one change is one script, which Redis runs as a whole. A server says that it lives by
-a key that expires; when that has gone, its runs may be taken over, and each of its writes is
-refused from then on: who drives a run is decided in one place, even if a paused server believes
-otherwise. So a call that is not read-only goes out at most once here too, since its intent is such
-a write.
+Each atomic change is one script. A server shows that it is alive by a key that expires. Once that
+key is gone, other servers may take over its runs, and Redis refuses its writes: only one place
+decides who drives a run, even if a paused server believes otherwise. So a call that is not
+read-only is sent at most once here too, since its intent is such a write.
 
-Redis has to keep what it took in: `appendonly yes`; and `appendfsync always`, if an intent has to
-outlast a power failure: `synced` can do no more here.
+Redis has to be durable: `appendonly yes`, and `appendfsync always` if an intent has to survive a
+power failure, because `synced` has no effect here.
 """
 
 import hashlib
@@ -15,7 +14,7 @@ import json
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -332,7 +331,8 @@ class RedisJournal(Journal):
         keep, before = self.settings, self.now - self.settings.days * 86_400
         catalogues = set(await db.hkeys(f"{SPACE}catalogues"))  # before the runs that use them
         rows = await _rows(db, "owner", "updated", "bytes", "fleet", "request_key", "catalogue")
-        lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in _each(rows, "owner")}
+        owners = {row["owner"] for row in rows.values()} - {""}
+        lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in owners}
         used = {row["catalogue"] for row in rows.values()}
         place, taken = 0, 0
         for run_id, row in sorted(rows.items(), key=lambda each: -float(each[1]["updated"] or 0)):
@@ -444,9 +444,9 @@ class RedisJournal(Journal):
             await self._written.wait()
 
     async def _write(self) -> None:
-        """Send what has gathered since the last time, in its order; before that, what Redis has not
-        taken so far. The runs do not wait for it, and say meanwhile that they are not recorded.
-        What was taken without an answer may be sent again: an entry has its number."""
+        """Send the waiting writes in their order, after those that failed before. Runs do not wait
+        for those, and report meanwhile that they are not recorded. A write whose answer was lost is
+        sent again, which is safe because each entry has its number."""
         assert self._db
         kept: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         while True:
@@ -543,10 +543,6 @@ async def _rows(db: Database, *names: str, newest: int = 0) -> dict[str, dict[st
         run_id: {name: value or "" for name, value in zip(wanted, values, strict=True)}
         for run_id, values in found
     }
-
-
-def _each(rows: dict[str, dict[str, str]], name: str) -> Iterable[str]:
-    return {row[name] for row in rows.values()} - {""}
 
 
 async def _status(db: Database, row: dict[str, str]) -> Any:

@@ -54,11 +54,11 @@ FORMAT = 2
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 LONG_TEXT = 1000
-"""Characters; what is longer is kept once for each run, however often it stands in the record."""
+"""Characters; a longer text is stored once per run, however often the record contains it."""
 AGAIN_SECONDS = 5.0
 """Between two tries to open the file; a run that begins makes them."""
 LATE_SECONDS = 2.0
-"""Between two tries to write what the file has not taken."""
+"""Between two attempts to repeat failed writes."""
 BUSY_SECONDS = 5.0
 """How long a write waits for another server's."""
 
@@ -202,7 +202,7 @@ class SqliteJournal(Journal):
         self._guard = threading.Lock()
         self._waiting: list[Due] = []
         self._late: list[Due] = []
-        """What the file has not taken; the writing thread's."""
+        """Writes that failed; used by the writing thread only."""
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
         """When it was last tried to open the file."""
@@ -454,8 +454,8 @@ class SqliteJournal(Journal):
                 await self._in_thread(self._write_late)
 
     def _write(self) -> None:
-        """Write what has gathered. What comes after something that the file has not taken waits
-        with it: a record has no gaps, and a run does not wait for a file that is locked."""
+        """Write what is waiting. What follows a failed write of the same run waits with it, because
+        a record has no gaps, and a run does not wait for a file that is locked."""
         with self._guard:
             waiting, self._waiting = self._waiting, []
         self._late += [each for each in waiting if each[0].late]

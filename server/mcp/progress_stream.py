@@ -52,7 +52,8 @@ async def followed(
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
-    sent, begins = 0, max(run.reported_events, _begins(run))
+    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
+    sent, begins = 0, max([run.reported_events, *continued])
     deaf = False
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
@@ -102,12 +103,6 @@ async def followed(
                 line = heartbeat(seen, run.quiet, run.queued, run.approvals.waiting)
                 await in_time(tell, line, None)
     return required
-
-
-def _begins(run: Run) -> int:
-    """How many events came before the run's newest request."""
-    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
-    return continued[-1] if continued else 0
 
 
 def _slim(event: Event) -> dict[str, Any]:

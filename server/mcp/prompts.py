@@ -24,7 +24,6 @@ from planner.errors import PlanloomError
 from server.auth import caller
 from server.mcp.context import callers_run, engine_of
 from server.mcp.links import RUN
-from server.runs.engine import Engine
 from server.runs.run import report_of
 from server.views.report import markdown
 
@@ -123,11 +122,7 @@ def register(mcp: FastMCP) -> None:
                     return sorted(names, key=lambda name: not name.lower().startswith(begun))
                 case "iteration":
                     run_id = (context.arguments or {}).get("run_id", "") if context else ""
-                    return await _iterations(engine_of(ctx), run_id, begun)
+                    run = await engine_of(ctx).get(run_id, caller())
+                    numbers = [str(each.number) for each in run.state.iterations]
+                    return [number for number in numbers if number.startswith(begun)]
         return []
-
-
-async def _iterations(engine: Engine, run_id: str, begun: str) -> list[str]:
-    run = await engine.get(run_id, caller())
-    numbers = [str(each.number) for each in run.state.iterations]
-    return [number for number in numbers if number.startswith(begun)]

@@ -113,10 +113,6 @@ def as_data(short: ShortReport) -> dict[str, Any]:
     return shown
 
 
-def of_result(found: Report, result: str) -> ShortReport:
-    return ShortReport(run_id=found.run_id, status=found.status, result=result)
-
-
 def ended(found: Report) -> ShortReport:
     """The short report of a run that has ended."""
     return ShortReport(

@@ -478,7 +478,9 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
         text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
-        data = short_report.as_data(short_report.of_result(found, text))
+        data = short_report.as_data(
+            short_report.ShortReport(run_id=found.run_id, status=found.status, result=text)
+        )
     elif found.status == "running" and not whole:
         short = short_report.under_way(run, found)
         text, data = short_report.markdown_under_way(short), short_report.as_data(short)

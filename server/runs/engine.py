@@ -449,7 +449,9 @@ class Engine:
 
     def _own(self, run: Run, models: Models) -> None:
         run.driven = True
-        run.spans = run.spans or _spans(run, models)
+        run.spans = run.spans or Spans(
+            run.id, {each.name: each.provider for each in models.distinct}
+        )
         self._runs[run.id] = run
         self._forget_oldest()
 
@@ -526,10 +528,6 @@ def _may_go_on_elsewhere(run: Run) -> bool:
 def _same(one: RunRequest, other: RunRequest) -> bool:
     """Whether both requests ask the same; their folders may differ."""
     return one.model_copy(update={"roots": other.roots}) == other
-
-
-def _spans(run: Run, models: Models) -> Spans:
-    return Spans(run.id, {each.name: each.provider for each in models.distinct})
 
 
 def _check_setup(stored: StoredRun, now: RunSetup) -> None:

@@ -57,7 +57,9 @@ async def execute(
     except Exception:
         if not (stored and tape.diverged):
             raise
-        reason = _divergence(stored.setup.planloom, tape.diverged)
+        before = stored.setup.planloom
+        other = f", made by planloom {before}," if before != version("planloom") else ""
+        reason = f"the record of the run{other} cannot be followed to its end: {tape.diverged}"
         run.record(agent.cut_short(run.state, reason))
 
 
@@ -78,8 +80,3 @@ async def _wait_for(upstreams: UpstreamPool, run: Run, stored: StoredRun | None)
     bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
     await upstreams.usable(*bounds, run.request.prompt)
     return spent + anyio.current_time() - began
-
-
-def _divergence(before: str, what: str) -> str:
-    other = f", made by planloom {before}," if before != version("planloom") else ""
-    return f"the record of the run{other} cannot be followed to its end: {what}"

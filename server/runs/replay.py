@@ -1,9 +1,9 @@
-"""What a run takes from outside, recorded; and taken from the record when the run is resumed.
+"""Records what a run gets from outside, and replays it from the record when the run is resumed.
 
 A run's events follow from its request and from what models, tools, people and the clock gave it. So
 a run is resumed by running the agent again on the same request: everything it asks for is answered
-from the record, in the recorded order, and what it says has to be what is recorded. Where the
-record ends, it goes on. There is no other way into the middle of a run, and so none to be wrong.
+from the record, in the recorded order, and its events have to match the recorded ones. Where the
+record ends, the run goes on.
 """
 
 import hashlib
@@ -142,9 +142,9 @@ class Tape:
     ) -> T:
         """What comes of asking something outside: from the record, else by `ask`, and recorded.
 
-        `asked` tells apart what is asked for. `in_doubt` is given for what must not be done twice:
-        what to go on with when it may have been done and nobody knows. Raises `ModelError` as
-        `ask` does, and `NotRecorded` for such when its beginning cannot be recorded.
+        `asked` identifies the request. `in_doubt` is given for what must not be done twice: the
+        result to continue with if it is unknown whether it was done. Raises `ModelError` as `ask`
+        does, and `NotRecorded` if such a request cannot be recorded before it is made.
         """
         asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
 """The bound on an upstream's message over HTTP; the SDK's client reads one of any length.
 
-What is bounded is what comes over the wire, so nothing compressed is asked for or taken: two
+The bound is on the bytes that arrive, so compressed answers are neither requested nor accepted: two
 megabytes of gzip can be ten gigabytes.
 
 Measured with mcp 2.3: 50 MB take 6 s and 125 MB of memory.

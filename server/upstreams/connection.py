@@ -140,9 +140,9 @@ class Generation:
             del self.calls[scope]
 
     def _speaking(self) -> Conversation | None:
-        """The call during which an upstream says something. Over stdio, up to 2025-11-25, nothing
-        tells: it is known as long as only one run's calls are under way. Else it is nobody's, so
-        that no caller gets what is meant for another."""
+        """The call that an upstream's message belongs to. Over stdio, up to 2025-11-25, messages do
+        not say so: it is known only while one run's calls are under way. Otherwise it belongs to
+        nobody, so that no caller gets what is meant for another."""
         if known := _CALL.get():
             return known
         calls = list(self.calls.values())

@@ -1,13 +1,12 @@
-"""Tool definitions as the operator took them: one that changes waits for his consent.
+"""Tool definitions as the operator accepted them: a changed one waits for the operator's consent.
 
-A description stands in prompts, and an annotation can make a tool run by itself, so an upstream
-that changes them after it was looked at changes what the agent does. The tools of an upstream that
-is seen for the first time are pinned as they are (trust on first use). From then on a tool whose
-definition is another, or that was not there, is held back until `planloom tools --accept`: a new
-one too, since otherwise a change would only have to come under another name.
+Descriptions are part of prompts, and an annotation can make a tool run by itself, so an upstream
+that changes them changes what the agent does. The tools of an upstream that is seen for the first
+time are pinned as they are (trust on first use). From then on, a changed or new tool is held back
+until `planloom tools --accept`: a new one too, or a change would only need another name.
 
-The pins of all servers of a user are in one SQLite file, which processes may share and a crash
-leaves whole. docs/security.md says what pins do not hold.
+The pins of all servers of a user are in one SQLite file, which processes can share and which a
+crash leaves intact. docs/security.md says what pins do not prevent.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""Takes the operator's secrets out of texts: no log, event, report or prompt shows them.
+"""Removes the operator's secrets from texts, so that no log, event, report or prompt shows them.
 
-Of the values that `upstreams.yaml` takes from the environment, not each is a secret: `LOG_LEVEL`
-may be `info`, and hiding that word in every result would spoil them. What an upstream says is
-therefore searched for what is recognisably a secret; what is said about an upstream (its errors,
-its state) for every value of its own. docs/security.md says what that cannot hold.
+Not every value that `upstreams.yaml` takes from the environment is a secret: `LOG_LEVEL` may be
+`info`, and hiding that word in every result would spoil the results. So an upstream's texts are
+searched for recognisable secrets only, and texts about it (errors, state) for all of its values.
+docs/security.md says what this cannot hide.
 """
 
 import base64

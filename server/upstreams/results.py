@@ -146,8 +146,8 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
 
 
 def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
-    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst: a
-    hint that is not given counts as the protocol's default, which is the worse one.
+    """What a tool may do according to its upstream. Without annotations, or trust in them, that is
+    the worst; a missing hint counts as the protocol's default, which is the worse one.
 
     A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
     elsewhere, as both of Context7's tools do, and changes nothing there.

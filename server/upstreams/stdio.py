@@ -233,8 +233,8 @@ class StdioTransport(ClientTransport):
 
     @property
     def last_words(self) -> str:
-        """The end of its standard error. Secrets are taken out before it is cut, so that no half of
-        one is left."""
+        """The end of its standard error. Secrets are removed before it is cut, so that no part of
+        one remains."""
         return (self._said + self._redact(self._line.decode(errors="replace")))[-EDGE:]
 
     async def _log(self, process: Process) -> None:

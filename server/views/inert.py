@@ -1,9 +1,9 @@
 """Texts of models and strangers as Markdown that fetches nothing and hides nothing.
 
-A client that renders Markdown fetches an image without asking, and its URL can carry to anyone what
-a hostile text had the model put into it. Clients render with many kinds of parsers, so this relies
-on none of them: it holds for anything that a parser takes for code, and for raw HTML that is passed
-on as it is. A blank does it, which changes the meaning of no code.
+A client that renders Markdown fetches an image without asking, and the image's URL can carry data
+that a hostile text had the model put into it. Clients use many kinds of parsers, so this relies on
+none of them: it also works in what a parser takes for code, and in raw HTML. It inserts blanks,
+which do not change the meaning of code.
 """
 
 import re

@@ -27,8 +27,8 @@ MAX_TEXT_CHARS = 4_000
 def transcript(run_id: str, events: Iterable[Event]) -> str:
     """The run as Markdown, in the order in which it happened; prompts and replies word for word.
 
-    Of a prompt stands here what it asks in the end; what is before that follows from the request
-    and the exchanges above.
+    Of each prompt, only the question at its end is shown; the rest follows from the request and the
+    exchanges above.
     """
     parts = [f"# Run {run_id}"]
     state = RunState()

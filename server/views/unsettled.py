@@ -1,7 +1,7 @@
 """The calls that should have changed something and did not.
 
-What the tool itself answered is its result, and what was not approved stands among the approvals.
-Everything else is listed here, so that no change is missing, or made, without a word.
+A tool's own answer is in its result, and a refused call is among the approvals. Every other call is
+listed here, so that the report mentions every change that is missing or may have been made.
 """
 
 import json

@@ -129,7 +129,8 @@ async def _measure(
     try:
         async with open_parts(_settings(settings.models, pair, folder)) as parts:
             for question in QUESTIONS:
-                if _hopeless(measured, seconds):
+                newest = measured.seconds[-HOPELESS:]
+                if len(newest) == HOPELESS and min(newest) >= seconds:
                     measured.stopped = f"no answer within {seconds:g} s"
                     break
                 await _ask(parts, question, seconds, measured)
@@ -152,11 +153,6 @@ async def _ask(parts: Parts, question: Question, seconds: float, measured: Measu
         raise ModelError(run.state.reason or run.state.answer)
     measured.seconds.append(anyio.current_time() - began)
     measured.outcomes.append(question.outcome(run.status, run.state.answer))
-
-
-def _hopeless(measured: Measurement, seconds: float) -> bool:
-    newest = measured.seconds[-HOPELESS:]
-    return len(newest) == HOPELESS and min(newest) >= seconds
 
 
 def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
@@ -199,7 +195,7 @@ def _conclude(
     source = settings.source or shipped_file()
     file = own_file() if source == shipped_file() else source
     _write(source, file, found)
-    output.print(Text(f"\n{found.name} stands in {file} now."), soft_wrap=True)
+    output.print(Text(f"\n{found.name} is in {file} now."), soft_wrap=True)
     for name in (MODEL_VARIABLES["fast"], MODEL_VARIABLES["full"]):
         if os.environ.get(name):
             console.print(Text(f"{name} is set, and wins over the file: unset it."))
