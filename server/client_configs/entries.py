@@ -41,7 +41,11 @@ Server = dict[str, Any]
 
 def http_server(url: str, token: str | None) -> Server:
     """The entry in the form of most clients; without a token if the client gets its own."""
-    return {"url": url} | ({"headers": {"Authorization": f"Bearer {token}"}} if token else {})
+    return {"url": url} | ({"headers": _bearer(token)} if token else {})
+
+
+def _bearer(token: str) -> Server:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _command(name: str, words: list[str]) -> Server:
@@ -62,6 +66,12 @@ class Form:
     """What else a file needs."""
     listed: bool = False
     """The servers are a list, not a map."""
+
+
+def _goose(kind: str, name: str, server: Server) -> Server:
+    about = "A planning agent for questions about a project"
+    head = {"enabled": True, "type": kind, "name": name, "description": about}
+    return {**head, **server, "timeout": 300}
 
 
 FORMS = {
@@ -85,9 +95,7 @@ FORMS = {
             "name": name,
             "type": "streamable-http",
             "url": url,
-            "requestOptions": {
-                "headers": http_server(url, f"${{{{ secrets.{TOKEN} }}}}")["headers"]
-            },
+            "requestOptions": {"headers": _bearer(f"${{{{ secrets.{TOKEN} }}}}")},
         },
         head={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
         listed=True,
@@ -100,32 +108,16 @@ FORMS = {
     "cursor": Form("mcpServers", http=lambda name, url: http_server(url, f"${{env:{TOKEN}}}")),
     "gemini": Form(
         "mcpServers",
-        http=lambda name, url: {
-            "httpUrl": url,
-            "headers": http_server(url, f"${{{TOKEN}}}")["headers"],
-        },
+        http=lambda name, url: {"httpUrl": url, "headers": _bearer(f"${{{TOKEN}}}")},
     ),
     "goose": Form(
         "extensions",
-        lambda name, words: {
-            "enabled": True,
-            "type": "stdio",
-            "name": name,
-            "description": "A planning agent for questions about a project",
-            "cmd": words[0],
-            "args": words[1:],
-            "timeout": 300,
-        },
-        lambda name, url: {
-            "enabled": True,
-            "type": "streamable_http",
-            "name": name,
-            "description": "A planning agent for questions about a project",
-            "uri": url,
-            "headers": http_server(url, f"${{{TOKEN}}}")["headers"],
-            "env_keys": [TOKEN],
-            "timeout": 300,
-        },
+        lambda name, words: _goose("stdio", name, {"cmd": words[0], "args": words[1:]}),
+        lambda name, url: _goose(
+            "streamable_http",
+            name,
+            {"uri": url, "headers": _bearer(f"${{{TOKEN}}}"), "env_keys": [TOKEN]},
+        ),
     ),
     "opencode": Form(
         "mcp",
@@ -155,8 +147,7 @@ class Entry:
     inputs: list[Server] = field(default_factory=list)
 
     def text(self, before: str, name: str) -> str:
-        """The file with the entry in it, and with all else as it stood there before. Raises
-        `ConfigError`."""
+        """The file with the entry, and everything else unchanged. Raises `ConfigError`."""
         changes = dict(self._changes(self._data(before), name))
         try:
             return documents.changed(before, self.file.suffix, changes)
@@ -257,8 +248,8 @@ def over_stdio(client: str, project: Path | None) -> Entry:
 
 
 def over_http(client: str, address: str) -> Entry:
-    """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; the
-    token stands in it as the client's own reference. Raises `ConfigError`."""
+    """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; for the
+    token it has the client's own kind of reference. Raises `ConfigError`."""
     url = address if "://" in address else f"http://{address}/mcp"
     if (form := FORMS[client].http) is None:
         raise ConfigError(

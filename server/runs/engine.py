@@ -58,12 +58,12 @@ CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call, and for the
 server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
-"""The same, when the server ends: a host soon kills it."""
+"""Likewise when the server ends: a host soon kills it."""
 TAKEN_UP_SECONDS = 900.0
 """How old an interrupted run may be to be continued when the same is asked again; what it found may
 have changed since."""
 LOOKED_THROUGH = 20
-"""Runs that are looked through for one that was cut off."""
+"""The number of runs among which one that was cut off is searched."""
 
 
 class Engine:

@@ -23,14 +23,13 @@ log = logging.getLogger(__name__)
 
 
 class OwnRuns(Protocol):
-    def under_way(self) -> Collection[Run]:
-        """Those that this server drives."""
+    """The part of `server.runs.engine.Engine` that is needed here, and described there."""
 
-    def has_turn(self) -> bool:
-        """Whether another run could work at once."""
+    def under_way(self) -> Collection[Run]: ...
 
-    async def take_next(self) -> bool:
-        """Drive the oldest run of the fleet that no server drives; False when there is none."""
+    def has_turn(self) -> bool: ...
+
+    async def take_next(self) -> bool: ...
 
 
 class Peers:
