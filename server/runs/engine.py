@@ -132,18 +132,17 @@ class Engine:
         *,
         taking_up: bool = False,
     ) -> Run:
-        """Start a run, or put it at the end of the queue; or, where the caller has used the
-        `request_key` before, go on with the run it belongs to. `can_ask`: the caller can ask a
-        person for approval. `taking_up`: without a key too, go on with a run that was just cut off
-        and asked the same.
+        """Start a run, or queue it; if the caller has used the `request_key` before, continue that
+        run. `can_ask`: the caller can ask a person for approval. `taking_up`: without a key too,
+        continue a run that was just cut off and asked the same.
 
-        Raises `RequestError` for a request that cannot be, or that is not the key's,
-        `ModelUnavailable` when there is no model to run it with, and `Busy`.
+        Raises `RequestError` for an invalid request or one that differs from the key's,
+        `ModelUnavailable`, and `Busy`.
         """
         agent.check(request)
         can_ask = can_ask or self.watched(caller)
         if request.policy is Policy.ASK and not can_ask:
-            # The models are not shown what every call of would be refused.
+            # The models do not see tools whose calls would all be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
         if not request_key:
             cut_off = await self._cut_off(request, caller) if taking_up else None
@@ -199,9 +198,8 @@ class Engine:
         return run
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
-        """The caller's run of this id, on whichever server. Raises `RequestError` when there is no
-        such run, in the same words as for another caller's. The beginning of an id is enough if it
-        is unique."""
+        """The caller's run of this id or unique beginning, on whichever server. Raises
+        `RequestError` if there is none, in the same words as for another caller's run."""
         run_id = await self._whole_id(run_id, caller)
         kept = self._runs.get(run_id)
         if kept is not None and kept.caller != caller:
@@ -307,12 +305,11 @@ class Engine:
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
     ) -> Run:
-        """Have a run of single steps that has ended do something more: the step that `request` is,
-        or the conclusion from all of them. It keeps what it found, and the policy it began with,
-        unless the request's is stricter. Without a prompt, a step is the one that is planned next.
+        """Continue a run of single steps that has ended: with another step, or with the conclusion
+        from all of them. It keeps its results, and its policy unless the request's is stricter.
+        Without a prompt, the step is the one that is planned next.
 
-        Raises `RequestError` for a run that cannot do that, and `ModelUnavailable` and `Busy` as
-        `start` does.
+        Raises `RequestError` for a run that cannot continue, `ModelUnavailable` and `Busy`.
         """
         async with self._resuming:
             run = await self.get(run_id, caller)
@@ -346,9 +343,9 @@ class Engine:
         return run
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
-        """A person's answer to the call that a run waits for, on any server; `digest` names the
-        call that the person saw. Raises `RequestError` when the run does not wait for it, or its
-        server does not take the answer."""
+        """Apply a person's answer to the call of this `digest`, which the person saw, on any
+        server. Raises `RequestError` if the run does not wait for that call, or its server does not
+        take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
         await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
         if run.state.undecided and not run.finished:
@@ -400,12 +397,11 @@ class Engine:
         order: Sequence[int] = (),
         by: SteeredBy = "caller",
     ) -> None:
-        """Say something to a run that is under way or interrupted; it holds from its next decision
-        on. `hint`: words for its models. `skip`, `order`: later steps by their numbers in the
-        report, not to be done, and to be done before the others.
+        """Steer a running or interrupted run from its next decision on. `hint`: words for its
+        models. `skip`, `order`: numbers of later steps to leave out, and to do first.
 
-        A run that another server drives gets it through the journal. Raises `RequestError` for a
-        run that has ended, and for what cannot be.
+        Another server's run gets it through the journal. Raises `RequestError` for a run that has
+        ended, and for steering that is not possible.
         """
         steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
@@ -419,8 +415,8 @@ class Engine:
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
-        """Stop a run, so that it can be resumed; one that is not recorded ends, and so does one
-        that has not begun. One that another server drives goes on."""
+        """Stop a run so that it can be resumed. A run that is not recorded or has not begun ends;
+        one that another server drives goes on."""
         if run.driven:
             run.stop()
             await self._wait_until_ended(run, CANCEL_SECONDS)

@@ -116,7 +116,10 @@ class Pins:
         """Compare what `upstream` (an `identity`) lists with what is pinned of it; pin it when
         nothing is. Never raises: a damaged file holds every tool back, one that cannot be written
         only those known to have changed."""
-        listed = {name: _canonical(definition) for name, definition in tools.items()}
+        listed = {
+            name: json.dumps(definition.model_dump(mode="json"), sort_keys=True)
+            for name, definition in tools.items()
+        }
         checked = PinCheck()
         try:
             with self._open() as database:
@@ -226,10 +229,6 @@ def _digest(text: str) -> str:
 
 def _name(upstream: str) -> str:
     return upstream.partition(" ")[0]
-
-
-def _canonical(definition: Definition) -> str:
-    return json.dumps(definition.model_dump(mode="json"), sort_keys=True)
 
 
 # Differences in words.

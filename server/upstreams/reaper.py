@@ -141,8 +141,8 @@ def main() -> None:
 
 
 def appointed(groups: set[int]) -> TextIO:
-    """What tells the standby, once this process is the reaper: at once for the first one, for a
-    standby when the one before it was killed. `groups` are those known by then."""
+    """The pipe to the standby, once this process is the reaper: at once for the first one, and for
+    a standby after its predecessor was killed. `groups` gets those known by then."""
     while True:
         read_end, telling = os.pipe()
         if os.fork():

@@ -451,19 +451,15 @@ def _foot(found: Report) -> str:
     usage = found.usage
     about = "" if usage.cached_told else "about "
     cached = f", {about}{usage.cached_tokens} of them cached" if usage.model_calls else ""
+    spared = ""
+    if found.answer and found.spared.tokens:
+        spared = (
+            f"; some {found.spared.tokens} tokens of tool results read for an answer of "
+            f"{found.spared.answer_tokens}"
+        )
     return (
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
         f"({duration(usage.tool_seconds)}), {counted(usage.model_calls, 'model call')} "
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
-        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all"
-        f"{_spared_in_words(found)}_"
-    )
-
-
-def _spared_in_words(found: Report) -> str:
-    if not (found.answer and found.spared.tokens):
-        return ""
-    return (
-        f"; some {found.spared.tokens} tokens of tool results read for an answer of "
-        f"{found.spared.answer_tokens}"
+        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all{spared}_"
     )
