@@ -79,16 +79,14 @@ def _digest(token: str) -> bytes:
 
 
 def caller() -> str:
-    """Who makes the call that is being answered: the same text for the same token, or for the same
-    user with the same client of an OAuth server. Empty over stdio and in memory, where there is one
-    caller."""
+    """The current caller: the same text for the same token, or for the same user with the same
+    OAuth client. Empty over stdio and in memory, where there is one caller."""
     token = get_access_token()
     return json.dumps(principal_components(token)) if token else ""
 
 
 def is_user() -> bool:
-    """Whether who makes the call that is being answered has our own token, which only the user who
-    runs the server can read."""
+    """Whether the caller has our own token, which only the user who runs the server can read."""
     return isinstance(get_access_token(), UsersToken)
 
 
@@ -145,8 +143,8 @@ def refusal(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """An error in the shape that the OpenAI API gives its own (source: its reference, "Errors"),
-    for all plain routes."""
+    """An error in the form of the OpenAI API, for all plain routes (source: its reference,
+    "Errors")."""
     error = {"message": text, "type": kind, "param": param, "code": code}
     return JSONResponse({"error": error}, status, headers)
 
@@ -174,8 +172,8 @@ class TokenSource:
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
-    """The auth provider of an HTTP server that listens at `host`. Raises `ConfigError`, also when
-    the operator has to name one and does not."""
+    """The auth provider of an HTTP server at `host`. Raises `ConfigError`, also if the operator has
+    to name one."""
     if name := environ.get(AUTH):
         return _loaded(name), TokenSource(f"Callers are asked who they are by {name} ({AUTH}).")
     if given := environ.get(TOKEN):

@@ -56,8 +56,7 @@ class Backend:
             return self._models
 
     async def warm(self) -> Models | None:
-        """The models, loaded; None where that is not wanted, or would be a download. Raises
-        `ModelError`."""
+        """The loaded models; None if that is turned off or would download. Raises `ModelError`."""
         if not (self._settings.warm_up and await self._no_download()):
             return None
         models = await self()

@@ -191,8 +191,8 @@ class Approvals:
         return hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256").hex()
 
     def lost(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-        """Whether this call was asked for before this process took the run up, with a secret that
-        the record does not have: what was meant cannot be made any more."""
+        """Whether this call was asked for before this process took the run over, with a secret that
+        is not in the record, so that the call cannot be made any more."""
         call = (tool.name, arguments | tool.fixed_arguments)
         return HIDDEN in json.dumps(call) and any(
             asked.digest != self._digest(asked)
@@ -292,8 +292,7 @@ class Approvals:
         return question.approval
 
     async def put(self, question: Question) -> None:
-        """Have any view of the run that can ask put a question to the person, until it is
-        closed."""
+        """Put a question to the person through any view of the run that can ask."""
         # Nothing may wait before this: a view that got the question looks for it next.
         self._question = question
         try:
@@ -346,8 +345,8 @@ class GuardedPool:
         return await self._pool.listing()
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """As the pool's, with the tool's class and policy as they are now: upstream and operator
-        may have changed them."""
+        """Call with the tool's present class and policy, which upstream and operator may have
+        changed."""
         name = (tool.upstream, tool.bare_name)
         tools = self._pool.tools()
         now = next((each for each in tools if (each.upstream, each.bare_name) == name), tool)

@@ -156,8 +156,7 @@ def fits(value: Any, field: Mapping[str, Any]) -> bool:
 
 
 def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fields of the form as a person filled them in and nothing else; None where they do not
-    fit it."""
+    """The form's fields as filled in, and no others; None if they do not fit."""
     values = {name: (content or {}).get(name) for name in built["properties"]}
     values = {name: value for name, value in values.items() if value is not None}
     if any(isinstance(value, str) and len(value) > MAX_TEXT_CHARS for value in values.values()):
@@ -226,8 +225,7 @@ def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
 
 
 def page(url: str) -> str:
-    """The address of a page that a person should open, in a form that may be shown. Raises
-    `Unfit`."""
+    """The address of a page that a person should open, if it is safe to show. Raises `Unfit`."""
     try:
         parts = urlsplit(url)
         host, user = parts.hostname or "", parts.username

@@ -104,8 +104,8 @@ class Drawing(ContextManagerMixin):
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with the calls of its current step, what code has found, the draft
-        of an answer, what is being done, and the cost."""
+        """The request, the plan with its current calls, the passages, the draft, the activity, the
+        cost."""
         state = self.state
         parts: list[RenderableType] = []
         if call := self.waiting(state):
@@ -127,8 +127,7 @@ class Drawing(ContextManagerMixin):
         return Group(*parts, "", _line(doing, "cyan"), _line(spent, "dim"))
 
     def _found(self, passage: Passage) -> Text:
-        """A passage by its line that says most of the request: a fact, whatever a model will make
-        of it."""
+        """A passage by the line that shares most words with the request."""
         lines, asked = passage.text.splitlines() or [""], {*words(self.prompt)}
         scores = [(len(asked & {*words(line)}), bool(line.strip())) for line in lines]
         number = scores.index(max(scores))

@@ -171,8 +171,7 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
 
 
 async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_json: bool) -> None:
-    """Show a run as it goes on, whichever server drives it, and in the end its report; the newest
-    run if none is named. Raises `RequestError`."""
+    """Show a run, or the newest one, as it goes on, and then its report. Raises `RequestError`."""
     journal = journal_for(settings.runs)
     if run_id is None:
         newest = await journal.list(1)

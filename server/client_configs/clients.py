@@ -91,8 +91,7 @@ SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
 
 
 def servers(file: Path) -> list[tuple[str, Any]]:
-    """Every server that a client's file names, with its entry as it stands there. Raises
-    `ConfigError` for a file that cannot be read."""
+    """Every server in a client's file, with its entry unchanged. Raises `ConfigError`."""
     data = read(file)
     found = list(_servers(data, file.stem)) if isinstance(data, dict) else []
     return [(str(name), entry) for name, entry in found]

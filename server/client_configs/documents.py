@@ -35,8 +35,8 @@ def parsed(text: str, suffix: str) -> Any:
 
 
 def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
-    """The text with these values at these places; what is missing on the way there is made. The
-    text is one that can be read. Raises `ValueError`."""
+    """The text, which is valid, with these values at these places; missing parents are created.
+    Raises `ValueError`."""
     if not changes:
         return text
     lines = text.count("\n")
@@ -145,8 +145,8 @@ def _moved_below(data: CommentedMap | CommentedSeq, value: Any) -> Any:
 
 
 def _last(data: Any) -> tuple[Any, Any, int]:
-    """The map or list that has the last line, the key of that line, and where in its comments those
-    after a line stand."""
+    """The map or list with the last line, the key of that line, and the slot of the comments after
+    it."""
     while True:
         mapping = isinstance(data, CommentedMap)
         key = list(data)[-1] if mapping else len(data) - 1

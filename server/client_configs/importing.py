@@ -116,8 +116,8 @@ class _CannotImportError(Exception):
 def import_servers(
     sources: Iterable[Source], shipped: Iterable[str]
 ) -> tuple[list[ImportedServer], list[SkippedServer]]:
-    """Every server of these files that can be an upstream, and why the others cannot. `shipped`:
-    upstreams that are there already."""
+    """The servers of these files as upstreams, and why the others cannot be imported. `shipped`:
+    the names of upstreams that exist already."""
     imported: dict[str, ImportedServer] = {}
     skipped: list[SkippedServer] = []
     variables = _Variables()

@@ -30,8 +30,8 @@ def loads(text: str) -> Any:
 
 
 def changed(text: str, place: Place, value: Any) -> str:
-    """The text with this value at this place. Maps on the way there are made where they are
-    missing, and a list takes an item at its end. Raises `ValueError`, `RecursionError`."""
+    """The text with this value at this place. Missing parents are created, and a list gets the item
+    at its end. Raises `ValueError`, `RecursionError`."""
     loads(text)  # what follows takes it for whole
     plain = _blanked(_STRING_OR_COMMENT, text)
     if not plain.strip():

@@ -57,8 +57,8 @@ def most_connections() -> int:
 
 
 def most_at_once() -> int:
-    """How many may wait to be accepted. asyncio accepts them all before it closes one, and without
-    a file left it logs each."""
+    """How many may wait to be accepted: asyncio accepts all of them, and logs each that finds no
+    file left."""
     return min(MAX_WAITING, _files() // 16)
 
 

@@ -85,8 +85,8 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """The request of a client. What is not named here (temperature, max_tokens, tools …) is
-    accepted and means nothing: the planner has its own."""
+    """A client's request. Other fields (temperature, max_tokens, tools …) are accepted and
+    ignored."""
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
@@ -147,8 +147,8 @@ class Unservable(Exception):
 
 
 def said_before(messages: list[ChatMessage]) -> str:
-    """The newest of what user and assistant said, within bounds, of our own answers only the
-    conclusions. A client's system prompt is for another agent."""
+    """The newest messages of user and assistant, within bounds, and only the conclusions of our own
+    answers. A client's system prompt is for another agent."""
     lines: list[str] = []
     room = SAID_CHARACTERS
     for each in reversed(messages):
@@ -339,8 +339,8 @@ class Completion:
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
 
     def _sources(self) -> str:
-        """The warnings, what supports the answer, and where a person sees the whole run; nothing
-        for an answer without a search."""
+        """The warnings, the evidence and a link to the whole run; empty for an answer without a
+        search."""
         found = report_of(self.run)
         warnings = f"\n\n{warned(found.warnings)}" if found.warnings else ""
         lines = []

@@ -234,8 +234,7 @@ async def find(engine: Engine, run_id: str) -> Run:
 
 
 async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
-    """The newest runs of these callers: id, status, prompt, project, times in seconds since
-    the epoch, and the call that waits for approval."""
+    """The newest runs of these callers, each with the call that waits for approval."""
     found = await engine.list_runs(MAX_LISTED, callers)
     return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
 
@@ -258,8 +257,8 @@ def approval(run: Run) -> dict[str, Any] | None:
 
 
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
-    """The keys of the run's page that have changed, at first all of them, as JSON, until the run or
-    the server ends."""
+    """The changed keys of the run's page as JSON, first all of them, until the run or the server
+    ends."""
     sent: dict[str, str] = {}
     while True:
         await run.flush()  # what a page has seen is not lost

@@ -198,8 +198,8 @@ def parse_letters(letters: Iterable[str]) -> list[Letter]:
 
 @dataclass
 class RunWriter(ABC):
-    """The record of one run, being written. What could not be written is written as soon as it can
-    be, and nothing before it: a record has no gaps."""
+    """Writes the record of one run. Failed writes are repeated before later ones: a record has no
+    gaps."""
 
     journal: "Journal"
     run_id: str
@@ -233,8 +233,8 @@ TakenOver = tuple[RunWriter, StoredRun]
 
 
 class Journal(anyio.AsyncContextManagerMixin, ABC):
-    """The runs of every server that uses the same one. To be written to, it has to be entered; one
-    that cannot be written says so in `problem`."""
+    """The runs of all servers that use it. It has to be entered for writing; `problem` says why
+    that fails."""
 
     look_seconds: ClassVar[float]
     """How often it has to be looked at for what other servers do."""
@@ -319,24 +319,22 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @abstractmethod
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        """Add steering for a run that another server drives, or no server: the server that
-        continues the run takes it. Returns its number, counted from 1. Raises `RequestError` for
-        more than `most`, and when the journal cannot be written."""
+        """Leave steering for the server that will drive the run. Returns its number, counted from
+        1. Raises `RequestError` for more than `most`, and if the journal cannot be written."""
 
     @abstractmethod
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
-        """What other servers have left for these runs, for each since the one of that number.
-        Raises `RequestError`."""
+        """What other servers have left for these runs after these numbers. Raises
+        `RequestError`."""
 
     @abstractmethod
     async def post(self, letter: Letter) -> None:
-        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`
-        when the journal cannot be written."""
+        """Leave a letter for the server that drives the run, now or later. Raises
+        `RequestError`."""
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        """The letters about these runs, which this server drives; they are gone then. Raises
-        `RequestError`."""
+        """Remove and return the letters about these runs of this server. Raises `RequestError`."""
 
     @abstractmethod
     async def prune(self) -> None:
@@ -406,8 +404,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     # What is new.
 
     async def wait_for_news(self, topic: str) -> None:
-        """Wait until there may be something new: about a run (its id), in letters ("letters"), or a
-        run to take over ("fleet")."""
+        """Wait for possible news: about a run (its id), "letters", or a run to take over
+        ("fleet")."""
         bell = self._bells.setdefault(topic, anyio.Event())
         with anyio.move_on_after(self.look_seconds):
             await bell.wait()
@@ -419,8 +417,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @property
     def now(self) -> float:
-        """The time by which runs are old, in seconds since the epoch. A clock that is set forward
-        while this server runs makes none old."""
+        """The time that ages of runs refer to. Setting the clock forward while this server runs has
+        no effect."""
         opened, since = self._opened
         return min(time.time(), opened + time.monotonic() - since)
 

@@ -586,8 +586,8 @@ def _places(values: Collection[str]) -> str:
 
 
 def _check(db: sqlite3.Connection) -> int:
-    """The file's format, 0 if it is empty. Raises `sqlite3.DatabaseError` for one that is not a
-    journal of this format or an older one."""
+    """The file's format, 0 if it is empty. Raises `sqlite3.DatabaseError` for a foreign or newer
+    file."""
     both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
     application, version = db.execute(both).fetchone()
     ours = application == APPLICATION and 1 <= version <= FORMAT

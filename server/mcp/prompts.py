@@ -100,8 +100,8 @@ def register(mcp: FastMCP) -> None:
         argument: CompletionArgument,
         context: CompletionContext | None,
     ) -> list[str]:
-        """Runs by the beginning of their ids or by words of their requests, tools by parts of their
-        names, requests by how they begin."""
+        """Runs by their ids or words of their requests, tools by parts of their names, and
+        requests."""
         ctx = Context(mcp)
         begun = argument.value.strip().lower()
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read

@@ -108,8 +108,7 @@ class Tasks(ServerExtension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, context: Context, call_next: ToolCallContinuation
     ) -> ToolCallOutcome:
-        """A call that has begun or continued a run is answered by its task. What was refused, or
-        has ended already, is answered by itself."""
+        """Answer a call that began or continued a run with its task, unless the run has ended."""
         outcome = await call_next()
         if params.name not in STARTS_RUNS or not as_task(context):
             return outcome
@@ -120,8 +119,7 @@ class Tasks(ServerExtension):
         return outcome if run.finished else CreatedTask(**_fields(run, context), status="working")
 
     async def _get(self, request: Requested, params: TaskParams) -> DetailedTask:
-        """The task as it is now. An interrupted run goes on, because someone who asks waits for
-        it."""
+        """The task as it is now. An interrupted run goes on, because someone waits for it."""
         context = get_context()
         run = await self._run(request, params)
         if run.interrupted:

@@ -347,8 +347,8 @@ async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
 async def _begin(
     ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
 ) -> ToolResult | InputRequiredResult:
-    """Start a run and view it, or go on with the one whose question the call answers, or that the
-    caller asked the same of before and was cut off from."""
+    """Start a run and view it, or continue: the run whose question the call answers, or the
+    caller's run with the same request that was cut off."""
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
@@ -370,8 +370,8 @@ async def _begin(
 async def _resume(
     ctx: Context, run_id: str, request: RunRequest, goal: Goal, wait_s: float
 ) -> ToolResult | InputRequiredResult:
-    """Go on with a run and view it: where it was interrupted, or, a run of single steps that has
-    done what was asked, with the `request` as its next `goal`."""
+    """Continue a run and view it: an interrupted one, or a finished run of single steps with
+    `request` as its next `goal`."""
     engine = engine_of(ctx)
     asked = ("prompt", "tool", "arguments", "data_schema")
     given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
@@ -399,8 +399,8 @@ async def _resume(
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that stops with this call, if the client cancels it, unless it is `held`; it can
-    be continued. A client that takes tasks views it by those, and not here."""
+    """View a run, which stops if the client cancels the call, unless it is `held`. A client that
+    takes tasks gets the run at once and follows the task."""
     if as_task(ctx):
         return result_of(run)
     try:
@@ -430,8 +430,8 @@ async def _answered(ctx: Context) -> Run | None:
 
 
 async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
-    """Refuse a call that cannot be before a run is spent on it. While upstreams still start, that
-    is for the run to find out."""
+    """Refuse an impossible call before a run starts. While upstreams are starting, the run checks
+    it."""
     pool: UpstreamPool = ctx.lifespan_context["pool"]
     tool = pool.find(name)
     if tool is None:

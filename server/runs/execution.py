@@ -32,8 +32,8 @@ async def execute(
     stored: StoredRun | None,
     take_steering: Callable[[Sequence[Run]], Awaitable[None]],
 ) -> None:
-    """Have the agent do the run. `stored`: what it did before; `take_steering`: record how it was
-    steered in the meantime."""
+    """Have the agent do the run. `stored`: its record so far; `take_steering` records new
+    steering."""
     assert run.writer
     spent = await _wait_for(upstreams, run, stored)
     tools = stored.tools if stored else None

@@ -47,8 +47,8 @@ class Peers:
     # The fleet.
 
     def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive the runs that its other servers do not drive any more, or
-        have no turn for."""
+        """Take part in a fleet: drive runs that its other servers no longer drive or have no turn
+        for."""
         self._fleet = fleet
         self._tasks.start_soon(self._drive_waiting)
 

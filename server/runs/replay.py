@@ -104,8 +104,8 @@ class Tape:
             self.clock.release()
 
     def say(self, event: Event) -> None:
-        """Record an event of the run. Raises `Diverged` when the record has another one there.
-        A draft is in no record."""
+        """Record an event, unless it is a draft. Raises `Diverged` if the record has another event
+        there."""
         if self._head == len(self._played) or isinstance(event, AnswerDelta):
             return self._emit(event)
         entry = self._played[self._head]
@@ -122,8 +122,7 @@ class Tape:
         return self._consume(self._head)
 
     def ahead(self, kind: type[E]) -> list[E] | None:
-        """The events of this kind that the run has to say next; None where the record has ended, so
-        that it is not decided yet."""
+        """The run's next events of this kind in the record; None where the record has ended."""
         if self._head == len(self._played):
             return None
         found: list[E] = []
@@ -215,8 +214,8 @@ class Tape:
         return None
 
     async def _turn(self, place: int) -> None:
-        """Wait until everything recorded before has come again: of calls side by side, that the
-        others get further."""
+        """Wait until everything that was recorded before is replayed, by calls that run side by
+        side too."""
         idle = 0
         while self._head < place:
             before = self._head
@@ -250,8 +249,8 @@ def taped_models(models: Models, tape: Tape) -> Models:
 
 
 def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
-    """The run's approver, with every decision on the tape. What was approved before a restart and
-    not made is made without another question."""
+    """The run's approver, with every decision on the tape. A call that was approved before a
+    restart and not made is made without another question."""
 
     async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         asked = ["approval", f"{tool.upstream}.{tool.name}", arguments]

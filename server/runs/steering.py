@@ -48,8 +48,8 @@ def steering_of(
 
 
 def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
-    """The complete request for what an ended run should do next. Raises `RequestError` if it
-    cannot."""
+    """The complete next request for a run that has ended. Raises `RequestError` if there is
+    none."""
     state = run.state
     if run.interrupted:
         raise RequestError(

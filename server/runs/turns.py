@@ -38,8 +38,8 @@ class Turns:
         return sum(run.under_way for run in runs) < self._settings.concurrent
 
     def check_room(self, caller: str, runs: Collection[Run], waiting_elsewhere: int) -> None:
-        """Raise `Busy` when a caller can start no run now. `waiting_elsewhere`: runs of the fleet
-        that no server drives yet."""
+        """Raise `Busy` if a caller can start no run now. `waiting_elsewhere`: runs of the fleet
+        without a server."""
         turns, places = self._settings.concurrent, self._settings.concurrent + self._settings.queue
         unfinished = [run for run in runs if not run.finished]
         own = sum(run.caller == caller for run in unfinished)

@@ -47,8 +47,7 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response with a limit on the length of each event, or of the whole. An empty line ends an
-    event."""
+    """Bounds the length of each event, which an empty line ends, or of the whole response."""
 
     def __init__(self, stream: Any, on_excess: Callable[[str], None]) -> None:
         self._stream = stream

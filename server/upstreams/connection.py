@@ -121,8 +121,8 @@ class Generation:
     def serving(
         self, scope: anyio.CancelScope, conversation: Conversation | None
     ) -> Iterator[ProgressHandler | None]:
-        """While a call is under way: what the upstream says goes to its conversation; yields what
-        takes its progress. A generation that is lost cancels the `scope`."""
+        """Connects the upstream to a call's conversation; yields the progress handler. `lose`
+        cancels `scope`."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None
@@ -216,8 +216,8 @@ class Generation:
         closed.set()
 
     def _family(self) -> list[psutil.Process]:
-        """The process and its descendants. To be asked while the process lives: a descendant that
-        outlives it is nobody's child."""
+        """The process and its descendants. Ask while it lives: later they are no longer its
+        descendants."""
         with suppress(psutil.Error, OSError):
             if self._process:
                 return [self._process, *self._process.children(recursive=True)]

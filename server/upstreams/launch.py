@@ -53,8 +53,7 @@ class Launch:
         self._process: Process | None = None
 
     async def process(self) -> Process:
-        """The process, started if it was not, as the leader of a process group. Raises `OSError` if
-        the command cannot be started."""
+        """The process, as the leader of a process group; started once. Raises `OSError`."""
         if self._process is None:
             self._process = await anyio.open_process(
                 [self.command, *self.args], env=self.env, cwd=self.cwd, start_new_session=True
@@ -121,8 +120,8 @@ async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What every stdio upstream gets of `environ`: the base names, and PATH with our scripts first,
-    so that `uvx` is found though only we have it."""
+    """The part of `environ` that every upstream gets, and PATH with our scripts first, so that
+    `uvx` is found."""
     scripts = str(Path(sys.executable).parent)
     path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
     return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}

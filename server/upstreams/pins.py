@@ -146,8 +146,7 @@ class Pins:
             return _held(upstream, _pins(database, upstream))
 
     def accept(self, upstream: str, held: HeldTool) -> bool:
-        """Pin a tool as it was held; False when it has been listed in another way since. Raises
-        `sqlite3.Error`."""
+        """Pin a tool as it was held; False if it has changed since. Raises `sqlite3.Error`."""
         with self._open() as database:
             database.execute("begin immediate")
             pins = _pins(database, upstream)

@@ -135,8 +135,8 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return lambda name: self._upstreams.get(name) is not before.get(name)
 
     async def aclose(self) -> None:
-        """End every upstream within about five seconds, from any task. Calls in flight return an
-        error; later calls do too."""
+        """End every upstream within about five seconds, from any task. Open and later calls return
+        an error."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
                 for upstream in [
@@ -267,8 +267,8 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return any(each.roots and each.state != DISABLED for each in self._upstreams.values())
 
     def _session(self, upstream: Upstream, given: Sequence[str] | None) -> Upstream:
-        """The session for a caller of these roots. An upstream keeps its roots as long as it runs,
-        so callers share one only if they have the same."""
+        """The session for these roots. An upstream keeps its roots, so only callers with the same
+        share one."""
         if given is None or not upstream.roots or self._closing.is_set():
             return upstream
         common = roots.within(given, upstream.roots)
@@ -306,8 +306,8 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
 
 class RunPool:
-    """The pool as one run has it: what upstreams send and ask during its calls reaches the run, and
-    they learn the caller's folders."""
+    """The pool of one run: it connects upstreams with the run and tells them the caller's
+    folders."""
 
     def __init__(
         self,

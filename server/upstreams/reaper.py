@@ -69,7 +69,7 @@ class Reaper:
             self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """End the reaper, which ends what was not released. Fine when it has ended, and from
+        """End the reaper, which ends all that was not released. May be called again and from
         several threads."""
         with self._closing:
             with self._guard:
@@ -155,8 +155,8 @@ def appointed(groups: set[int]) -> TextIO:
 
 
 def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bool:
-    """Keep `groups` up to date and pass each message on to the standby, until the pipe ends;
-    returns whether the server ended in good order."""
+    """Update `groups` and inform the standby, until the pipe ends; returns whether the server ended
+    properly."""
     orderly = False
     for line in lines:
         if line == DONE:

@@ -56,8 +56,7 @@ def skeleton(name: str) -> str:
 
 
 def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
-    """The text, or its first `MAX_LINES` lines or `limit` characters, and a line that says how
-    many are missing."""
+    """The text, or its first `MAX_LINES` lines or `limit` characters and how many are missing."""
     if (lines := text.count("\n") + 1) > MAX_LINES:
         first = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
         text = f"{first}\n[cut here: {lines - MAX_LINES} of {lines} lines left out]"

@@ -18,8 +18,8 @@ MAX_ROOTS = 50
 
 
 class CallersProject:
-    """The project of a server that was started without one and has one client: the folder that the
-    client works in, from the first call that names it."""
+    """Moves a server that was started without a project to the folder that its one client works
+    in."""
 
     def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
         """`project`: where it was started. `move` has the server work on another one."""

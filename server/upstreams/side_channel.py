@@ -136,8 +136,8 @@ class Conversation:
         self._record(UpstreamLogged(**self._of, level=level, text=line))
 
     async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
-        """Put a question to the person, and return what the upstream gets. `redact` takes the
-        operator's secrets out of a text of the upstream."""
+        """Put a question to the person; returns the upstream's answer. `redact` removes operator's
+        secrets."""
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             return NONE

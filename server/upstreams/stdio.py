@@ -272,8 +272,7 @@ class StdioTransport(ClientTransport):
 
 
 async def _ended(process: Process) -> None:
-    """Wait a while for its end. Not with `wait`, which also waits for processes that inherited its
-    pipes."""
+    """Wait a while for its end. `wait` would also wait for processes that inherited its pipes."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)

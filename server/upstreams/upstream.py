@@ -167,8 +167,7 @@ class Upstream:
         conversation: Conversation | None = None,
         reading: bool = False,
     ) -> ToolResult:
-        """`reading`: call it only if the tool is read-only when the call goes out; it may have
-        changed since the decision."""
+        """`reading`: refuse the call if the tool is no longer read-only when it is sent."""
         async with self._turns:
             return await self._call_now(name, arguments, conversation, reading)
 
@@ -321,8 +320,8 @@ class Upstream:
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
     async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
-        """Compare all that is listed with its pins, beyond the `used` ones: what the operator
-        denies may be allowed some day, and is not new then."""
+        """Compare all listed tools with their pins, not only the `used` ones: the operator may
+        allow others later."""
         definitions = {tool.name: Definition.of(tool) for tool in listed}
         checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
         if checked.first_seen:

@@ -20,8 +20,8 @@ _FETCHING_TAG = re.compile(
 
 
 def inert(text: str) -> str:
-    """The text of a finished Markdown document without what a reader does not see, and with a blank
-    in each image and in each HTML tag that could fetch."""
+    """The Markdown without invisible characters, and with a blank in each image and each HTML tag
+    that could fetch."""
     text = clean(text)  # first: what is taken out may stand between `!` and `[`
     if _CLOSES_AN_IMAGE.search(text):  # without a link or a definition there is no image
         text = _IMAGE.sub("! ", text)

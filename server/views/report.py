@@ -369,8 +369,7 @@ def what_next(found: Report) -> str:
 
 
 def unavailable(found: Report) -> list[str]:
-    """What the run had to do without, a line each; nothing where it found its answer all the
-    same."""
+    """What the run had to do without, a line each; empty if it found its answer."""
     if found.status == "answered":
         return []
     down = [each for each in found.upstreams if each.state not in UP]
