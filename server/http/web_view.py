@@ -133,11 +133,11 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         found = {"question": clean(call.question), "reply": clean(call.reply)}
         return JSONResponse(found, headers=PRIVATE)
 
-    @route("GET", "/view/runs/{run_id}/results/{number}", 404)
+    @route("GET", "/view/runs/{run_id}/results/{iteration}", 404)
     async def result(request: Request) -> Response:
         """The whole result of a tool call, as a reader sees it."""
         iterations = (await run_of(request)).state.iterations
-        text = readable(numbered(iterations, request.path_params["number"]).result)
+        text = readable(numbered(iterations, request.path_params["iteration"]).result)
         return PlainTextResponse(clean(text), headers=PRIVATE)
 
     @route("POST", "/view/runs/{run_id}/approval", 400)
