@@ -34,7 +34,7 @@ bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, witho
 	$(BIN)/python -m benchmarks.speed
 
 reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json anew from the types
-	$(BIN)/python -m server.cli.reference
+	$(BIN)/python -m benchmarks.reference
 
 docs/view.png: $(VENV)/outside tests/server/http/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
 	VIEW_PICTURE=$(CURDIR)/$@ $(BIN)/pytest -q -m outside tests/server/http/test_page.py -k "seen_as_it_goes_on or approves_a_call or failed"

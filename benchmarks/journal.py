@@ -17,8 +17,8 @@ from planner.events import Event, ModelCalled, RunFinished, ToolReturned
 from planner.protocol import RunRequest
 from planner.tools import Outcome
 from server.config import RunSettings
+from server.journal import journal_for
 from server.journal.base import Entry, RunSetup, RunWriter
-from server.journal.factory import journal_for
 
 ROUNDS = 2_000
 MADE = RunSetup(planloom="", fast="", full="", context_tokens=(1, 1))

@@ -20,8 +20,8 @@ from server.approval.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.http import openai_api, web_view
+from server.journal import journal_for
 from server.journal.base import Journal
-from server.journal.factory import journal_for
 from server.mcp import handshake, prompts, resources, tools
 from server.mcp.input_errors import ClearInputErrors
 from server.mcp.tasks import Tasks
@@ -59,9 +59,8 @@ async def open_parts(
     *,
     for_operator: bool = True,
 ) -> AsyncIterator[Parts]:
-    """Pool, models and engine, closed in the order that leaves nothing behind: first the runs,
-    then the models and the upstreams they use. `launcher`: of a `head_start`. `for_operator`:
-    nobody else calls."""
+    """Pool, models and engine; closed in reverse order: the runs before what they use. `launcher`:
+    of a `head_start`. `for_operator`: only the operator calls."""
     async with AsyncExitStack() as stack:
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
@@ -102,8 +101,8 @@ async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[
 
 
 class FleetSeal:
-    """Seals the states that clients bring back so that every server of the fleet can open them;
-    the key is their journal's, which is open before any request comes."""
+    """Seals the states that clients send back, so that every server of the fleet can open them. The
+    key comes from their journal, which is open before any request."""
 
     def __init__(self) -> None:
         self._codec: AESGCMRequestStateCodec | None = None
@@ -126,10 +125,9 @@ def build(
     auth: AuthProvider | None = None,
     launcher: Launcher | None = None,
 ) -> FastMCP:
-    """The server for these settings; its parts start with its lifespan, and `on_open` gets them.
-    `auth` asks who calls over HTTP; without it, all callers are one. `launcher`: of a
+    """The server for these settings. Its parts start with its lifespan, and `on_open` gets them.
+    `auth` authenticates HTTP callers; without it, all callers are one. `launcher`: of a
     `head_start`."""
-
     running: list[Parts] = []
     fleet, seal = settings.runs.fleet, FleetSeal()
     good_for = settings.approval.timeout_s + LATE_SECONDS
@@ -195,8 +193,7 @@ def build(
 
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:
-        """Whether the server runs, with its pool and its engine, to anyone who asks, and nothing
-        else."""
+        """Whether the server runs; this is public and says nothing else."""
         return JSONResponse(
             {"status": "ok"} if running else {"status": "down"}, 200 if running else 503
         )

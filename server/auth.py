@@ -1,8 +1,8 @@
 """Who may call over HTTP, and whose run is whose.
 
-Every request needs a bearer token. On loopback it is one of ours, which only the user can read; an
-operator may give his own (PLANLOOM_TOKEN), or name an auth provider of FastMCP's, OAuth ones among
-them (PLANLOOM_AUTH). Beyond loopback he has to. FastMCP asks at /mcp, `route` at other paths.
+Every request needs a bearer token. On loopback it is one of ours, which only the user can read; the
+operator may set other tokens (PLANLOOM_TOKEN), or name an auth provider of FastMCP, such as OAuth
+(PLANLOOM_AUTH), and has to beyond loopback. FastMCP checks at /mcp, `route` at other paths.
 """
 
 import hashlib
@@ -51,11 +51,11 @@ class Tokens(TokenVerifier):
     """Knows callers by their tokens, of which it keeps only hashes.
 
     FastMCP's `StaticTokenVerifier` keeps the tokens themselves and looks them up in a dictionary,
-    whose time tells something of what it holds.
+    whose timing reveals something about them.
     """
 
     def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
-        """`users`: all of them are the user's who runs the server, so they name one caller."""
+        """`users`: all tokens belong to the user who runs the server, so they name one caller."""
         super().__init__()
         self._digests = [_digest(token) for token in tokens]
         self._users = users
@@ -79,16 +79,14 @@ def _digest(token: str) -> bytes:
 
 
 def caller() -> str:
-    """Who makes the call that is being answered: the same text for the same token, or for the same
-    user with the same client of an OAuth server. Empty over stdio and in memory, where there is one
-    caller."""
+    """The current caller: the same text for the same token, or for the same user with the same
+    OAuth client. Empty over stdio and in memory, where there is one caller."""
     token = get_access_token()
     return json.dumps(principal_components(token)) if token else ""
 
 
 def is_user() -> bool:
-    """Whether who makes the call that is being answered has our own token, which only the user who
-    runs the server can read."""
+    """Whether the caller has our own token, which only the user who runs the server can read."""
     return isinstance(get_access_token(), UsersToken)
 
 
@@ -112,8 +110,8 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
 
 
 class _LetIn:
-    """Turns strangers away before anything of their request is read, in the shape of an error of
-    the OpenAI API, which some of the routes speak."""
+    """Refuses strangers before reading their request, with an error in the form of the OpenAI API,
+    which some of the routes speak."""
 
     def __init__(self, app: ASGIApp, scopes: list[str]) -> None:
         self.app = app
@@ -145,8 +143,8 @@ def refusal(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """An error in the shape that the OpenAI API gives its own (source: its reference, "Errors"),
-    for all plain routes."""
+    """An error in the form of the OpenAI API, for all plain routes (source: its reference,
+    "Errors")."""
     error = {"message": text, "type": kind, "param": param, "code": code}
     return JSONResponse({"error": error}, status, headers)
 
@@ -161,7 +159,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class TokenSource:
-    """Where a client's token comes from, for who sets it up."""
+    """Where a client's token comes from, for the person who sets the client up."""
 
     where: str
     shown_as: str | None = None
@@ -174,8 +172,8 @@ class TokenSource:
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
-    """The auth provider of an HTTP server that listens at `host`. Raises `ConfigError`, also when
-    the operator has to name one and does not."""
+    """The auth provider of an HTTP server at `host`. Raises `ConfigError`, also if the operator has
+    to name one."""
     if name := environ.get(AUTH):
         return _loaded(name), TokenSource(f"Callers are asked who they are by {name} ({AUTH}).")
     if given := environ.get(TOKEN):
@@ -232,7 +230,7 @@ def own_token() -> str:
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise ConfigError(f"{file}: {why}; make it readable, or set {TOKEN}") from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(
             f"{file}: other users can read it, so its token may be known; delete it, and the next "
             "start creates another"
@@ -243,7 +241,7 @@ def own_token() -> str:
 
 
 def _make(file: Path) -> None:
-    """Write a new token; a process that was first wins, and nobody sees half of one."""
+    """Write a new token atomically; if two processes do so, the first one wins."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=file.parent, prefix=".token-") as new:  # for its owner only
         new.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")

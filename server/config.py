@@ -39,14 +39,10 @@ from planner.tools import Policy, Safety
 from server.project import project_folder
 
 HIDDEN = "***"
-"""What stands in a message where a secret stood."""
+"""Replaces a secret in a message."""
 
 PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 """Defined by us for every file: the project's absolute path and our own interpreter."""
-
-_TOKEN = re.compile(r"(?![/\\])(?!\S*://)\S{16,}")
-"""A secret that may be hidden in what upstreams say: a path or a word that happens to stand in
-`env` is not a secret."""
 
 _MIN_SECRET_CHARS = 4
 """In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
@@ -78,17 +74,17 @@ class Expanded(SecretStr):
         super().__init__(value)
         self._shown = shown
         self.secrets = frozenset(secrets)
-        """The parts that must appear nowhere."""
+        """The parts that must not appear anywhere."""
         self.credentials = frozenset(credentials)
-        """Those of them whose variable is called a secret."""
+        """The secrets whose variable is named like a secret."""
         self.written = written
-        """As it stands in the file, variables by their names."""
+        """As written in the file, with the variables' names."""
 
     def _display(self) -> str:
         return self._shown
 
     def __eq__(self, other: object) -> bool:
-        """The same value, written in the same way: what is taken from a variable is a secret."""
+        """Equal if value and spelling are equal: a value from a variable is a secret."""
         return super().__eq__(other) and self.written == getattr(other, "written", None)
 
     __hash__ = SecretStr.__hash__
@@ -121,7 +117,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expanded:
 
 
 def _wrong(why: str) -> PydanticCustomError:
-    """What is wrong with a value and how to correct it; `_explain` adds the place."""
+    """An error that says how to correct a value; `_explain` adds the place."""
     return PydanticCustomError("config", "{why}", {"why": why})
 
 
@@ -148,10 +144,6 @@ def _hidden(value: object, info: ValidationInfo) -> Expanded:
     ours = not text.secrets and any(f"${{{name}}}" in str(value) for name in PUBLIC_VARIABLES)
     secrets = () if ours else {whole, *text.secrets}
     return Expanded(whole, secrets=secrets, credentials=text.credentials)
-
-
-def _without_empty(values: dict[str, Expanded]) -> dict[str, Expanded]:
-    return {name: value for name, value in values.items() if value.get_secret_value()}
 
 
 def _compiles(pattern: str) -> str:
@@ -189,7 +181,10 @@ Text = Annotated[
 Hidden = Annotated[
     Expanded, PlainValidator(_hidden, json_schema_input_type=str), PlainSerializer(str)
 ]
-HiddenMap = Annotated[dict[str, Hidden], AfterValidator(_without_empty)]
+HiddenMap = Annotated[
+    dict[str, Hidden],
+    AfterValidator(lambda values: {k: v for k, v in values.items() if v.get_secret_value()}),
+]
 Pattern = Annotated[str, AfterValidator(_compiles)]
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -303,7 +298,7 @@ class UpstreamSettings(_Frozen):
 
     @property
     def reads_project(self) -> bool:
-        """Whether the planner searches with it on its own."""
+        """Whether the planner searches with this upstream by itself."""
         roles = ("text_argument", "name_argument", "file_argument")
         named = any(getattr(tool, role) for tool in self.tools.values() for role in roles)
         return self.enabled and (self.listing is not None or named)
@@ -435,25 +430,20 @@ class File(_Frozen):
     """The upstream MCP servers, by names of letters, digits, `_` and `-`."""
 
 
-class Settings(_Frozen):
-    """Everything a server is started with."""
+class Settings(File):
+    """Everything a server is started with: the file, after the environment and the options."""
 
-    models: ModelSettings = ModelSettings()
-    approval: ApprovalSettings = ApprovalSettings()
-    runs: RunSettings = Field(default_factory=RunSettings)
     project: Path
     """Absolute."""
     project_named: bool = True
     """False: nobody named it, and it is where the server was started."""
-    upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict)
-    """By name, in the file's order."""
     source: Path | None = None
     """The file the upstreams come from."""
     _load: Callable[[Path], "Settings"] | None = PrivateAttr(None)
     _moved_to: Path | None = PrivateAttr(None)
 
     def loaded_again(self) -> "Settings":
-        """As the files are now, for the same arguments and environment. Raises `ConfigError`."""
+        """Read the files again, with the same arguments and environment. Raises `ConfigError`."""
         return self._load(self._moved_to or self.project) if self._load else self
 
     def move_to(self, project: Path) -> None:
@@ -559,7 +549,7 @@ def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def own_file() -> Path:
-    """The user's `upstreams.yaml`, there or not."""
+    """The path of the user's `upstreams.yaml`, which may not exist."""
     return user_config_path("planloom") / "upstreams.yaml"
 
 
@@ -605,7 +595,7 @@ def _read(path: Path, variables: Mapping[str, str]) -> File:
 
 
 MAX_NODES = 100_000
-"""Of the file, with aliases written out; a few lines of them can stand for billions."""
+"""Of the file, with aliases expanded; a few lines of aliases can expand to billions."""
 
 _Key = tuple[str | int, ...]
 
@@ -633,7 +623,7 @@ def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """The nodes below this one, with those that an alias stands for."""
+    """The number of nodes from this one on, with aliases expanded."""
     if id(node) not in known:
         known[id(node)] = 1 + sum(
             _size(part, known)

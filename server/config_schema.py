@@ -13,8 +13,8 @@ MODELINE = f"# yaml-language-server: $schema={NAME}"
 """The line of such a file by which editors with a YAML language server find it."""
 
 
-class _Untitled(GenerateJsonSchema):
-    """Without the titles that pydantic makes of names."""
+class Untitled(GenerateJsonSchema):
+    """Without the titles that pydantic makes of the fields' names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -22,28 +22,19 @@ class _Untitled(GenerateJsonSchema):
 
 def upstreams_schema() -> dict[str, Any]:
     """The schema, made of the types in `server.config`."""
-    schema = File.model_json_schema(schema_generator=_Untitled)
+    schema = File.model_json_schema(schema_generator=Untitled)
     for definition in [schema, *schema["$defs"].values()]:
         definition.pop("title", None)
-    return {"$schema": GenerateJsonSchema.schema_dialect, **_unwrapped(schema)}
+    unwrapped = json.loads(json.dumps(schema), object_hook=_unwrapped)
+    return {"$schema": GenerateJsonSchema.schema_dialect, **unwrapped}
 
 
 def schema_text() -> str:
-    """The schema as it stands in a file."""
     return json.dumps(upstreams_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _unwrapped(value: Any) -> Any:
-    """Descriptions as they read, not as the lines of the source are wrapped."""
-    match value:
-        case dict():
-            return {
-                key: " ".join(item.split())
-                if key == "description" and isinstance(item, str)
-                else _unwrapped(item)
-                for key, item in value.items()
-            }
-        case list():
-            return [_unwrapped(item) for item in value]
-        case _:
-            return value
+def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """The description on one line; the source wraps it."""
+    if isinstance(description := schema.get("description"), str):
+        schema["description"] = " ".join(description.split())
+    return schema

@@ -7,8 +7,7 @@ from planner.errors import ConfigError
 
 
 def project_folder(given: Path | None, environ: Mapping[str, str]) -> Path:
-    """The folder that was given, else that of PLANLOOM_PROJECT, else the current one. Raises
-    `ConfigError`."""
+    """The given folder, or PLANLOOM_PROJECT, or the current one. Raises `ConfigError`."""
     named = environ.get("PLANLOOM_PROJECT")
     place = "--project" if given else "PLANLOOM_PROJECT"
     path = (given or (Path(named) if named else Path.cwd())).expanduser().absolute()

@@ -1,6 +1,7 @@
 """Texts of models and strangers, made harmless and put into words of ours."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 _ESCAPE_SEQUENCE = re.compile(
@@ -30,26 +31,28 @@ def clean(text: str) -> str:
 
 
 def cleaned(value: Any, *, keys: bool = False) -> Any:
-    """`clean` applied to every string in JSON data, the keys left alone unless they are to be
-    cleaned too."""
+    return each_text(value, clean, keys=keys)
+
+
+def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -> Any:
+    """JSON data with `change` applied to every string, and to the keys if `keys` says so."""
     if isinstance(value, str):
-        return clean(value)
+        return change(value)
     if isinstance(value, list):
-        return [cleaned(item, keys=keys) for item in value]
+        return [each_text(item, change, keys=keys) for item in value]
     if isinstance(value, dict):
         return {
-            clean(key) if keys else key: cleaned(item, keys=keys) for key, item in value.items()
+            change(key) if keys else key: each_text(item, change, keys=keys)
+            for key, item in value.items()
         }
     return value
 
 
 def flat(text: str) -> str:
-    """The text on one line."""
     return " ".join(text.split())
 
 
 def shortened(text: str, longest: int) -> str:
-    """The text in at most `longest` characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -62,7 +65,6 @@ def fence(text: str) -> str:
 
 
 def status_in_words(status: str) -> str:
-    """A status as every view says it."""
     return status.replace("_", " ")
 
 

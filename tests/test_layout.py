@@ -18,6 +18,7 @@ ORDER = (
     *("planner.models", "planner.evidence", "planner.checks", "planner.actions"),
     *("planner.prompts", "planner.agent"),
     *(
+        "server.background",
         "server.text",
         "server.abilities",
         "server.project",

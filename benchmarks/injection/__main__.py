@@ -40,7 +40,7 @@ from benchmarks.injection.data import (
 from planner.models.base import Message, Models, Reply
 from server.app import in_own_task
 from server.config import RunSettings, Settings, UpstreamSettings
-from server.journal.factory import journal_for
+from server.journal import journal_for
 from server.mcp import tools
 from server.runs.engine import Engine
 from server.upstreams.pins import Pins

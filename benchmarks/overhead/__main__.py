@@ -30,7 +30,7 @@ from benchmarks.speed.script import PlannerScript
 from planner.events import ToolReturned
 from planner.models.base import Message, Models, Reply
 from server.config import Settings, load_settings
-from server.journal.factory import journal_for
+from server.journal import journal_for
 from server.mcp import tools
 from server.runs.engine import Engine
 from server.upstreams.pool import UpstreamPool

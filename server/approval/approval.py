@@ -6,11 +6,11 @@ of the run whose client can ask puts the question to its person: over `elicitati
 protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
 answer in time, and no way to ask, mean no.
 
-What was approved is what runs: an approval holds for one call of one digest (upstream, tool,
-arguments), and the gate lets no other out, whatever the planner does. An answer from another
-process names the call by the digest that is on record (`Approvals.sealed`). The state that a client
-of 2026-07-28 brings back is sealed by the SDK (AES-256-GCM; bound to the tool, its arguments, the
-server and the caller, where he is known; it expires), and its ticket is good for one answer.
+Exactly what was approved runs: an approval is valid for one call of one digest (upstream, tool,
+arguments), and the gate stops every other call, whatever the planner does. An answer from another
+process names the call by the recorded digest (`Approvals.sealed`). The SDK seals the state that a
+client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, the server and the
+caller, if known; it expires), and its ticket is valid for one answer.
 """
 
 import hashlib
@@ -80,28 +80,26 @@ class Question:
     def __init__(
         self, message: str, question_id: str | None = None, *, form: dict[str, Any] = FORM
     ) -> None:
-        """`question_id`: the same for this question on every server, and for no other; None: one of
-        its own. `form`: the JSON Schema of what the person fills in; by default, whether a call may
-        be made."""
+        """`question_id`: identifies the question on every server; None: a new one. `form`: the JSON
+        Schema of what the person fills in; by default, whether a call may be made."""
         self.id = question_id or uuid.uuid4().hex
         self.message = message
         self.form = form
         self.closed = anyio.Event()
         self.result: ElicitResult | None = None
-        """What the person did with the form, if he did anything."""
+        """What the person did with the form, if anything."""
         self.approval: Approval | None = None
-        """What that comes to if it is about a call, or why nobody was asked."""
+        """The approval that follows from it, or why nobody was asked."""
         self._asked = 0
-        """How many clients have it before them."""
+        """How many clients show it."""
 
     def close(self, approval: Approval) -> None:
-        """The first answer counts."""
+        """Later answers are ignored."""
         if not self.closed.is_set():
             self.approval = approval
             self.closed.set()
 
     def answer(self, result: ElicitResult) -> None:
-        """What the person did with the form."""
         if not self.closed.is_set():
             self.result = result
         if result.action == "cancel":
@@ -120,7 +118,7 @@ class Question:
                     asked = ctx.session.elicit_form(self.message, self.form, ctx.request_id)
                     self.answer(await asked)
                 except (MCPError, ValidationError) as error:
-                    if self._asked == 1:  # nobody else has it before him
+                    if self._asked == 1:  # no other client shows it
                         reason = f"the client could not ask the user: {error}"
                         self.close(Approval(approved=False, by="no_way_to_ask", reason=reason))
                 tasks.cancel_scope.cancel()
@@ -132,15 +130,10 @@ class Question:
         scope.cancel()
 
     def request(self) -> ElicitRequest:
-        """The question as something to put before a person."""
         self._asked += 1
         return ElicitRequest(
             params=ElicitRequestFormParams(message=self.message, requested_schema=self.form)
         )
-
-    def required(self, state: str) -> InputRequiredResult:
-        """The question as the result of a call of 2026-07-28."""
-        return InputRequiredResult(input_requests={ANSWER: self.request()}, request_state=state)
 
 
 class Approvals:
@@ -158,8 +151,8 @@ class Approvals:
         self.turn = anyio.Lock()
         """Held by an upstream's question as long as it waits."""
         self.can_ask = False
-        """Whether there is, or may come, a view whose client can ask a person. Nobody is waited for
-        again after a question that had no answer, until somebody calls."""
+        """Whether there is, or may be, a view whose client can ask a person. After a question
+        without an answer this is false until somebody calls again."""
         self.secret_lost = False
         """Whether the caller said a secret of which the record is left: `***`."""
         self._run_id = run_id
@@ -175,14 +168,13 @@ class Approvals:
 
     @property
     def about(self) -> str:
-        """Which run a question is for."""
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
         short = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"{prompt[:MAX_PROMPT_CHARS]}…"
         return f"run {self._run_id}: {short}"
 
     @property
     def question(self) -> Question | None:
-        """The one that is open."""
+        """The open question, if there is one."""
         open_ = self._question is not None and not self._question.closed.is_set()
         return self._question if open_ else None
 
@@ -207,29 +199,30 @@ class Approvals:
         return self.secret_lost and HIDDEN in json.dumps(written)
 
     def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
-        """Let this very call out, once."""
+        """Permit exactly this call, once."""
         self._granted.add(digest(tool, arguments))
 
     def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-        """Whether this very call was approved; it is not any more after that."""
+        """Whether exactly this call was approved; using the approval ends it."""
         granted = digest(tool, arguments)
         found = granted in self._granted
         self._granted.discard(granted)
         return found
 
     def ask(self, question: Question) -> InputRequiredResult:
-        """The question as a call's result, with the state that leads its answer back here."""
+        """The question as the result of a call of 2026-07-28, with the state that leads its answer
+        back here."""
         ticket = secrets.token_hex(16)
         state = {"run": self._run_id, "question": question.id, "ticket": ticket}
-        return question.required(json.dumps(state))
+        return InputRequiredResult(
+            input_requests={ANSWER: question.request()}, request_state=json.dumps(state)
+        )
 
     def answer(
         self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
     ) -> None:
-        """What a client brought back. Raises `RequestError` for a ticket that was used before.
-
-        An answer that comes too late changes nothing, and neither does none at all.
-        """
+        """Take the answer that a client sent back; a late one, or none, changes nothing. Raises
+        `RequestError` for a ticket that was used before."""
         if ticket in self._used:
             raise RequestError(
                 "requestState: an answer was given with it before, and it counts once. Follow the "
@@ -242,8 +235,8 @@ class Approvals:
             question.answer(response)
 
     def mirror(self) -> Question | None:
-        """Of a run that another server drives: the question that has been opened there since this
-        was last looked at, to be asked here too. What is decided there is closed here."""
+        """For a run that another server drives: the question that it has opened since the last
+        look, to be asked here too. Closes the question once it is decided there."""
         waiting = self._state.undecided
         if waiting is None:
             if self._question:
@@ -256,14 +249,14 @@ class Approvals:
         return None
 
     def answered_elsewhere(self, question_id: str, approval: Approval) -> None:
-        """What a person said on another server to a question of this run, open by now or not."""
+        """Take a person's answer from another server, even if the question is not open here yet."""
         if self.question and self.question.id == question_id:
             self.question.close(approval)
         else:
             self._early[question_id] = approval
 
     async def decide(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-        """What the policies say, or the person who is asked."""
+        """Decide by the policies, or ask the person."""
         if self.lost(tool, arguments):
             return Approval(approved=False, by="policy", reason=SECRET_LOST)
         match strictest(self._request.policy, tool.policy):
@@ -296,8 +289,7 @@ class Approvals:
         return question.approval
 
     async def put(self, question: Question) -> None:
-        """Have any view of the run that can ask put a question to the person, until it is
-        closed."""
+        """Put a question to the person through any view of the run that can ask."""
         # Nothing may wait before this: a view that got the question looks for it next.
         self._question = question
         try:
@@ -310,13 +302,13 @@ class Approvals:
 
     @property
     def waiting(self) -> Waiting | None:
-        """The call that the run waits with."""
+        """The call that waits for approval."""
         asking = self.question is not None
         return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
 
     def decide_by_hand(self, digest: str, approve: bool, where: str) -> None:
-        """A person's answer to the call that he was shown. Raises `RequestError` when the run does
-        not wait with it (any more)."""
+        """Apply a person's answer to the call that they were shown. Raises `RequestError` if the
+        run does not wait for it (any more)."""
         approval = consent.consent(self.waiting, digest, approve, where)
         if question := self.question:
             question.close(approval)
@@ -350,8 +342,8 @@ class GuardedPool:
         return await self._pool.listing()
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """As the pool's, with the tool's class and policy as they are now: upstream and operator
-        may have changed them."""
+        """Call with the tool's present class and policy, which upstream and operator may have
+        changed."""
         if self._approvals.lost(tool, arguments):
             text = f"The call of {tool.name} was not made: {SECRET_LOST}."
             return ToolResult(outcome=Outcome.ERROR, text=text)

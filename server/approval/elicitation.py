@@ -55,7 +55,7 @@ class Unfit(ValueError):
 
 
 def form(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The form, of the protocol's types alone, its texts harmless and short. Raises `Unfit`."""
+    """The form with the protocol's types only, and with harmless, short texts. Raises `Unfit`."""
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not isinstance(properties, dict):
         raise Unfit("its form is not an object with properties")
@@ -115,7 +115,7 @@ def _lengths(field: Mapping[str, Any], *keys: str) -> dict[str, int]:
 
 
 def _choices(name: str, field: Mapping[str, Any], titled: str) -> dict[str, Any]:
-    """What may be chosen: `enum`, or `oneOf` and `anyOf` with titles."""
+    """The choices: `enum`, or `oneOf` and `anyOf` with titles."""
     plain, given = field.get("enum"), field.get(titled)
     if isinstance(plain, list):
         built: dict[str, Any] = {"enum": [_choice(name, each) for each in plain]}
@@ -151,13 +151,12 @@ def _is_clean(value: Any) -> bool:
 
 
 def fits(value: Any, field: Mapping[str, Any]) -> bool:
-    """Whether a value is one of a built field."""
+    """Whether the value fits a field of the rebuilt form."""
     return schemas.problem(value, dict(field)) is None
 
 
 def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fields of the form as a person filled them in and nothing else; None where they do not
-    fit it."""
+    """The form's fields as filled in, and no others; None if they do not fit."""
     values = {name: (content or {}).get(name) for name in built["properties"]}
     values = {name: value for name, value in values.items() if value is not None}
     if any(isinstance(value, str) and len(value) > MAX_TEXT_CHARS for value in values.values()):
@@ -168,7 +167,7 @@ def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> di
 
 
 def prompt(name: str, field: Mapping[str, Any]) -> str:
-    """A field as a line that asks for it."""
+    """The line that asks for a field on the terminal."""
     about = [field["description"]] if field.get("description") else []
     if choices := _titles(field):
         about.append(("some of " if field["type"] == "array" else "") + ", ".join(choices))
@@ -182,7 +181,7 @@ def prompt(name: str, field: Mapping[str, Any]) -> str:
 
 
 def typed(text: str, field: Mapping[str, Any]) -> Any:
-    """The value of a field that a typed line stands for; None for nothing. Raises `ValueError`."""
+    """Parse a typed line as the field's value; None for an empty line. Raises `ValueError`."""
     if not text:
         return field.get("default")
     titles = _titles(field)
@@ -205,7 +204,7 @@ def typed(text: str, field: Mapping[str, Any]) -> Any:
 
 
 def _titles(field: Mapping[str, Any]) -> dict[str, str]:
-    """What may be chosen, by what a person reads."""
+    """The choices by their titles."""
     source = field.get("items", field)
     if titled := source.get("oneOf") or source.get("anyOf"):
         return {each["title"]: each["const"] for each in titled}
@@ -214,12 +213,11 @@ def _titles(field: Mapping[str, Any]) -> dict[str, str]:
 
 
 def line(text: str, longest: int) -> str:
-    """A text of an upstream on one line."""
     return shortened(flat(clean(text[: 10 * longest])), longest)
 
 
 def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
-    """Whether a question looks as if it asked for what nobody should type into a form."""
+    """Whether a question seems to ask for a secret."""
     texts = [message]
     for name, field in built["properties"].items():
         texts += [name, field.get("title", ""), field.get("description", "")]
@@ -227,8 +225,7 @@ def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
 
 
 def page(url: str) -> str:
-    """The address of a page that a person should open, in a form that may be shown. Raises
-    `Unfit`."""
+    """The address of a page that a person should open, if it is safe to show. Raises `Unfit`."""
     try:
         parts = urlsplit(url)
         host, user = parts.hostname or "", parts.username

@@ -7,6 +7,7 @@ import sys
 import termios
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,12 +101,11 @@ async def run_on_terminal(
     given: Sequence[str],
     launcher: Launcher | None,
 ) -> int:
-    """Begin a run and show it to its end."""
     beside = Console(quiet=True) if detail == "quiet" else console
-    with Downloads(beside) as downloads:
-        async with open_parts(settings, downloads.progress, launcher) as parts:
+    with closing(Downloads(beside)) as downloads:
+        async with open_parts(settings, downloads.advance, launcher) as parts:
             run = await begin(parts)
-            downloads.done()
+            downloads.close()  # the terminal is the run's now
             try:
                 await show(run, settings.project, beside)
             except anyio.get_cancelled_exc_class():
@@ -125,7 +125,7 @@ async def run_on_terminal(
 
 
 async def show(run: Run, project: Path, beside: Console) -> None:
-    """Show a run as it goes on, and ask the person what it has to ask."""
+    """Show a run as it goes on, and put its questions to the person."""
     with Drawing(beside, run.request.prompt, time.time(), project) as drawing:
         shown_count = 0
         asked: Question | None = None
@@ -148,7 +148,7 @@ async def show(run: Run, project: Path, beside: Console) -> None:
 
 async def ask(question: Question) -> None:
     """Put a question to the person at the terminal, until it is answered or closed."""
-    flush_input()  # what was typed before is no answer to it
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to it
     console.print(Text(f"\n{question.message}"), soft_wrap=True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(answer, question)
@@ -173,7 +173,6 @@ async def answer(question: Question) -> None:
 
 
 async def filled_in(form: dict[str, Any]) -> dict[str, Any]:
-    """What is typed for each of the form's fields."""
     content: dict[str, Any] = {}
     for name, field in form["properties"].items():
         value = await field_of(name, field, name in form.get("required", []))
@@ -182,7 +181,7 @@ async def filled_in(form: dict[str, Any]) -> dict[str, Any]:
 
 
 async def field_of(name: str, field: dict[str, Any], required: bool) -> Any:
-    """What is typed for a field, asked for until it fits; None for nothing."""
+    """Ask for a field until the typed value fits; None for an empty line."""
     while True:
         try:
             value = elicitation.typed(await typed(elicitation.prompt(name, field)), field)
@@ -203,12 +202,8 @@ async def typed(prompt: str) -> str:
     return line.decode("utf-8", "replace").strip()
 
 
-def flush_input() -> None:
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
 def show_ledger(usage: Usage) -> None:
-    """What each kind of model call cost in sum."""
+    """Print the total cost of each kind of model call."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("role", no_wrap=True)
     table.add_column("model", no_wrap=True)
@@ -288,14 +283,14 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
 
 async def prepare_models(settings: Settings) -> None:
     """Open the models once, fetching what is missing."""
-    with Downloads(console) as downloads:
-        models: Models = await open_models(settings.models, downloads.progress)
+    with closing(Downloads(console)) as downloads:
+        models: Models = await open_models(settings.models, downloads.advance)
     await models.aclose()
     console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
 
 
 class Downloads:
-    """A progress bar for each file being fetched; shows nothing when nothing is."""
+    """A progress bar for each download; without one, nothing is shown."""
 
     def __init__(self, console: Console) -> None:
         self._bars = Progress(
@@ -307,23 +302,12 @@ class Downloads:
         )
         self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> "Downloads":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.done()
-
-    @property
-    def progress(self) -> Callable[[str, int, int | None], None]:
-        return self._advance
-
-    def _advance(self, name: str, done: int, total: int | None) -> None:
+    def advance(self, name: str, done: int, total: int | None) -> None:
         if name not in self._tasks:
             self._bars.start()
             self._tasks[name] = self._bars.add_task(name, total=total)
         self._bars.update(self._tasks[name], completed=done, total=total)
 
-    def done(self) -> None:
-        """Leave the terminal to what comes next."""
+    def close(self) -> None:
         if self._tasks:
             self._bars.stop()

@@ -55,7 +55,6 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the cost, 
 
 
 def main() -> None:
-    """The console script. Our own errors are one line; nothing else is expected."""
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
@@ -387,14 +386,14 @@ def _detail(quiet: bool, verbose: bool) -> str:
 
 
 def _given(project: Path | None, upstreams: Path | None, model: str | None) -> list[str]:
-    """The options that say on what a command works, as they were given."""
+    """The options that select project, upstreams and model, as they were given."""
     options = {"--project": project, "--upstreams": upstreams, "--model": model}
     return [word for name, value in options.items() if value for word in (name, str(value))]
 
 
 def _with_input(question: str) -> str:
-    """The question with what stands on standard input, if anything does: in place of `-`, or as
-    what it is about."""
+    """The question with the text on standard input, if there is any: in place of `-`, or as the
+    text that the question is about."""
     kind = os.fstat(0).st_mode
     if question != "-" and not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
         return question
@@ -442,8 +441,8 @@ def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: A
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """For imports. What they create stays, so that the garbage collector does not have to look
-    through it now (a seventh of their time) or later."""
+    """For imports: keeps the garbage collector from searching what they create, which stays (a
+    seventh of their time)."""
     gc.disable()
     try:
         yield

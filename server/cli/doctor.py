@@ -29,7 +29,7 @@ from server.upstreams.pool import UpstreamPool
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `fix` says what to do when it is not as it should be."""
+    """One result of the doctor. `fix` says how to correct it, if something is wrong."""
 
     what: str
     detail: str
@@ -136,7 +136,7 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
 
 
 async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncIterator[Finding]:
-    """Whether `planloom try` has found better models that are there."""
+    """Whether `planloom try` has found better models among the installed ones."""
     results = load_results()
     there = [each for each in results.measured if server.has(each.fast) and server.has(each.full)]
     found, used = best(there), results.of(settings.fast, settings.full)

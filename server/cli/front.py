@@ -9,9 +9,10 @@ gone is only the end of the input.
 import io
 import json
 import os
-import queue
+import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +29,8 @@ class Front:
     def __init__(self, project: Path) -> None:
         self._project = project
         self._input, self._output = os.dup(0), os.dup(1)
-        self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._feed, self._fed = socket.socketpair()
+        """What the host says goes in on one side; the server reads it on the other."""
         self._line = b""
         """The beginning of a line, as long as the server is not there."""
         self._answered_ids: list[Any] = []
@@ -47,23 +49,25 @@ class Front:
         return front
 
     def take(self) -> None:
-        """The server is there: it reads and writes what `sys.stdin` and `sys.stdout` are now."""
+        """Replace `sys.stdin` and `sys.stdout` for the server, which is ready now."""
         with self._lock:
             self._handed_over = True
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(self._chunks)), encoding="utf-8")
+        sys.stdin = self._fed.makefile("r", encoding="utf-8")
         output = io.BufferedWriter(_Output(self))
         sys.stdout = io.TextIOWrapper(output, encoding="utf-8")
 
     def _read(self) -> None:
-        try:
+        with suppress(OSError):  # the host is gone
             while chunk := os.read(self._input, CHUNK):
                 with self._lock:
                     if not self._handed_over:
                         self._look_at(chunk)
-                self._chunks.put(chunk)
-        except OSError:
-            pass  # the host is gone
-        self._chunks.put(b"")
+                self._feed.sendall(chunk)
+        self._end_input()
+
+    def _end_input(self) -> None:
+        with suppress(OSError):  # it has ended before
+            self._feed.shutdown(socket.SHUT_WR)
 
     def _look_at(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
@@ -78,52 +82,29 @@ class Front:
                 self.send(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
 
     def pass_on(self, line: bytes) -> None:
-        """A line that was printed, where it belongs."""
+        """Send messages to the host, and anything else to standard error."""
         if not line.startswith(b'{"jsonrpc"'):
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
-        elif not self._has_answered(line):
-            self.send(line)
-
-    def _has_answered(self, line: bytes) -> bool:
+            return
         if self._answered_ids:
             message = json.loads(line)
             if "method" not in message and message.get("id") in self._answered_ids:
                 self._answered_ids.remove(message["id"])
-                return True
-        return False
+                return
+        self.send(line)
 
     def send(self, line: bytes) -> None:
-        """Write to the host."""
         rest = memoryview(line)
         try:
             while rest:
                 rest = rest[os.write(self._output, rest) :]
         except OSError:
-            self._chunks.put(b"")
-
-
-class _Input(io.RawIOBase):
-    """What the host has said."""
-
-    def __init__(self, chunks: "queue.SimpleQueue[bytes]") -> None:
-        super().__init__()
-        self._chunks, self._rest, self._ended = chunks, memoryview(b""), False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        if not self._rest and not self._ended:
-            self._rest = memoryview(self._chunks.get())
-            self._ended = not self._rest
-        count = min(len(into), len(self._rest))
-        into[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
+            self._end_input()
 
 
 class _Output(io.RawIOBase):
-    """What is printed, line by line."""
+    """Passes printed text on line by line."""
 
     def __init__(self, front: Front) -> None:
         super().__init__()

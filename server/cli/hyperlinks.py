@@ -34,7 +34,7 @@ def linked(text: Text, project: Path) -> Text:
 
 
 class Linked:
-    """Anything that is drawn, with links on its places."""
+    """A renderable, with links on its places."""
 
     def __init__(self, drawn: RenderableType, project: Path) -> None:
         self.drawn, self.project = drawn, project

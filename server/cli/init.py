@@ -1,7 +1,7 @@
 """`planloom init`: an `upstreams.yaml` of the servers that other clients have already, and a
 client's entry for Planloom.
 
-The file is the shipped one with what was taken below it, so that Serena and Context7 stay.
+The file is the shipped one followed by the imported servers, so that Serena and Context7 stay.
 """
 
 import os
@@ -33,7 +33,7 @@ WIDEST = 10_000
 
 
 def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> None:
-    """Write the file, or print it, and tell what was taken, what was not, and what is to be set.
+    """Write the file, or print it, and report what was imported, what was not, and what to set.
 
     `given`: files or folders of clients; none means all that are found. Raises `ConfigError`.
     """
@@ -103,7 +103,7 @@ def _named(path: Path) -> list[Source]:
 def upstreams_text(
     shipped: str, imported: Sequence[ImportedServer], skipped: Sequence[SkippedServer]
 ) -> str:
-    """The shipped file's text with what was taken, commented."""
+    """The shipped file's text with the imported servers and comments."""
     parts = [shipped.rstrip("\n"), *map(_entry, imported)]
     if skipped:
         lines = ["  # Left out:", *(f"  #   {_line(each)}" for each in skipped)]
@@ -139,7 +139,11 @@ def _report(
         looked = ", ".join(client.title for client in CLIENTS.values())
         lines.append(f"No file of a client was found ({looked}); --from FILE names one.")
     if imported:
-        lines += ["Taken:", *(f"  {_flat(_describe(each))}" for each in imported)]
+        lines.append("Taken:")
+        for each in imported:
+            lines.append(
+                f"  {_flat(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
+            )
     if skipped:
         lines += ["Left out:", *(f"  {_line(each)}" for each in skipped)]
     if variables := missing_variables(imported):
@@ -150,14 +154,9 @@ def _report(
     return [*lines, "Next: planloom doctor"]
 
 
-def _describe(imported: ImportedServer) -> str:
-    return ", ".join([f"{imported.name} ({imported.source.title})", *imported.notes])
-
-
 def _line(left: SkippedServer) -> str:
     return _flat(f"{left.name} ({left.source.title}): {left.why}")
 
 
 def _flat(text: str) -> str:
-    """A text of a client's file on one line."""
     return flat(clean(text))

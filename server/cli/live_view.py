@@ -2,11 +2,12 @@
 line for each event."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from anyio import ContextManagerMixin
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -40,8 +41,8 @@ MAX_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
 
-class Drawing:
-    """What is shown of one run. Use it as a context; `tell` it what happens and `wait` between."""
+class Drawing(ContextManagerMixin):
+    """The view of one run. Use it as a context: `tell` it about events and `wait` in between."""
 
     def __init__(
         self,
@@ -64,20 +65,16 @@ class Drawing:
         """What passed a moment ago, and is not kept."""
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def __contextmanager__(self) -> Iterator[Self]:
         self.resume()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.pause()
+        try:
+            yield self
+        finally:
+            self.pause()
 
     def pause(self) -> None:
-        """Leave the terminal to something else."""
+        """Stop drawing, so that others can use the terminal."""
         self._live.stop()
 
     def resume(self) -> None:
@@ -85,7 +82,7 @@ class Drawing:
             self._live.start()
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Take in what happened next."""
+        """Apply the next events."""
         for event in events:
             self.state.apply(event)
             self._newest = event.at
@@ -99,7 +96,7 @@ class Drawing:
                     self.console.print(asking(call), soft_wrap=True)
 
     def wait(self, queued: bool = False) -> None:
-        """Draw what there is, and what is being waited for; `queued`: the run's turn."""
+        """Draw the run and what it waits for; `queued`: it waits for its turn."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
             call = self.waiting(self.state)
@@ -107,8 +104,8 @@ class Drawing:
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with the calls of its current step, what code has found, the draft
-        of an answer, what is being done, and the cost."""
+        """The request, the plan with its current calls, the passages, the draft, the activity, the
+        cost."""
         state = self.state
         parts: list[RenderableType] = []
         if call := self.waiting(state):
@@ -130,8 +127,7 @@ class Drawing:
         return Group(*parts, "", _line(doing, "cyan"), _line(spent, "dim"))
 
     def _found(self, passage: Passage) -> Text:
-        """A passage by its line that says most of the request: a fact, whatever a model will make
-        of it."""
+        """A passage by the line that shares most words with the request."""
         lines, asked = passage.text.splitlines() or [""], {*words(self.prompt)}
         scores = [(len(asked & {*words(line)}), bool(line.strip())) for line in lines]
         number = scores.index(max(scores))
@@ -176,7 +172,7 @@ class Drawing:
 
 
 def asking(call: Waiting) -> Text:
-    """A call that waits for approval, louder than all else."""
+    """A call that waits for approval, highlighted."""
     text = Text()
     text.append(" APPROVAL NEEDED ", style="bold black on yellow")
     text.append(f" {call.time_left(time.time())}\n", style="bold yellow")
@@ -189,6 +185,6 @@ def asking(call: Waiting) -> Text:
 
 
 def _line(text: str, style: str = "") -> Text:
-    """On one line, without what a terminal would obey."""
+    """The text on one line, without terminal control sequences."""
     indent = len(text) - len(text.lstrip(" "))
     return Text(" " * indent + flat(clean(text)), style=style)

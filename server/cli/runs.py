@@ -18,8 +18,8 @@ from planner.state import RunState
 from server.cli.hyperlinks import Linked
 from server.cli.live_view import Drawing, asking
 from server.config import Settings
+from server.journal import journal_for
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
-from server.journal.factory import journal_for
 from server.text import clean, flat, shortened, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
@@ -81,7 +81,7 @@ def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def short_ids(ids: Sequence[str]) -> int:
-    """How many characters tell these ids apart, as many as are usual at least."""
+    """How many characters tell these ids apart, at least the usual number."""
     lengths = range(SHORT_ID, max(map(len, ids), default=SHORT_ID))
     enough = (n for n in lengths if len({each[:n] for each in ids}) == len(ids))
     return next(enough, max(map(len, ids), default=SHORT_ID))
@@ -96,7 +96,7 @@ def age(seconds: float) -> str:
 
 
 def _place(project: str) -> str:
-    """A project's folder, as its user calls it."""
+    """A project's folder, with `~` for the home directory."""
     home = str(Path.home())
     named = f"~{project.removeprefix(home)}" if project.startswith(f"{home}/") else project
     return clean(named) or "-"
@@ -156,7 +156,6 @@ async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting
 
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
-    """Print the report of a run, or its transcript."""
     journal = journal_for(settings.runs)
     stored = await _load(journal, run_id)
     events = stored.events
@@ -173,8 +172,7 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
 
 
 async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_json: bool) -> None:
-    """Show a run as it goes on, whichever server drives it, and in the end its report; the newest
-    run if none is named. Raises `RequestError`."""
+    """Show a run, or the newest one, as it goes on, and then its report. Raises `RequestError`."""
     journal = journal_for(settings.runs)
     if run_id is None:
         newest = await journal.list(1)
@@ -211,7 +209,7 @@ def print_report(found: Report, as_json: bool, project: Path, cost: bool = True)
 
 
 def show_markdown(text: str, project: Path) -> None:
-    """Rendered on a terminal, with links to places in the project; as it is elsewhere."""
+    """Print Markdown: rendered, with links to the project, on a terminal; else unchanged."""
     if output.is_terminal:
         drawn = Markdown(text, code_theme="ansi_dark")
         output.print(Linked(drawn, project))

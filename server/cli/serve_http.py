@@ -64,9 +64,9 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
 def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) -> str:
     """What a person puts into a client's configuration.
 
-    With our own token in it on a terminal, where that person reads it; elsewhere standard error
-    goes to a log. The page's address has another, which is worth nothing when this server has
-    ended: browsers keep addresses.
+    It contains our own token only on a terminal, because standard error may otherwise go to a log.
+    The page's address has another token, which ends with this server, because browsers keep
+    addresses.
     """
     host, port = split_address(address)
     shown = f"{hosts[0]}:{port}" if hosts else address
@@ -102,7 +102,7 @@ class ClearRefusals:
     )
 
     def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
-        """`by_token`: callers are known by tokens of ours, not by an auth provider's."""
+        """`by_token`: callers send tokens of ours, not of an auth provider."""
         self.app = app
         self._by_token = by_token
 
@@ -126,8 +126,8 @@ class ClearRefusals:
 
 
 class _Server(uvicorn.Server):
-    """Ends the runs first on a signal, so that each request under way gets its report; uvicorn and
-    the event streams cut off whatever they find."""
+    """On a signal, ends the runs first, so that each open request gets its report before uvicorn
+    and the event streams cut it off."""
 
     def __init__(self, config: uvicorn.Config, opened: list[Parts]) -> None:
         super().__init__(config)

@@ -17,8 +17,7 @@ CLOSE_SECONDS = 8.0
 async def serve_stdio(
     settings: Settings, front: Front | None = None, launcher: Launcher | None = None
 ) -> None:
-    """Serve on standard input and output, which the `front` has had so far, until the input ends or
-    a signal comes."""
+    """Serve on standard input and output, until the input ends or a signal comes."""
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, launcher=launcher)
     async with anyio.create_task_group() as tasks:

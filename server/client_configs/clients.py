@@ -23,7 +23,7 @@ KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers", "extensions",
 
 @dataclass(frozen=True)
 class Client:
-    """A program, and the files of the user's in which it has its servers."""
+    """A program, and the user's files in which it keeps its servers."""
 
     name: str
     title: str
@@ -32,12 +32,12 @@ class Client:
     where Linux does."""
 
     def files(self) -> list[Path]:
-        """Those of its files that there are."""
+        """The files that exist."""
         return [file for place in self.patterns for file in _matching(place) if file.is_file()]
 
     @property
     def file(self) -> Path:
-        """Where an entry goes: the first of them that there is, else the first."""
+        """Where an entry goes: the first file that exists, else the first one."""
         places = [_expanded(each) for each in self.patterns if "*" not in each]
         return next((each for each in places if each.is_file()), places[0])
 
@@ -91,8 +91,7 @@ SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
 
 
 def servers(file: Path) -> list[tuple[str, Any]]:
-    """Every server that a client's file names, with its entry as it stands there. Raises
-    `ConfigError` for a file that cannot be read."""
+    """Every server in a client's file, with its entry unchanged. Raises `ConfigError`."""
     data = read(file)
     found = list(_servers(data, file.stem)) if isinstance(data, dict) else []
     return [(str(name), entry) for name, entry in found]
@@ -114,7 +113,6 @@ def _servers(data: dict[str, Any], stem: str) -> Iterator[tuple[Any, Any]]:
 
 
 def read(file: Path) -> Any:
-    """The data of a client's file. Raises `ConfigError`."""
     return parsed(file, read_text(file))
 
 
@@ -135,7 +133,7 @@ def parsed(file: Path, text: str) -> Any:
 
 
 def read_text(file: Path) -> str:
-    """What stands in a file. Raises `ConfigError`."""
+    """The text of a file. Raises `ConfigError`."""
     try:
         return file.read_bytes().decode("utf-8-sig")  # with the ends of lines that it has
     except (OSError, UnicodeDecodeError) as error:

@@ -35,8 +35,8 @@ def parsed(text: str, suffix: str) -> Any:
 
 
 def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
-    """The text with these values at these places; what is missing on the way there is made. The
-    text is one that can be read. Raises `ValueError`."""
+    """The text, which is valid, with these values at these places; missing parents are created.
+    Raises `ValueError`."""
     if not changes:
         return text
     lines = text.count("\n")
@@ -61,7 +61,7 @@ def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
 
 
 def _comments(text: str) -> list[str]:
-    """The lines that are one, in YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
+    """The comment lines of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line.startswith("#")]
 
@@ -145,8 +145,8 @@ def _moved_below(data: CommentedMap | CommentedSeq, value: Any) -> Any:
 
 
 def _last(data: Any) -> tuple[Any, Any, int]:
-    """The map or list that has the last line, the key of that line, and where in its comments those
-    after a line stand."""
+    """The map or list with the last line, the key of that line, and the slot of the comments after
+    it."""
     while True:
         mapping = isinstance(data, CommentedMap)
         key = list(data)[-1] if mapping else len(data) - 1

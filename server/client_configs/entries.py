@@ -1,6 +1,5 @@
 """Planloom's own entry in the files of its clients."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -41,8 +40,12 @@ Server = dict[str, Any]
 
 
 def http_server(url: str, token: str | None) -> Server:
-    """The entry as most clients take it; without a token where the client gets its own."""
-    return {"url": url} | ({"headers": {"Authorization": f"Bearer {token}"}} if token else {})
+    """The entry in the form of most clients; without a token if the client gets its own."""
+    return {"url": url} | ({"headers": _bearer(token)} if token else {})
+
+
+def _bearer(token: str) -> Server:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _command(name: str, words: list[str]) -> Server:
@@ -63,6 +66,12 @@ class Form:
     """What else a file needs."""
     listed: bool = False
     """The servers are a list, not a map."""
+
+
+def _goose(kind: str, name: str, server: Server) -> Server:
+    about = "A planning agent for questions about a project"
+    head = {"enabled": True, "type": kind, "name": name, "description": about}
+    return {**head, **server, "timeout": 300}
 
 
 FORMS = {
@@ -86,9 +95,7 @@ FORMS = {
             "name": name,
             "type": "streamable-http",
             "url": url,
-            "requestOptions": {
-                "headers": http_server(url, f"${{{{ secrets.{TOKEN} }}}}")["headers"]
-            },
+            "requestOptions": {"headers": _bearer(f"${{{{ secrets.{TOKEN} }}}}")},
         },
         head={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
         listed=True,
@@ -101,32 +108,16 @@ FORMS = {
     "cursor": Form("mcpServers", http=lambda name, url: http_server(url, f"${{env:{TOKEN}}}")),
     "gemini": Form(
         "mcpServers",
-        http=lambda name, url: {
-            "httpUrl": url,
-            "headers": http_server(url, f"${{{TOKEN}}}")["headers"],
-        },
+        http=lambda name, url: {"httpUrl": url, "headers": _bearer(f"${{{TOKEN}}}")},
     ),
     "goose": Form(
         "extensions",
-        lambda name, words: {
-            "enabled": True,
-            "type": "stdio",
-            "name": name,
-            "description": "A planning agent for questions about a project",
-            "cmd": words[0],
-            "args": words[1:],
-            "timeout": 300,
-        },
-        lambda name, url: {
-            "enabled": True,
-            "type": "streamable_http",
-            "name": name,
-            "description": "A planning agent for questions about a project",
-            "uri": url,
-            "headers": http_server(url, f"${{{TOKEN}}}")["headers"],
-            "env_keys": [TOKEN],
-            "timeout": 300,
-        },
+        lambda name, words: _goose("stdio", name, {"cmd": words[0], "args": words[1:]}),
+        lambda name, url: _goose(
+            "streamable_http",
+            name,
+            {"uri": url, "headers": _bearer(f"${{{TOKEN}}}"), "env_keys": [TOKEN]},
+        ),
     ),
     "opencode": Form(
         "mcp",
@@ -144,7 +135,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What a client has to know about Planloom."""
+    """Planloom's entry in a client's file."""
 
     client: str
     file: Path
@@ -156,8 +147,7 @@ class Entry:
     inputs: list[Server] = field(default_factory=list)
 
     def text(self, before: str, name: str) -> str:
-        """The file with the entry in it, and with all else as it stood there before. Raises
-        `ConfigError`."""
+        """The file with the entry, and everything else unchanged. Raises `ConfigError`."""
         changes = dict(self._changes(self._data(before), name))
         try:
             return documents.changed(before, self.file.suffix, changes)
@@ -167,7 +157,7 @@ class Entry:
             ) from None
 
     def name_in(self, before: str) -> str:
-        """The entry's name in a file: that of an entry for the same, else one that is free."""
+        """The entry's name in the file: an entry's with the same subject, else a free one."""
         servers = dict(self._servers(self._data(before)))
         ours = [name for name in servers if name == NAME or name.startswith(f"{NAME}-")]
         for name in ours:
@@ -258,8 +248,8 @@ def over_stdio(client: str, project: Path | None) -> Entry:
 
 
 def over_http(client: str, address: str) -> Entry:
-    """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; the
-    token stands in it as the client's own reference. Raises `ConfigError`."""
+    """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; for the
+    token it has the client's own kind of reference. Raises `ConfigError`."""
     url = address if "://" in address else f"http://{address}/mcp"
     if (form := FORMS[client].http) is None:
         raise ConfigError(
@@ -273,7 +263,7 @@ def planloom_command() -> list[str]:
     """The command by which this Planloom is started from anywhere."""
     if any(part.startswith("archive-v") for part in Path(sys.prefix).parts):
         return ["uvx", NAME]  # uvx's own environment, which may be gone tomorrow
-    script = Path(sys.executable).with_name(f"{NAME}.exe" if os.name == "nt" else NAME)
+    script = Path(sys.executable).with_name(NAME)
     return (
         [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "planloom.server.cli"]
     )

@@ -39,7 +39,7 @@ def replace(file: Path, text: str, *, keep: bool = True) -> Path | None:
 
 
 def _keep(file: Path) -> Path:
-    """Copy it beside itself, under the first name that is free."""
+    """Copy the file into its folder, under the first free name."""
     names = (file.with_name(f"{file.name}.bak{number or ''}") for number in count())
     kept = next(each for each in names if not each.exists())
     shutil.copy2(file, kept)

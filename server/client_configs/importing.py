@@ -1,8 +1,8 @@
-"""Takes over MCP servers from clients' files, as upstreams of ours.
+"""Imports MCP servers from clients' files as upstreams.
 
-What is secret in such a file does not come along: a variable stands in its place, and the person is
-told which to set. What is a secret cannot be known, so a value of `env` or `headers` comes along
-only if it is plainly none: a short word, a number, a path, an address.
+Secrets are not copied: a variable replaces each one, and the person learns which variables to set.
+Code cannot know what is a secret, so a value of `env` or `headers` is copied only if it clearly is
+not one: a short word, a number, a path, an address.
 """
 
 import json
@@ -42,7 +42,7 @@ UNIMPORTANT = frozenset(
     {"bundled", "description", "display_name", "gallery", "icon", "name", "source", "version"}
 )
 """Keys that change nothing in what a server does."""
-ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME", "USERPROFILE")
+ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME")
 """The variables that a text of ours takes without a default."""
 MAX_NAME_CHARS = 64
 
@@ -64,7 +64,7 @@ _TOKEN = re.compile(
     r"(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}"
     r"|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}"
 )
-"""What is a token by its looks, in arguments and addresses, where most is no secret."""
+"""Texts that look like a token, for arguments and addresses, which are mostly no secrets."""
 _SELF = re.compile(r"planloom(?:\[[\w,-]*\])?(?:[=<>~!@].*)?")
 _BROUGHT = {
     "serena": re.compile(r"serena|serena-agent|serena-mcp-server|.*oraios/serena.*"),
@@ -75,19 +75,17 @@ _BROUGHT = {
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a client."""
-
     title: str
     file: Path
 
 
 @dataclass(frozen=True)
 class Variable:
-    """What a person has to set, since its value did not come along."""
+    """A variable that the person has to set, because its value was not copied."""
 
     name: str
     place: str
-    """Where its value stands, or who asked for it."""
+    """Where its value is, or who asks for it."""
 
 
 @dataclass
@@ -104,7 +102,7 @@ class ImportedServer:
 
 @dataclass(frozen=True)
 class SkippedServer:
-    """A server that is not taken, or a file."""
+    """A server or a file that is not imported."""
 
     name: str
     source: Source
@@ -118,8 +116,8 @@ class _CannotImportError(Exception):
 def import_servers(
     sources: Iterable[Source], shipped: Iterable[str]
 ) -> tuple[list[ImportedServer], list[SkippedServer]]:
-    """Every server of these files that can be an upstream, and why the others cannot. `shipped`:
-    upstreams that are there already."""
+    """The servers of these files as upstreams, and why the others cannot be imported. `shipped`:
+    the names of upstreams that exist already."""
     imported: dict[str, ImportedServer] = {}
     skipped: list[SkippedServer] = []
     variables = _Variables()
@@ -144,7 +142,7 @@ def import_servers(
 
 
 def find_sources(clients: Iterable[Client]) -> list[Source]:
-    """The files of these clients that there are."""
+    """The existing files of these clients."""
     return [Source(client.title, file) for client in clients for file in client.files()]
 
 
@@ -248,7 +246,7 @@ def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> di
 
 
 class _Translator:
-    """Writes the texts of one server as ours, with variables where a secret would stand."""
+    """Translates the texts of one server, with variables in place of secrets."""
 
     def __init__(self, upstream: str, source: Source, variables: "_Variables") -> None:
         self.missing_variables: list[Variable] = []
@@ -257,7 +255,6 @@ class _Translator:
         self._variables = variables
 
     def values(self, given: Any, key: str) -> dict[str, str]:
-        """The entries of `env` or `headers`."""
         if given is None:
             return {}
         if not isinstance(given, dict):
@@ -269,7 +266,7 @@ class _Translator:
         }
 
     def arguments(self, given: list[Any]) -> Iterator[str]:
-        """The arguments of a command; one that follows `--token` is a secret as well."""
+        """The arguments of a command; the one after an option such as `--token` is a secret."""
         before = ""
         for each in map(_scalar, given):
             if before.startswith("-") and "=" not in before and CALLED_SECRET.search(before):
@@ -279,7 +276,7 @@ class _Translator:
             before = each
 
     def argument(self, text: str, key: str) -> str:
-        """A text that is most often no secret: an argument, an address."""
+        """A text that is usually no secret: an argument, an address."""
         match = _OPTION.fullmatch(text)
         if match and CALLED_SECRET.search(match["name"]):
             own = bool(match["dashes"]) or ":" in match["sign"]  # not NAME=value
@@ -291,7 +288,7 @@ class _Translator:
         return self.text(text, key)
 
     def text(self, text: str, key: str) -> str:
-        """A text with the references of its client as ours."""
+        """The text with the client's references replaced by ours."""
         written, end = "", 0
         for match in _REFERENCE.finditer(text):
             written += _plain(text[end : match.start()]) + self._referred(match, key)
@@ -299,7 +296,7 @@ class _Translator:
         return written + _plain(text[end:])
 
     def _value(self, name: str, text: str, key: str, *, own: bool = False) -> str:
-        """A text that may be a secret as a whole; `name` is what it is called."""
+        """A text that may be a secret as a whole; `name` is its name."""
         if _REFERENCE.search(text):
             if _is_harmless("", _REFERENCE.sub("", _SCHEME.sub("", text))):
                 return self.text(text, key)
@@ -310,8 +307,8 @@ class _Translator:
         return self._reference(name, text, key, own=own or key == "headers")
 
     def _reference(self, name: str, value: str, key: str, *, own: bool) -> str:
-        """A variable in the place of a value. `own`: its name is not the server's own word, so that
-        of the upstream goes before."""
+        """A variable in place of a value. `own`: the upstream's name is put before `name`, because
+        the server itself does not use that name."""
         wanted = f"{self._upstream}_{name}" if own else name
         variable = self._variables.name_for(wanted, value, self._upstream)
         return self._require_variable(
@@ -325,7 +322,7 @@ class _Translator:
         if match["folder"]:
             return "${PLANLOOM_PROJECT}"
         if match["home"]:
-            return "${USERPROFILE}" if os.name == "nt" else "${HOME}"
+            return "${HOME}"
         if match["separator"]:
             return os.sep
         default = match["default"] or ""
@@ -353,7 +350,7 @@ class _Variables:
         self._values: dict[str, str] = {}
 
     def name_for(self, name: str, value: str, upstream: str) -> str:
-        """A variable's name for this value: the plain one, as long as no other value has it."""
+        """A variable's name for this value: the plain name, unless another value has it."""
         names = [_variable_name(name), _variable_name(f"{upstream}_{name}")]
         names += [f"{names[-1]}_{number}" for number in range(2, len(self._values) + 3)]
         free = next(each for each in names if self._values.get(each, value) == value)
@@ -361,7 +358,7 @@ class _Variables:
         return free
 
     def add_used(self, name: str) -> None:
-        """A client's file takes it from the environment: it is nobody else's."""
+        """Reserve the name of a variable that a client's file takes from the environment."""
         self._values.setdefault(name, "")
 
 
@@ -382,12 +379,12 @@ def _scalar(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text that stands for itself, as `server.config.expand` reads it."""
+    """The text escaped for `server.config.expand`."""
     return text.replace("$", "$$")
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Whether a value is plainly no secret, by its own looks and by what it is called."""
+    """Whether a value is clearly no secret, judged by its form and its name."""
     parts = re.split(r"[\W_]+", text)
     plain = all(
         len(part) <= 4
@@ -400,7 +397,7 @@ def _is_harmless(name: str, text: str) -> bool:
 
 
 def _has_credentials(text: str) -> bool:
-    """Whether it is an address with a password, or with a parameter that is called a secret."""
+    """Whether it is an address with a password, or with a parameter named like a secret."""
     if "://" not in text:
         return False
     try:
@@ -412,7 +409,7 @@ def _has_credentials(text: str) -> bool:
 
 
 def missing_variables(imported: Iterable[ImportedServer]) -> Mapping[str, list[str]]:
-    """Every variable that is to be set, with the places of its value."""
+    """Every variable that has to be set, with the places where its value is."""
     found: dict[str, list[str]] = {}
     for each in imported:
         for variable in each.variables:

@@ -30,8 +30,8 @@ def loads(text: str) -> Any:
 
 
 def changed(text: str, place: Place, value: Any) -> str:
-    """The text with this value at this place. Maps on the way there are made where they are
-    missing, and a list takes an item at its end. Raises `ValueError`, `RecursionError`."""
+    """The text with this value at this place. Missing parents are created, and a list gets the item
+    at its end. Raises `ValueError`, `RecursionError`."""
     loads(text)  # what follows takes it for whole
     plain = _blanked(_STRING_OR_COMMENT, text)
     if not plain.strip():
@@ -64,14 +64,14 @@ class _Member:
     """Where the comma after it stands."""
 
     def after(self, text: str) -> int:
-        """Where the next may begin: after its comma, and a comment that ends its line."""
+        """Where the next member may begin: after the comma and a comment on the same line."""
         end = self.end if self.comma is None else self.comma + 1
         found = _COMMENTS_TO_LINE_END.match(text, end)
         return found.end() if found else end
 
 
 def _members(plain: str, start: int) -> Iterator[_Member]:
-    """What a container holds; nothing for a value that is not a container."""
+    """The members of a container; none if the value is not one."""
     token = _next(plain, start)
     if token[0] not in ("{", "["):
         return
@@ -95,7 +95,7 @@ def _next(plain: str, at: int) -> re.Match[str]:
 
 
 def _end(plain: str, start: int) -> int:
-    """Where the value ends that begins here."""
+    """Where the value that begins at `start` ends."""
     depth = 0
     for token in _TOKEN.finditer(plain, start):
         depth += (token[0] in ("{", "[")) - (token[0] in ("}", "]"))
@@ -143,13 +143,13 @@ def _unit(text: str) -> str:
 
 
 def _line_indent(text: str, at: int) -> str:
-    """By what the line is indented on which this place is."""
+    """The indentation of the line at this place."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """With spaces for the comments or commas that the pattern finds: every place stays."""
+    """The text with the matched comments or commas replaced by spaces, so that places stay."""
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]

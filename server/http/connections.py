@@ -5,7 +5,7 @@ needs its place; so half-open connections keep nobody out, and files are left fo
 """
 
 import asyncio
-import sys
+import resource
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -40,11 +40,11 @@ class BoundedConnection(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way; its headers may be."""
+        """Whether no request is being answered; headers may be arriving."""
         return self.cycle is None or self.cycle.response_complete
 
     def _look(self) -> None:
-        """Close what has been idle since it was last looked at."""
+        """Close the connection if it has been idle since the last check."""
         if self._timer and self.idle and self._idle_since is self.cycle:
             self.transport.close()
             return
@@ -57,15 +57,11 @@ def most_connections() -> int:
 
 
 def most_at_once() -> int:
-    """How many may wait to be accepted. asyncio accepts them all before it closes one, and without
-    a file left it logs each."""
+    """How many may wait to be accepted: asyncio accepts all of them, and logs each that finds no
+    file left."""
     return min(MAX_WAITING, _files() // 16)
 
 
 def _files() -> int:
-    if sys.platform == "win32":
-        return ENOUGH_FILES
-    import resource
-
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENOUGH_FILES if files == resource.RLIM_INFINITY else files

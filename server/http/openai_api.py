@@ -93,8 +93,8 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """The request of a client. What is not named here (temperature, max_tokens, tools …) is
-    accepted and means nothing: the planner has its own."""
+    """A client's request. Other fields (temperature, max_tokens, tools …) are accepted and
+    ignored."""
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
@@ -110,7 +110,7 @@ class ChatRequest(BaseModel):
         return given.json_schema if given else None
 
     def run_request(self) -> RunRequest:
-        """What it asks of the planner. Raises `Unservable`."""
+        """The request for the planner. Raises `Unservable`."""
         if self.model != MODEL:
             what = f"There is no model {self.model!r} here; the planner is called {MODEL!r}."
             raise Unservable(what, "model", "model_not_found", 404)
@@ -146,7 +146,7 @@ class ChatRequest(BaseModel):
 
 
 class Unservable(Exception):
-    """A request that is well-formed and cannot be met."""
+    """A well-formed request that the planner cannot serve."""
 
     def __init__(
         self, text: str, param: str, code: str = "unsupported_value", status: int = 400
@@ -156,8 +156,8 @@ class Unservable(Exception):
 
 
 def said_before(messages: list[ChatMessage]) -> str:
-    """The newest of what user and assistant said, within bounds, of our own answers only the
-    conclusions. A client's system prompt is for another agent."""
+    """The newest messages of user and assistant, within bounds, and only the conclusions of our own
+    answers. A client's system prompt is for another agent."""
     lines: list[str] = []
     room = SAID_CHARACTERS
     for each in reversed(messages):
@@ -253,8 +253,6 @@ class RunStream(StreamingResponse):
 
 
 class Completion:
-    """A run as the reply to a request."""
-
     def __init__(self, run: Run, asked: ChatRequest, link: str) -> None:
         """`link`: where a person sees the run."""
         self.run, self.link = run, link
@@ -267,8 +265,8 @@ class Completion:
 
     async def whole(self) -> Response:
         """The reply once the run has ended."""
-        content = "".join([self._told(event) async for event in self.run.follow()])
-        await self.run.flush()
+        parts = [self._told(event) async for event in self.run.follow() if event]
+        content = "".join(parts)
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
@@ -285,25 +283,17 @@ class Completion:
 
     async def events(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
-        run, sent = self.run, 0
         quiet_since = anyio.current_time()
         yield self._chunk({"role": "assistant", "content": ""})
-        while True:
-            known = len(run.events)
-            await run.flush()  # what a client has seen is not lost
-            for event in run.events[sent:known]:
-                quiet_since = anyio.current_time()
-                for delta in self._deltas(event):
-                    yield self._chunk(delta)
-            sent = known
-            if run.finished and sent == len(run.events):
-                break
-            with anyio.move_on_after(HEARTBEAT_SECONDS):
-                await run.wait_beyond(sent)
+        async for event in self.run.follow(HEARTBEAT_SECONDS):
+            if event is None:
+                quiet = anyio.current_time() - quiet_since
+                waiting = self.run.approvals.waiting
+                yield f": {heartbeat(self._document.state, quiet, self.run.queued, waiting)}\n\n"
                 continue
-            quiet = anyio.current_time() - quiet_since
-            waiting = run.approvals.waiting
-            yield f": {heartbeat(self._document.state, quiet, run.queued, waiting)}\n\n"
+            quiet_since = anyio.current_time()
+            for delta in self._deltas(event):
+                yield self._chunk(delta)
         if problem := self._problem():
             yield _event({"error": problem})
         else:
@@ -361,7 +351,6 @@ class Completion:
         return inert(text)
 
     def _problem(self) -> dict[str, Any] | None:
-        """Why there is no answer at all."""
         if self.run.interrupted:
             code, text = (
                 "interrupted",
@@ -389,8 +378,8 @@ class Completion:
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
 
     def _sources(self) -> str:
-        """The warnings, what supports the answer, and where a person sees the whole run; nothing
-        for an answer without a search."""
+        """The warnings, the evidence and a link to the whole run; empty for an answer without a
+        search."""
         found = report_of(self.run)
         warnings = f"\n\n{warned(found.warnings)}" if found.warnings else ""
         lines = []
@@ -427,7 +416,6 @@ class Completion:
 
 
 def _code(text: str) -> str:
-    """The text as it may stand between two backticks."""
     return flat(text.replace("`", ""))
 
 

@@ -49,7 +49,7 @@ MAX_LISTED = 100
 PACE_SECONDS = 0.2
 """The shortest time between two changes that a page gets."""
 SHARE = 20
-"""Times as long as it took to draw a page, it is not drawn again."""
+"""A page is drawn again after this many times the time that drawing it took."""
 QUIET_SECONDS = 1.0
 """How long without an event until a page gets a sign that nothing has changed."""
 HEADERS = {
@@ -86,126 +86,108 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     async def home(_request: Request) -> Response:
         return RedirectResponse("view")
 
-    @auth.route(mcp, "/view/runs", ["GET"])
-    async def runs(_request: Request) -> Response:
-        try:
-            engine().watch(owners())
-            return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
-        except PlanloomError as error:
-            return refusal(503, error)
+    def route(method: str, path: str, refused: int) -> Callable[[auth.Handler], auth.Handler]:
+        """Publish a handler; an error of ours is answered with the status `refused`."""
 
-    @auth.route(mcp, "/view/runs", ["POST"])
+        def publish(handler: auth.Handler) -> auth.Handler:
+            @auth.route(mcp, path, [method])
+            async def guarded(request: Request) -> Response:
+                try:
+                    if method == "POST":
+                        of_our_page(request)
+                    return await handler(request)
+                except (PlanloomError, ValidationError) as error:
+                    return JSONResponse({"error": {"message": str(error)}}, refused, PRIVATE)
+
+            return handler
+
+        return publish
+
+    async def run_of(request: Request) -> Run:
+        return await find(engine(), request.path_params["run_id"])
+
+    @route("GET", "/view/runs", 503)
+    async def runs(_request: Request) -> Response:
+        engine().watch(owners())
+        return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
+
+    @route("POST", "/view/runs", 400)
     async def ask(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            asked = Question.model_validate_json(await request.body())
-            wanted = RunRequest(prompt=asked.prompt, policy=Policy.ASK)
-            run = await engine().start(wanted, auth.caller(), can_ask=True)
-        except (PlanloomError, ValidationError) as error:
-            return refusal(400, error)
+        asked = Question.model_validate_json(await request.body())
+        wanted = RunRequest(prompt=asked.prompt, policy=Policy.ASK)
+        run = await engine().start(wanted, auth.caller(), can_ask=True)
         return JSONResponse({"id": run.id}, 201, PRIVATE)
 
-    @auth.route(mcp, "/view/runs/{run_id}", ["GET"])
+    @route("GET", "/view/runs/{run_id}", 404)
     async def follow(request: Request) -> Response:
-        try:
-            run = await find(engine(), request.path_params["run_id"])
-            if run.request.policy is Policy.ASK and not run.finished:
-                await engine().attend(run)
-        except PlanloomError as error:
-            return refusal(404, error)
+        run = await run_of(request)
+        if run.request.policy is Policy.ASK and not run.finished:
+            await engine().attend(run)
         events = (f"data: {each}\n\n" async for each in changes(run, engine()))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
-    @auth.route(mcp, "/view/runs/{run_id}/calls/{number}", ["GET"])
+    @route("GET", "/view/runs/{run_id}/calls/{number}", 404)
     async def model_call(request: Request) -> Response:
         """What a model was asked, and what it replied."""
-        try:
-            ledger = (await find(engine(), request.path_params["run_id"])).state.ledger
-            call = numbered(ledger, request.path_params["number"])
-        except PlanloomError as error:
-            return refusal(404, error)
+        call = numbered((await run_of(request)).state.ledger, request.path_params["number"])
         found = {"question": clean(call.question), "reply": clean(call.reply)}
         return JSONResponse(found, headers=PRIVATE)
 
-    @auth.route(mcp, "/view/runs/{run_id}/results/{iteration}", ["GET"])
+    @route("GET", "/view/runs/{run_id}/results/{iteration}", 404)
     async def result(request: Request) -> Response:
         """The whole result of a tool call, as a reader sees it."""
-        try:
-            iterations = (await find(engine(), request.path_params["run_id"])).state.iterations
-            text = readable(numbered(iterations, request.path_params["iteration"]).result)
-        except PlanloomError as error:
-            return refusal(404, error)
+        iterations = (await run_of(request)).state.iterations
+        text = readable(numbered(iterations, request.path_params["iteration"]).result)
         return PlainTextResponse(clean(text), headers=PRIVATE)
 
-    @auth.route(mcp, "/view/runs/{run_id}/approval", ["POST"])
+    @route("POST", "/view/runs/{run_id}/approval", 400)
     async def decide(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            answer = Answer.model_validate_json(await request.body())
-            run = await find(engine(), request.path_params["run_id"])
-            await engine().decide(run, answer.digest, answer.approve, "in the browser")
-        except (PlanloomError, ValidationError) as error:
-            return refusal(400, error)
+        answer = Answer.model_validate_json(await request.body())
+        run = await run_of(request)
+        await engine().decide(run, answer.digest, answer.approve, "in the browser")
         return Response(status_code=204)
 
-    @auth.route(mcp, "/view/runs/{run_id}/steer", ["POST"])
+    @route("POST", "/view/runs/{run_id}/steer", 400)
     async def steer(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            said = SteerRequest.model_validate_json(await request.body())
-            run = await find(engine(), request.path_params["run_id"])
-            await engine().steer(run, **said.model_dump(), by="person")
-        except (PlanloomError, ValidationError) as error:
-            return refusal(400, error)
+        said = SteerRequest.model_validate_json(await request.body())
+        await engine().steer(await run_of(request), **said.model_dump(), by="person")
         return Response(status_code=204)
 
-    @auth.route(mcp, "/view/runs/{run_id}/stop", ["POST"])
+    @route("POST", "/view/runs/{run_id}/stop", 400)
     async def stop(request: Request) -> Response:
-        try:
-            of_our_page(request)
-            await engine().cancel(await find(engine(), request.path_params["run_id"]))
-        except PlanloomError as error:
-            return refusal(400, error)
+        await engine().cancel(await run_of(request))
         return Response(status_code=204)
 
 
 class Question(BaseModel):
-    """What a person asks."""
-
     prompt: str
 
 
 class Answer(BaseModel):
-    """Whether a call may be made that waits for approval; `digest` is that of what was shown."""
+    """Whether the call that waits for approval may be made; `digest` is that of the call shown."""
 
     digest: str
     approve: bool
 
 
 def numbered(items: Sequence[T], number: str) -> T:
-    """The one of this number, from 0. Raises `RequestError`."""
+    """The item of this number, from 0. Raises `RequestError`."""
     if number.isdecimal() and len(number) < 10 and int(number) < len(items):
         return items[int(number)]
     raise RequestError(f"There are {len(items)}, counted from 0.")
 
 
 def of_our_page(request: Request) -> None:
-    """Raises `RequestError` for a request that a page of another site has its browser make. Such a
-    page has no token, which no browser sends by itself; so this only says it twice."""
+    """Raises `RequestError` for a request from a page of another site. This is a second guard: such
+    a page has no token, and no browser sends the token by itself."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
 
 class SteerRequest(BaseModel):
-    """What a person says to a run: see `Engine.steer`."""
-
     hint: str = ""
     skip: list[int] = []
     order: list[int] = []
-
-
-def refusal(status: int, error: Exception) -> Response:
-    return JSONResponse({"error": {"message": str(error)}}, status, PRIVATE)
 
 
 def register_app(mcp: FastMCP) -> None:
@@ -233,12 +215,11 @@ def register_app(mcp: FastMCP) -> None:
 
 @cache
 def text_of(name: str) -> str:
-    """A file of the page."""
     return (STATIC / name).read_text("utf-8")
 
 
 def owners() -> list[str]:
-    """Whose runs the caller may see: his own, and the user's those of his other servers and
+    """Whose runs the caller may see: their own; the user also sees those of their other servers and
     commands, which have no caller."""
     return [auth.caller(), *([LOCAL] if auth.is_user() else [])]
 
@@ -253,14 +234,13 @@ async def find(engine: Engine, run_id: str) -> Run:
 
 
 async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
-    """The newest runs of these callers: id, status, prompt, project, times in seconds since
-    the epoch, and the call that waits for approval."""
+    """The newest runs of these callers, each with the call that waits for approval."""
     found = await engine.list_runs(MAX_LISTED, callers)
     return {"runs": cleaned([vars(each) | await _going_on(engine, each) for each in found])}
 
 
 async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
-    """What a list says of a run that has not ended."""
+    """The fields of a list entry that only a running run has."""
     if listed.status != "running":
         return {"approval": None}
     try:
@@ -277,8 +257,8 @@ def approval(run: Run) -> dict[str, Any] | None:
 
 
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
-    """The keys of the run's page that have changed, at first all of them, as JSON, until the run or
-    the server ends."""
+    """The changed keys of the run's page as JSON, first all of them, until the run or the server
+    ends."""
     sent: dict[str, str] = {}
     while True:
         await run.flush()  # what a page has seen is not lost
@@ -296,11 +276,11 @@ async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
 
 
 class Page:
-    """The run's report and what else a page shows, drawn once for everyone who looks at it."""
+    """The report and the rest of a run's page, drawn once for all viewers."""
 
     def __init__(self) -> None:
         self.count = -1
-        """The events that are in it."""
+        """The number of events in it."""
         self.shown: dict[str, str] = {}
         """JSON, by key."""
         self.pause = 0.0
@@ -341,7 +321,7 @@ def _as_json(values: dict[str, Any]) -> dict[str, str]:
 
 
 def doing(run: Run) -> str:
-    """What happened last, or is waited for."""
+    """What happened last, or what the run waits for."""
     last = run.events[-1] if run.events else None
     if last is None:
         return f"Waiting for {'other runs to end' if run.queued else 'the upstreams to start'}"

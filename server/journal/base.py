@@ -10,11 +10,10 @@ import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from types import TracebackType
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -26,6 +25,7 @@ from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
 from planner.tools import Approval, ToolSpec
 from server.config import HIDDEN, RunSettings
+from server.text import each_text
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
@@ -39,24 +39,31 @@ SAID = ("run_started", "run_continued", "run_steered")
 class Entry:
     """One line of a run's record.
 
-    `event`: what the run said. `intent`: it is about to do what must not be done twice. `outcome`,
-    `error`, `cut`: what came of something it asked for outside, an error of ours, or nothing, since
-    the time was over; `key` tells what it had asked for.
+    `event`: an event of the run. `intent`: it is about to do something that must not be done twice.
+    `outcome`, `error`, `cut`: the result of a request to the outside, an error of ours, or nothing
+    because the time was over; `key` identifies the request.
     """
 
     kind: Kind
     data: dict[str, Any]
     key: str = ""
     seconds: float = 0.0
-    """That the run had taken by then."""
+    """How long the run had taken by then."""
 
     @classmethod
     def of(cls, event: Event, seconds: float) -> Self:
         return cls("event", event.model_dump(), seconds=seconds)
 
+    @classmethod
+    def recorded(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
+        """An entry from the store. Raises `ValidationError` for an event of another version."""
+        entry = cls(kind, data, key, seconds)
+        if kind == "event":
+            _ = entry.event
+        return entry
+
     @cached_property
     def event(self) -> Event:
-        """What an `event` entry holds. Raises `ValidationError` for one of another version."""
         return EVENT.validate_python(self.data)
 
 
@@ -75,8 +82,6 @@ class RunSetup(BaseModel):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run as the journal has it."""
-
     id: str
     caller: str
     request: RunRequest
@@ -125,8 +130,6 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run in a list."""
-
     id: str
     status: str
     created: float
@@ -136,7 +139,6 @@ class RunSummary:
 
     @classmethod
     def of_row(cls, run_id: str, row: Mapping[str, Any], status: str) -> Self:
-        """From a row of the store."""
         return cls(
             id=run_id,
             status=status,
@@ -171,7 +173,7 @@ class Letter(BaseModel):
 
 @dataclass(frozen=True)
 class PendingSteering:
-    """What was said to a run through a server that does not drive it."""
+    """Steering that was sent to a server that does not drive the run."""
 
     run_id: str
     number: int
@@ -179,7 +181,7 @@ class PendingSteering:
 
 
 def parse_steering(lines: Iterable[tuple[str, int, str]]) -> list[PendingSteering]:
-    """What was left, each a run, its number and a line, as `parse_letters` does letters."""
+    """The steering in these lines, each with its run and number; unreadable ones are skipped."""
     found = []
     for run_id, number, line in lines:
         with suppress(ValidationError):
@@ -192,7 +194,7 @@ def steered_too_often(run_id: str, most: int) -> RequestError:
 
 
 def parse_letters(letters: Iterable[str]) -> list[Letter]:
-    """The letters, without those of another version that cannot be read."""
+    """The letters; those of another version that cannot be read are skipped."""
     found = []
     for letter in letters:
         with suppress(ValidationError):
@@ -202,8 +204,8 @@ def parse_letters(letters: Iterable[str]) -> list[Letter]:
 
 @dataclass
 class RunWriter(ABC):
-    """The record of one run, being written. What could not be written is written as soon as it can
-    be, and nothing before it: a record has no gaps."""
+    """Writes the record of one run. Failed writes are repeated before later ones: a record has no
+    gaps."""
 
     journal: "Journal"
     run_id: str
@@ -214,7 +216,7 @@ class RunWriter(ABC):
     late: bool = False
     """Whether the problem is that the journal did not take what was written: it is tried again."""
     lost: bool = False
-    """Whether another server has taken the run over, since this one did not seem to live."""
+    """Whether another server has taken the run over because this one seemed to be dead."""
 
     @abstractmethod
     def append(self, entry: Entry, *, synced: bool = False) -> None:
@@ -233,9 +235,12 @@ class RunWriter(ABC):
         """The run has stopped here; any server may resume it."""
 
 
-class Journal(ABC):
-    """The runs of every server that uses the same one. To be written to, it has to be entered; one
-    that cannot be written says so in `problem`."""
+TakenOver = tuple[RunWriter, StoredRun]
+
+
+class Journal(anyio.AsyncContextManagerMixin, ABC):
+    """The runs of all servers that use it. It has to be entered for writing; `problem` says why
+    that fails."""
 
     look_seconds: ClassVar[float]
     """How often it has to be looked at for what other servers do."""
@@ -243,7 +248,7 @@ class Journal(ABC):
     """What its store raises."""
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
-        """`redact` removes from a text what must not be written."""
+        """`redact` removes secrets from a text."""
         self.settings = settings
         self.problem: str | None = None
         """Why nothing can be recorded."""
@@ -257,15 +262,7 @@ class Journal(ABC):
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
     @abstractmethod
-    async def __aenter__(self) -> Self: ...
-
-    @abstractmethod
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __asynccontextmanager__(self) -> AbstractAsyncContextManager[Self]: ...
 
     # Writing.
 
@@ -286,45 +283,67 @@ class Journal(ABC):
         this one does not. Raises `KeyUsed` when the caller has used the key before.
         """
 
-    @abstractmethod
-    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
+    async def resume(self, run_id: str) -> TakenOver | None:
         """Take over a run that nobody drives; None when somebody does, or it has ended.
 
         Raises `RequestError` when the journal cannot be written.
         """
+        return await self._take_over(partial(self._claim, run_id))
 
-    @abstractmethod
-    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
-        """As `resume`, the oldest run of the fleet that nobody drives; None when there is none."""
+    async def take(self, fleet: str) -> TakenOver | None:
+        """Like `resume`, for the oldest run of the fleet that nobody drives."""
+        return await self._take_over(partial(self._claim_oldest, fleet))
 
-    @abstractmethod
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+    async def reopen(self, run_id: str, entry: Entry) -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
         it goes on already. Both are recorded, or neither.
 
         Raises `RequestError` when the journal cannot be written.
         """
+        return await self._take_over(partial(self._claim_ended, run_id, entry))
+
+    async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
+        if self.problem:
+            raise RequestError(f"The run cannot be resumed: {self.problem}")
+        with self._explained("The run cannot be resumed"):
+            run_id = await claim()
+        if run_id is None:
+            return None
+        stored = await self.load(run_id)
+        assert stored  # it is ours, and nobody deletes what is
+        return self._writer(run_id, len(stored.entries)), self.recalled(stored)
+
+    @abstractmethod
+    def _writer(self, run_id: str, written: int = 0) -> RunWriter:
+        """`written`: the number of entries in the record."""
+
+    @abstractmethod
+    async def _claim(self, run_id: str) -> str | None: ...
+
+    @abstractmethod
+    async def _claim_oldest(self, fleet: str) -> str | None: ...
+
+    @abstractmethod
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None: ...
 
     @abstractmethod
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        """Add steering for a run that another server drives, or no server: the server that
-        continues the run takes it. Returns its number, counted from 1. Raises `RequestError` for
-        more than `most`, and when the journal cannot be written."""
+        """Leave steering for the server that will drive the run. Returns its number, counted from
+        1. Raises `RequestError` for more than `most`, and if the journal cannot be written."""
 
     @abstractmethod
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
-        """What other servers have left for these runs, for each since the one of that number.
-        Raises `RequestError`."""
+        """What other servers have left for these runs after these numbers. Raises
+        `RequestError`."""
 
     @abstractmethod
     async def post(self, letter: Letter) -> None:
-        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`
-        when the journal cannot be written."""
+        """Leave a letter for the server that drives the run, now or later. Raises
+        `RequestError`."""
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        """The letters about these runs, which this server drives; they are gone then. Raises
-        `RequestError`."""
+        """Remove and return the letters about these runs of this server. Raises `RequestError`."""
 
     @abstractmethod
     async def prune(self) -> None:
@@ -363,7 +382,7 @@ class Journal(ABC):
         """The runs whose ids begin so, two at most; of this caller only, if one is named."""
 
     async def whole_id(self, beginning: str, caller: str | None = None) -> str:
-        """The only run whose id begins so. Raises `RequestError`."""
+        """The id of the only run that begins so. Raises `RequestError`."""
         found = await self.ids(beginning, caller)
         if len(found) == 1:
             return found[0]
@@ -394,21 +413,21 @@ class Journal(ABC):
     # What is new.
 
     async def wait_for_news(self, topic: str) -> None:
-        """Wait until there may be something new: about a run (its id), in letters ("letters"), or a
-        run to take over ("fleet")."""
+        """Wait for possible news: about a run (its id), "letters", or a run to take over
+        ("fleet")."""
         bell = self._bells.setdefault(topic, anyio.Event())
         with anyio.move_on_after(self.look_seconds):
             await bell.wait()
 
     def notify(self, topic: str) -> None:
-        """There is something new: whoever waits on this server looks at once."""
+        """Wake up everyone on this server who waits for news on the topic."""
         if bell := self._bells.pop(topic, None):
             bell.set()
 
     @property
     def now(self) -> float:
-        """The time by which runs are old, in seconds since the epoch. A clock that is set forward
-        while this server runs makes none old."""
+        """The time that ages of runs refer to. Setting the clock forward while this server runs has
+        no effect."""
         opened, since = self._opened
         return min(time.time(), opened + time.monotonic() - since)
 
@@ -447,18 +466,8 @@ class Journal(ABC):
         )
 
     def redact(self, value: Any) -> Any:
-        """JSON data without secrets; what upstreams say has none, this holds for all."""
-        if self._redact is None:
-            return value
-        match value:
-            case str():
-                return self._redact(value)
-            case list():
-                return [self.redact(item) for item in value]
-            case dict():
-                return {key: self.redact(item) for key, item in value.items()}
-            case _:
-                return value
+        """JSON data without secrets. Upstreams' texts have none by now; other texts may."""
+        return each_text(value, self._redact) if self._redact else value
 
 
 def _sorted(data: dict[str, Any]) -> str:

@@ -1,13 +1,12 @@
 """The run journal in a Redis or Valkey database, for servers on several machines.
 
-What has to be one change is one script, which Redis runs as a whole. A server says that it lives by
-a key that expires; when that has gone, its runs may be taken over, and each of its writes is
-refused from then on: who drives a run is decided in one place, even if a paused server believes
-otherwise. So a call that is not read-only goes out at most once here too, since its intent is such
-a write.
+Each atomic change is one script. A server shows that it is alive by a key that expires. Once that
+key is gone, other servers may take over its runs, and Redis refuses its writes: only one place
+decides who drives a run, even if a paused server believes otherwise. So a call that is not
+read-only is sent at most once here too, since its intent is such a write.
 
-Redis has to keep what it took in: `appendonly yes`; and `appendfsync always`, if an intent has to
-outlast a power failure: `synced` can do no more here.
+Redis has to be durable: `appendonly yes`, and `appendfsync always` if an intent has to survive a
+power failure, because `synced` has no effect here.
 """
 
 import hashlib
@@ -15,10 +14,9 @@ import json
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -29,6 +27,7 @@ from redis.exceptions import RedisError, ResponseError
 from planner.errors import RequestError
 from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
+from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
     Entry,
@@ -195,8 +194,6 @@ class RedisRunWriter(RunWriter):
 
 
 class RedisJournal(Journal):
-    """The runs of every server that uses this database."""
-
     errors = (RedisError, OSError)
     look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 
@@ -205,7 +202,6 @@ class RedisJournal(Journal):
         assert settings.redis
         self._url = settings.redis.get_secret_value()
         self._db: Database = None
-        self._stack = AsyncExitStack()
         self._waiting: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         self._done = 0
         """How many writes were sent and answered."""
@@ -213,29 +209,22 @@ class RedisJournal(Journal):
         self._written = anyio.Event()
         self._pruned = -math.inf
 
-    async def __aenter__(self) -> Self:
-        self._db = self._connect()
-        self._stack.push_async_callback(self._db.aclose)
-        await self._open()
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(self._live)
-        tasks.start_soon(self._write)
-        tasks.start_soon(self._listen)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with anyio.CancelScope(shield=True):
-            if self.problem is None:
-                with anyio.move_on_after(LEASE_SECONDS), suppress(RedisError, OSError):
-                    await self._drain()
-                    await self._db.delete(f"{SPACE}server:{self.owner}")
-        await self._stack.aclose()
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
+        async with self._connect() as self._db, background_tasks() as tasks:
+            await self._open()
+            for task in (self._live, self._write, self._listen):
+                tasks.start_soon(task)
+            try:
+                yield self
+            finally:
+                if self.problem is None:
+                    with (
+                        anyio.move_on_after(LEASE_SECONDS, shield=True),
+                        suppress(RedisError, OSError),
+                    ):
+                        await self._drain()
+                        await self._db.delete(f"{SPACE}server:{self.owner}")
 
     # Writing.
 
@@ -249,7 +238,7 @@ class RedisJournal(Journal):
         fleet: str = "",
         waits: bool = False,
     ) -> RunWriter:
-        writer = RedisRunWriter(self, run_id, problem=self.problem)
+        writer = self._writer(run_id)
         if writer.problem is not None:
             return writer
         now = str(time.time())
@@ -277,31 +266,20 @@ class RedisJournal(Journal):
                 raise KeyUsed(str(used))
         return writer
 
-    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim(run_id, "")
+    def _writer(self, run_id: str, written: int = 0) -> RedisRunWriter:
+        return RedisRunWriter(self, run_id, next=written, problem=self.problem)
 
-    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim("", f"{SPACE}fleet:{fleet}")
+    async def _claim(self, run_id: str) -> str | None:
+        return cast(str | None, await self._eval(_CLAIM, run_id, run_id, ""))
 
-    async def _claim(self, run_id: str, among: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._take_over(_CLAIM, run_id, among)
+    async def _claim_oldest(self, fleet: str) -> str | None:
+        return cast(str | None, await self._eval(_CLAIM, "", "", f"{SPACE}fleet:{fleet}"))
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
-        return await self._take_over(_REOPEN, run_id, self._line(run_id, entry), str(time.time()))
-
-    async def _take_over(
-        self, script: str, run_id: str, *arguments: str
-    ) -> tuple[RunWriter, StoredRun] | None:
-        """The run that a script has made this server's."""
-        if self.problem:
-            raise RequestError(f"The run cannot be resumed: {self.problem}")
-        with self._explained("The run cannot be resumed"):
-            found = await self._eval(script, run_id, run_id, *arguments)
-        if found is None:
-            return None
-        stored = await self.load(found)
-        assert stored  # it is ours, and nobody deletes what is
-        return RedisRunWriter(self, stored.id, next=len(stored.entries)), self.recalled(stored)
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+        now = str(time.time())
+        return cast(
+            str | None, await self._eval(_REOPEN, run_id, run_id, self._line(run_id, entry), now)
+        )
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))
@@ -357,7 +335,8 @@ class RedisJournal(Journal):
         keep, before = self.settings, self.now - self.settings.days * 86_400
         catalogues = set(await db.hkeys(f"{SPACE}catalogues"))  # before the runs that use them
         rows = await _rows(db, "owner", "updated", "bytes", "fleet", "request_key", "catalogue")
-        lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in _each(rows, "owner")}
+        owners = {row["owner"] for row in rows.values()} - {""}
+        lives = {owner: await db.exists(f"{SPACE}server:{owner}") for owner in owners}
         used = {row["catalogue"] for row in rows.values()}
         place, taken = 0, 0
         for run_id, row in sorted(rows.items(), key=lambda each: -float(each[1]["updated"] or 0)):
@@ -469,9 +448,9 @@ class RedisJournal(Journal):
             await self._written.wait()
 
     async def _write(self) -> None:
-        """Send what has gathered since the last time, in its order; before that, what Redis has not
-        taken so far. The runs do not wait for it, and say meanwhile that they are not recorded.
-        What was taken without an answer may be sent again: an entry has its number."""
+        """Send the waiting writes in their order, after those that failed before. Runs do not wait
+        for those, and report meanwhile that they are not recorded. A write whose answer was lost is
+        sent again, which is safe because each entry has its number."""
         assert self._db
         kept: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
         while True:
@@ -570,10 +549,6 @@ async def _rows(db: Database, *names: str, newest: int = 0) -> dict[str, dict[st
     }
 
 
-def _each(rows: dict[str, dict[str, str]], name: str) -> Iterable[str]:
-    return {row[name] for row in rows.values()} - {""}
-
-
 async def _status(db: Database, row: dict[str, str]) -> Any:
     if row["status"] != "running" or row["fleet"]:  # one of a fleet goes on by itself
         return row["status"]
@@ -585,8 +560,7 @@ async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
-        entry = Entry(each["kind"], each["data"], each.get("key", ""), each["seconds"])
-        if entry.kind == "event":
-            entry.event  # noqa: B018  it has to be readable
-        found.append(entry)
+        found.append(
+            Entry.recorded(each["kind"], each["data"], each.get("key", ""), each["seconds"])
+        )
     return found

@@ -18,13 +18,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -33,6 +32,7 @@ from filelock import FileLock, Timeout
 from planner.errors import RequestError
 from planner.protocol import RunRequest, Steering
 from planner.tools import ToolSpec
+from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
     Entry,
@@ -54,11 +54,11 @@ FORMAT = 2
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 LONG_TEXT = 1000
-"""Characters; what is longer is kept once for each run, however often it stands in the record."""
+"""Characters; a longer text is stored once per run, however often the record contains it."""
 AGAIN_SECONDS = 5.0
 """Between two tries to open the file; a run that begins makes them."""
 LATE_SECONDS = 2.0
-"""Between two tries to write what the file has not taken."""
+"""Between two attempts to repeat failed writes."""
 BUSY_SECONDS = 5.0
 """How long a write waits for another server's."""
 
@@ -134,7 +134,8 @@ _MIGRATIONS = {
 }
 """What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
 
-Write = Callable[[sqlite3.Connection], None]
+T = TypeVar("T")
+Write = Callable[[sqlite3.Connection], object]
 Due = tuple["SqliteRunWriter", Write, bool]
 """What is to be written, of which record, and whether it has to outlast a power failure."""
 
@@ -157,7 +158,7 @@ class SqliteRunWriter(RunWriter):
 
     def release(self) -> None:
         free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
-        self.journal._soon(self, lambda db: _do(db, free, self.run_id), False)
+        self.journal._soon(self, lambda db: db.execute(free, (self.run_id,)), False)
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
         data, long = self.journal.written(self.run_id, entry.data), None
@@ -166,32 +167,30 @@ class SqliteRunWriter(RunWriter):
             long = self._save_text(db, text)
         line = json.dumps(data)
         values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
-        _do(db, "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
-        _do(db, size, time.time(), len(line) + 100, self.run_id)
+        db.execute(size, (time.time(), len(line) + 100, self.run_id))
         if entry.data.get("type") == "run_finished":
             ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
-            _do(db, ended, entry.data["status"], self.run_id)
+            db.execute(ended, (entry.data["status"], self.run_id))
 
     def _save_text(self, db: sqlite3.Connection, text: str) -> str:
         line = json.dumps(text)
         digest = _digest(line)
         insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
         if db.execute(insert, (self.run_id, digest, line)).rowcount:
-            _do(db, "UPDATE run SET bytes = bytes + ? WHERE id = ?", len(line), self.run_id)
+            db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), self.run_id))
         return digest
 
     def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
         listed = [self.journal.redact(tool.model_dump()) for tool in tools]
         line = json.dumps(listed)
         digest = _digest(line)
-        _do(db, "INSERT OR IGNORE INTO catalogue VALUES (?, ?)", digest, line)
-        _do(db, "UPDATE run SET catalogue = ? WHERE id = ?", digest, self.run_id)
+        db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, line))
+        db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, self.run_id))
 
 
 class SqliteJournal(Journal):
-    """The runs of every server that uses this directory."""
-
     errors = (sqlite3.Error, OSError)
     look_seconds: ClassVar[float] = 0.2
 
@@ -203,27 +202,18 @@ class SqliteJournal(Journal):
         self._guard = threading.Lock()
         self._waiting: list[Due] = []
         self._late: list[Due] = []
-        """What the file has not taken; the writing thread's."""
-        self._stack = AsyncExitStack()
+        """Writes that failed; used by the writing thread only."""
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
         """When it was last tried to open the file."""
 
-    async def __aenter__(self) -> Self:
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
         await self._in_thread(self._open)
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(self._try_again)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
         try:
-            await self._stack.aclose()
+            async with background_tasks() as tasks:
+                tasks.start_soon(self._try_again)
+                yield self
         finally:
             with anyio.CancelScope(shield=True):
                 await self._in_thread(self._close)
@@ -243,7 +233,7 @@ class SqliteJournal(Journal):
     ) -> RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
             await self._in_thread(self._open)
-        writer = SqliteRunWriter(self, run_id, problem=self.problem)
+        writer = self._writer(run_id)
         now = time.time()
         shown = json.dumps(self.written(run_id, request.model_dump()))
         owner = ("" if waits else self.owner) + (f"@{fleet}" if fleet else "")
@@ -255,7 +245,8 @@ class SqliteJournal(Journal):
                 if used := self._db.execute(find, (caller, request_key)).fetchone():
                     raise KeyUsed(used[0])
                 columns = "id, caller, request_key, request, made, owner, created, updated"
-                _do(self._db, f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+                add = f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                self._db.execute(add, row)
 
         if writer.problem is None:
             try:
@@ -264,28 +255,32 @@ class SqliteJournal(Journal):
                 writer.problem = self._why(error)
         return writer
 
-    async def resume(self, run_id: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim("id = ?", run_id)
+    def _writer(self, run_id: str, written: int = 0) -> SqliteRunWriter:
+        return SqliteRunWriter(self, run_id, next=written, problem=self.problem)
 
-    async def take(self, fleet: str) -> tuple[RunWriter, StoredRun] | None:
-        return await self._claim(f"{_FREED} = ?", f"@{fleet}")
+    async def _claim(self, run_id: str) -> str | None:
+        return await self._claim_where("id = ?", run_id)
 
-    async def _claim(self, which: str, value: str) -> tuple[RunWriter, StoredRun] | None:
-        """Take over the oldest of these runs that nobody drives."""
-        find = f"SELECT id, owner FROM run WHERE status = 'running' AND {which} ORDER BY created"
+    async def _claim_oldest(self, fleet: str) -> str | None:
+        return await self._claim_where(f"{_FREED} = ?", f"@{fleet}")
+
+    async def _claim_where(self, condition: str, value: str) -> str | None:
+        find = (
+            f"SELECT id, owner FROM run WHERE status = 'running' AND {condition} ORDER BY created"
+        )
 
         def claim() -> str | None:
             with self._transaction():
                 for run_id, owner in self._db.execute(find, (value,)).fetchall():
                     if not self._lives(owner):
                         ours = f"UPDATE run SET owner = ? || {_FREED} WHERE id = ?"
-                        _do(self._db, ours, self.owner, run_id)
+                        self._db.execute(ours, (self.owner, run_id))
                         return str(run_id)
             return None
 
-        return await self._take_over(claim)
+        return await self._in_thread(claim)
 
-    async def reopen(self, run_id: str, entry: Entry) -> tuple[RunWriter, StoredRun] | None:
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
@@ -294,24 +289,10 @@ class SqliteJournal(Journal):
                 if not self._db.execute(ours, (self.owner, run_id)).rowcount:
                     return None
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
-                SqliteRunWriter(self, run_id)._insert(self._db, number, entry)
+                self._writer(run_id)._insert(self._db, number, entry)
                 return run_id
 
-        return await self._take_over(claim)
-
-    async def _take_over(
-        self, claim: Callable[[], str | None]
-    ) -> tuple[RunWriter, StoredRun] | None:
-        """The run that is this server's once the writing thread has claimed it."""
-        if self.problem:
-            raise RequestError(f"The run cannot be resumed: {self.problem}")
-        with self._explained("The run cannot be resumed"):
-            run_id = await self._in_thread(claim)
-        if run_id is None:
-            return None
-        stored = await self.load(run_id)
-        assert stored  # it is ours, and nobody deletes what is
-        return SqliteRunWriter(self, run_id, next=len(stored.entries)), self.recalled(stored)
+        return await self._in_thread(claim)
 
     async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
         line = json.dumps(self.redact(steering.model_dump()))
@@ -323,11 +304,11 @@ class SqliteJournal(Journal):
                 if before >= most:
                     raise steered_too_often(run_id, most)
                 values = (run_id, before + 1, line)
-                _do(self._db, "INSERT INTO steering VALUES (?, ?, ?)", *values)
+                self._db.execute("INSERT INTO steering VALUES (?, ?, ?)", values)
                 return int(before) + 1
 
         with self._explained(f"Run {run_id} cannot be steered"):
-            return int(await self._in_thread(insert))
+            return await self._in_thread(insert)
 
     async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
         find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
@@ -339,7 +320,7 @@ class SqliteJournal(Journal):
         def insert() -> None:
             with self._transaction():
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
-                _do(self._db, add, letter.model_dump_json(), letter.run_id)
+                self._db.execute(add, (letter.model_dump_json(), letter.run_id))
 
         what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:
@@ -356,12 +337,11 @@ class SqliteJournal(Journal):
         def delete() -> list[Letter]:
             with self._transaction():
                 rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
-                _do(self._db, f"DELETE {these}", *run_ids)
+                self._db.execute(f"DELETE {these}", run_ids)
                 return parse_letters(letter for (letter,) in rows)
 
         with self._explained("The runs cannot be read"):
-            found: list[Letter] = await self._in_thread(delete)
-        return found
+            return await self._in_thread(delete)
 
     async def secret(self) -> bytes:
         find = "SELECT secret FROM secret"
@@ -431,7 +411,7 @@ class SqliteJournal(Journal):
         return row["status"]
 
     async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
-        """The rows that a query finds; None where there is no journal yet."""
+        """The result of a query; None if there is no journal yet."""
 
         def read() -> Any:
             if not self.file.exists():
@@ -451,7 +431,7 @@ class SqliteJournal(Journal):
         assert self._connection  # nothing comes here when there is a problem
         return self._connection
 
-    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+    async def _in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._thread.submit(function))
 
     def _soon(self, writer: SqliteRunWriter, write: Write, synced: bool) -> None:
@@ -474,8 +454,8 @@ class SqliteJournal(Journal):
                 await self._in_thread(self._write_late)
 
     def _write(self) -> None:
-        """Write what has gathered. What comes after something that the file has not taken waits
-        with it: a record has no gaps, and a run does not wait for a file that is locked."""
+        """Write what is waiting. What follows a failed write of the same run waits with it, because
+        a record has no gaps, and a run does not wait for a file that is locked."""
         with self._guard:
             waiting, self._waiting = self._waiting, []
         self._late += [each for each in waiting if each[0].late]
@@ -510,7 +490,7 @@ class SqliteJournal(Journal):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Everything in it, or nothing."""
+        """Commit all statements in it, or none."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -567,10 +547,11 @@ class SqliteJournal(Journal):
             owners = self._db.execute("SELECT DISTINCT owner FROM run WHERE owner != ''")
             for (owner,) in owners.fetchall():
                 if not self._lives(owner):
-                    _do(self._db, f"UPDATE run SET owner = {_FREED} WHERE owner = ?", owner)
+                    free = f"UPDATE run SET owner = {_FREED} WHERE owner = ?"
+                    self._db.execute(free, (owner,))
             gone = self._db.execute(_PRUNED, limits).rowcount
             used = "SELECT catalogue FROM run WHERE catalogue IS NOT NULL"
-            _do(self._db, f"DELETE FROM catalogue WHERE digest NOT IN ({used})")
+            self._db.execute(f"DELETE FROM catalogue WHERE digest NOT IN ({used})")
             for file in self.settings.directory.glob("*.lock"):
                 if not self._lives(file.stem):
                     file.unlink(missing_ok=True)
@@ -582,7 +563,6 @@ class SqliteJournal(Journal):
         return self.settings.directory / f"{owner}.lock"
 
     def _lives(self, owner: str) -> bool:
-        """Whether the server of that name still runs."""
         owner = owner.partition("@")[0]
         if owner == self.owner:
             return True
@@ -601,17 +581,13 @@ class SqliteJournal(Journal):
         )
 
 
-def _do(db: sqlite3.Connection, statement: str, *values: Any) -> None:
-    db.execute(statement, values)
-
-
 def _places(values: Collection[str]) -> str:
     return ", ".join("?" * len(values))
 
 
 def _check(db: sqlite3.Connection) -> int:
-    """The file's format, 0 if it is empty. Raises `sqlite3.DatabaseError` for one that is not a
-    journal of this format or an older one."""
+    """The file's format, 0 if it is empty. Raises `sqlite3.DatabaseError` for a foreign or newer
+    file."""
     both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
     application, version = db.execute(both).fetchone()
     ours = application == APPLICATION and 1 <= version <= FORMAT
@@ -639,7 +615,5 @@ def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]
         data = json.loads(row["data"])
         if row["long"] is not None:
             data["text"] = json.loads(row["long"])
-        found.append(Entry(row["kind"], data, row["key"], row["seconds"]))
-        if row["kind"] == "event":
-            found[-1].event  # noqa: B018  it has to be readable
+        found.append(Entry.recorded(row["kind"], data, row["key"], row["seconds"]))
     return found

@@ -1,15 +1,36 @@
-"""The call of an MCP client: the engine it reaches, and what its client can do."""
+"""The call of an MCP client: the engine and the runs it reaches, and what its client can do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fastmcp import Context
+from fastmcp.exceptions import FastMCPError
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from planner.errors import PlanloomError
+from server.auth import caller
 from server.runs.engine import Engine
+from server.runs.run import Run
 
 
 def engine_of(ctx: Context) -> Engine:
     engine: Engine = ctx.lifespan_context["engine"]
     return engine
+
+
+@contextmanager
+def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
+    """Raise our own errors as those that FastMCP passes on to the client."""
+    try:
+        yield
+    except PlanloomError as error:
+        raise kind(str(error)) from None
+
+
+async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:
+    with errors_as(errors):
+        return await engine_of(ctx).get(run_id, caller())
 
 
 def as_task(ctx: Context) -> bool:
@@ -19,7 +40,7 @@ def as_task(ctx: Context) -> bool:
 
 
 def can_ask(ctx: Context) -> bool:
-    """Whether the client says that it shows forms to its person."""
+    """Whether the client declares that it can show forms to the user."""
     declared = ctx.session.client_capabilities
     elicitation = declared.elicitation if declared else None
     # `{}` stands for forms: they were all there was at first.

@@ -27,8 +27,7 @@ def instructions(project: Path) -> str:
 
 
 def first_answer(message: Any, project: Path) -> dict[str, Any] | None:
-    """The answer to a request that opens a connection; None for any other message, and for one
-    that the server has to refuse."""
+    """The answer to a request that opens a connection; None for other or invalid messages."""
     result: dict[str, Any]
     match message:
         case {

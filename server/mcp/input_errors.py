@@ -17,7 +17,7 @@ MAX_GIVEN = 60
 
 
 class ClearInputErrors(Middleware):
-    """Replaces what FastMCP says of a wrong call: several lines, with links to pydantic's site."""
+    """Replaces FastMCP's messages, which are several lines with links to pydantic's site."""
 
     async def on_call_tool(
         self,

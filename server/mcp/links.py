@@ -18,8 +18,8 @@ MAX_TITLE_CHARS = 80
 
 
 def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[ResourceLink]:
-    """Links to the results that a report has only the beginning of: those that bear the answer out
-    first, and then the newest."""
+    """Links to the results that the report shortens: those that support the answer, then the
+    newest."""
     cut = [each for each in state.iterations if len(each.result) > MAX_RESULT_CHARS]
     cited = [each.iteration for each in evidence]
     cut.sort(key=lambda each: (each.number not in cited, -each.number))

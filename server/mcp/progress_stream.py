@@ -18,7 +18,7 @@ from server.approval.approval import Question
 from server.mcp.context import can_ask, is_modern
 from server.runs.engine import Engine
 from server.runs.run import Run
-from server.text import clean
+from server.text import clean, each_text
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
@@ -52,7 +52,8 @@ async def followed(
     seen = RunState()
     deadline = anyio.current_time() + wait_s
     quiet_since = anyio.current_time()
-    sent, begins = 0, max(run.reported_events, _begins(run))
+    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
+    sent, begins = 0, max([run.reported_events, *continued])
     deaf = False
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
@@ -104,28 +105,11 @@ async def followed(
     return required
 
 
-def _begins(run: Run) -> int:
-    """How many events there were before what is asked of the run now."""
-    continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
-    return continued[-1] if continued else 0
-
-
 def _slim(event: Event) -> dict[str, Any]:
     """The event for a notification: long texts are cut, the report has them."""
-    slim: dict[str, Any] = _cut(event.model_dump(mode="json"))
+    data = event.model_dump(mode="json")
+    slim: dict[str, Any] = each_text(data, lambda text: clean(text[:MAX_RESULT_CHARS]))
     return slim
-
-
-def _cut(value: Any) -> Any:
-    match value:
-        case str():
-            return clean(value[:MAX_RESULT_CHARS])
-        case list():
-            return [_cut(item) for item in value]
-        case dict():
-            return {key: _cut(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:

@@ -22,9 +22,8 @@ from pydantic import Field
 
 from planner.errors import PlanloomError
 from server.auth import caller
-from server.mcp.context import engine_of
+from server.mcp.context import callers_run, engine_of
 from server.mcp.links import RUN
-from server.runs.engine import Engine
 from server.runs.run import report_of
 from server.views.report import markdown
 
@@ -86,10 +85,7 @@ def register(mcp: FastMCP) -> None:
         ctx: Context,
     ) -> list[Message]:
         """What one of your runs found, and how to go on with it."""
-        try:
-            run = await engine_of(ctx).get(run_id, caller())
-        except PlanloomError as error:
-            raise PromptError(str(error)) from None
+        run = await callers_run(ctx, run_id, PromptError)
         contents = TextResourceContents(
             uri=RUN.format(run_id=run.id),
             mime_type="text/markdown",
@@ -104,8 +100,8 @@ def register(mcp: FastMCP) -> None:
         argument: CompletionArgument,
         context: CompletionContext | None,
     ) -> list[str]:
-        """Runs by the beginning of their ids or by words of their requests, tools by parts of their
-        names, requests by how they begin."""
+        """Runs by their ids or words of their requests, tools by parts of their names, and
+        requests."""
         ctx = Context(mcp)
         begun = argument.value.strip().lower()
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
@@ -126,11 +122,7 @@ def register(mcp: FastMCP) -> None:
                     return sorted(names, key=lambda name: not name.lower().startswith(begun))
                 case "iteration":
                     run_id = (context.arguments or {}).get("run_id", "") if context else ""
-                    return await _iterations(engine_of(ctx), run_id, begun)
+                    run = await engine_of(ctx).get(run_id, caller())
+                    numbers = [str(each.number) for each in run.state.iterations]
+                    return [number for number in numbers if number.startswith(begun)]
         return []
-
-
-async def _iterations(engine: Engine, run_id: str, begun: str) -> list[str]:
-    run = await engine.get(run_id, caller())
-    numbers = [str(each.number) for each in run.state.iterations]
-    return [number for number in numbers if number.startswith(begun)]

@@ -19,11 +19,10 @@ from mcp_types import CallToolRequestParams, ResourceLink
 from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl
 
-from planner.errors import PlanloomError
 from server.auth import caller
-from server.mcp.context import engine_of
+from server.mcp.context import callers_run, engine_of
 from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
-from server.runs.run import Run, report_of
+from server.runs.run import report_of
 from server.text import clean, counted, flat, shortened
 from server.views.report import markdown
 from server.views.transcript import transcript
@@ -42,7 +41,7 @@ def register(mcp: FastMCP) -> None:
     @mcp.resource(RUN, title="Report of a run", mime_type="text/markdown")
     async def run_report(run_id: str, ctx: Context) -> ResourceResult:
         """The report of a run, for a reader and as data."""
-        found = report_of(await _run(ctx, run_id))
+        found = report_of(await callers_run(ctx, run_id, ResourceError))
         return ResourceResult(
             [
                 ResourceContent(markdown(found), mime_type="text/markdown"),
@@ -53,13 +52,13 @@ def register(mcp: FastMCP) -> None:
     @mcp.resource(TRANSCRIPT, title="Transcript of a run", mime_type="text/markdown")
     async def run_transcript(run_id: str, ctx: Context) -> str:
         """What was asked of the models and tools in a run, and what they replied."""
-        run = await _run(ctx, run_id)
+        run = await callers_run(ctx, run_id, ResourceError)
         return transcript(run.id, run.events)
 
     @mcp.resource(RESULT, title="Result of a tool call", mime_type="text/plain")
     async def tool_result(run_id: str, iteration: str, ctx: Context) -> str:
         """The whole result of one tool call of a run; iterations count from 0."""
-        run = await _run(ctx, run_id)
+        run = await callers_run(ctx, run_id, ResourceError)
         iterations = run.state.iterations
         short = iteration.isdecimal() and len(iteration) <= len(str(len(iterations)))
         number = int(iteration) if short else len(iterations)
@@ -82,7 +81,7 @@ class NewestRuns(Provider):
             Resource(
                 uri=AnyUrl(RUN.format(run_id=run.id)),
                 name=f"run-{run.id[:8]}",
-                title=_short(run.prompt),
+                title=shortened(flat(clean(run.prompt)), MAX_TITLE_CHARS),
                 description=f"{run.status}, {_at(run.created)}",
                 mime_type="text/markdown",
             )
@@ -94,7 +93,7 @@ class NewestRuns(Provider):
 
 
 class KnownContent(Middleware):
-    """A result without what its client's protocol does not have: it would refuse it as a whole."""
+    """Removes content that the client's protocol does not know, or it refuses the whole result."""
 
     async def on_call_tool(
         self,
@@ -108,17 +107,6 @@ class KnownContent(Middleware):
         if not asks and not is_version_at_least(version, FIRST_WITH_LINKS):
             result.content = [each for each in result.content if not isinstance(each, ResourceLink)]
         return result
-
-
-async def _run(ctx: Context, run_id: str) -> Run:
-    try:
-        return await engine_of(ctx).get(run_id, caller())
-    except PlanloomError as error:
-        raise ResourceError(str(error)) from None
-
-
-def _short(prompt: str) -> str:
-    return shortened(flat(clean(prompt)), MAX_TITLE_CHARS)
 
 
 def _at(seconds: float) -> str:

@@ -19,8 +19,8 @@ ANSWER = "roots"
 
 
 async def client_roots(ctx: Context) -> InputRequiredResult | tuple[str, ...] | None:
-    """The folders that the caller works in, as paths; None where he does not say. In a call of
-    2026-07-28, first the result that asks for them."""
+    """The folders that the caller works in; None if unknown. In a call of 2026-07-28, first the
+    result that asks for them."""
     declared = ctx.session.client_capabilities
     if declared is None or declared.roots is None:
         return None

@@ -7,7 +7,6 @@ whole report (`server.views.report`) is at `run://` and in `get_run` with `whole
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import GenerateJsonSchema
 
 from planner.events import (
     ApprovalAsked,
@@ -25,6 +24,7 @@ from planner.events import (
     ToolReturned,
 )
 from planner.state import RunState, Status
+from server.config_schema import Untitled
 from server.mcp.links import RUN
 from server.runs.run import Run
 from server.text import cleaned, fence, flat, shortened
@@ -99,34 +99,22 @@ class ShortReport(BaseModel):
     spared: Spared | None = None
 
 
-class _Untitled(GenerateJsonSchema):
-    """Without a title for each field, which only repeats its name."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(mode="serialization", schema_generator=_Untitled)
+    return model.model_json_schema(mode="serialization", schema_generator=Untitled)
 
 
 SHORT_SCHEMA = schema_of(ShortReport)
 
 
 def as_data(short: ShortReport) -> dict[str, Any]:
-    """For the wire: without what is empty."""
+    """The data for the client, without empty fields."""
     said = short.model_dump(mode="json", exclude_defaults=True)
     shown: dict[str, Any] = cleaned(said, keys=True)  # models may write anything
     return shown
 
 
-def of_result(found: Report, result: str) -> ShortReport:
-    """One tool result of a run."""
-    return ShortReport(run_id=found.run_id, status=found.status, result=result)
-
-
 def ended(found: Report) -> ShortReport:
-    """What came of a run that nothing more happens in."""
+    """The short report of a run that has ended."""
     return ShortReport(
         run_id=found.run_id,
         status=found.status,
@@ -172,7 +160,6 @@ def under_way(run: Run, found: Report) -> ShortReport:
 
 
 def markdown_under_way(short: ShortReport) -> str:
-    """The same as text."""
     parts = [f"Still running: {flat(short.doing)}. {short.next}"]
     if short.plan:
         parts.append("\n".join(f"- {flat(step)}" for step in short.plan))

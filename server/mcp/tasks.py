@@ -108,8 +108,7 @@ class Tasks(ServerExtension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, context: Context, call_next: ToolCallContinuation
     ) -> ToolCallOutcome:
-        """A call that has begun or continued a run is answered by its task. What was refused, or
-        has ended already, is answered by itself."""
+        """Answer a call that began or continued a run with its task, unless the run has ended."""
         outcome = await call_next()
         if params.name not in STARTS_RUNS or not as_task(context):
             return outcome
@@ -120,8 +119,7 @@ class Tasks(ServerExtension):
         return outcome if run.finished else CreatedTask(**_fields(run, context), status="working")
 
     async def _get(self, request: Requested, params: TaskParams) -> DetailedTask:
-        """The task as it is now. An interrupted run goes on, because someone who asks waits for
-        it."""
+        """The task as it is now. An interrupted run goes on, because someone waits for it."""
         context = get_context()
         run = await self._run(request, params)
         if run.interrupted:
@@ -188,7 +186,7 @@ class Tasks(ServerExtension):
 
 
 def _fields(run: Run, context: Context) -> dict[str, Any]:
-    """What a task says in every state, from its run."""
+    """The fields that a task has in every state."""
     updated = run.events[-1].at if run.events else run.created
     if run.queued or not run.events:
         doing = heartbeat(run.state, run.quiet, run.queued)
@@ -213,7 +211,7 @@ def _iso(seconds: float) -> str:
 
 
 def _check_route(task_id: str) -> None:
-    """What a balancer may have routed by has to be what the request says (SEP-2243)."""
+    """The header that a balancer may have routed by has to match the request (SEP-2243)."""
     try:
         named = get_http_request().headers.get(MCP_NAME_HEADER)
     except RuntimeError:

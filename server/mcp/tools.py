@@ -21,7 +21,7 @@ from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
 from server.mcp import short_report
-from server.mcp.context import as_task, can_ask, engine_of
+from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as
 from server.mcp.links import links
 from server.mcp.progress_stream import followed
 from server.mcp.roots import client_roots
@@ -115,7 +115,11 @@ LOOKS = ToolAnnotations(
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
-
+OWN_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+OWN_CHANGES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+"""Of tools that concern Planloom's own runs and pool only."""
 
 PLAN_AND_ANSWER = """\
 Answer a question about the project in {project}: its code, files and libraries. An agent with \
@@ -231,9 +235,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
     @mcp.tool(
         title="Follow a run",
-        annotations=ToolAnnotations(
-            read_only_hint=True, idempotent_hint=True, open_world_hint=False
-        ),
+        annotations=OWN_READS,
         output_schema=short_report.SHORT_SCHEMA,
     )
     async def get_run(
@@ -257,7 +259,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         on, what is new since the last call. Cancelling this call leaves the run alone. When the run
         waits for approval, the user is asked. Runs are found after a restart too.
         """
-        run = await _answered(ctx) or await _run(ctx, run_id)
+        run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
         if iteration is None:
             return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
         if iteration >= len(run.state.iterations):
@@ -267,12 +269,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
     @mcp.tool(
         title="Steer a run",
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=False,
-            idempotent_hint=False,
-            open_world_hint=False,
-        ),
+        annotations=OWN_CHANGES,
         output_schema=short_report.schema_of(SteeringResult),
     )
     async def steer_run(
@@ -299,11 +296,9 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         from the run's next decision on; get_run tells when it was taken. To stop the run use
         cancel_run.
         """
-        run = await _run(ctx, run_id)
-        try:
+        run = await callers_run(ctx, run_id, ToolError)
+        with errors_as(ToolError):
             await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
-        except PlanloomError as error:
-            raise ToolError(str(error)) from None
         found = report_of(run)
         result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
         said = f"Run `{run.id}` will follow this from its next decision on."
@@ -314,28 +309,19 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
     @mcp.tool(
         title="Cancel a run",
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=False,
-            idempotent_hint=True,
-            open_world_hint=False,
-        ),
+        annotations=OWN_CHANGES.model_copy(update={"idempotent_hint": True}),
         output_schema=short_report.SHORT_SCHEMA,
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
-        run = await _run(ctx, run_id)
-        try:
+        run = await callers_run(ctx, run_id, ToolError)
+        with errors_as(ToolError):
             await engine_of(ctx).cancel(run)
-        except PlanloomError as error:
-            raise ToolError(str(error)) from None
         return result_of(run)
 
     @mcp.tool(
         title="List the tools of the pool",
-        annotations=ToolAnnotations(
-            read_only_hint=True, idempotent_hint=True, open_world_hint=False
-        ),
+        annotations=OWN_READS,
         output_schema=short_report.schema_of(PoolListing),
     )
     async def list_tools(ctx: Context) -> ToolResult:
@@ -350,7 +336,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
 
 async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
-    """Say from now on whether runs may do more than read, and on which project they work."""
+    """Update the tools' texts: whether runs may do more than read, and on which project."""
     if tool := await mcp.get_tool("plan_and_answer"):
         tool.description = PLAN_AND_ANSWER.format(project=project)
     for name in ("plan_and_answer", "run_step"):
@@ -361,9 +347,9 @@ async def announce(mcp: FastMCP, changes: bool, project: Path) -> None:
 async def _begin(
     ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
 ) -> ToolResult | InputRequiredResult:
-    """Start a run and view it, or go on with the one whose question the call answers, or that the
-    caller asked the same of before and was cut off from."""
-    try:
+    """Start a run and view it, or continue: the run whose question the call answers, or the
+    caller's run with the same request that was cut off."""
+    with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
             pool: UpstreamPool = ctx.lifespan_context["pool"]
@@ -378,20 +364,18 @@ async def _begin(
                 request = request.model_copy(update={"roots": given})
             asks = can_ask(ctx)
             run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
-    except PlanloomError as error:
-        raise ToolError(str(error)) from None
     return await _attached(run, ctx, wait_s, held=request_key is not None)
 
 
 async def _resume(
     ctx: Context, run_id: str, request: RunRequest, goal: Goal, wait_s: float
 ) -> ToolResult | InputRequiredResult:
-    """Go on with a run and view it: where it was interrupted, or, a run of single steps that has
-    done what was asked, with the `request` as its next `goal`."""
+    """Continue a run and view it: an interrupted one, or a finished run of single steps with
+    `request` as its next `goal`."""
     engine = engine_of(ctx)
     asked = ("prompt", "tool", "arguments", "data_schema")
     given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
-    try:
+    with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
             run = await engine.get(run_id, caller())
@@ -409,16 +393,14 @@ async def _resume(
                 )
             else:
                 run = await engine.resume(run_id, caller())
-    except PlanloomError as error:
-        raise ToolError(str(error)) from None
     return await _attached(run, ctx, wait_s, held=not run.driven)
 
 
 async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
-    """View a run that stops with this call, if the client cancels it, unless it is `held`; it can
-    be continued. A client that takes tasks views it by those, and not here."""
+    """View a run, which stops if the client cancels the call, unless it is `held`. A client that
+    takes tasks gets the run at once and follows the task."""
     if as_task(ctx):
         return result_of(run)
     try:
@@ -441,24 +423,15 @@ async def _answered(ctx: Context) -> Run | None:
     state = json.loads(ctx.request_state)
     if "run" not in state:  # it asked for the caller's roots
         return None
-    run = await _run(ctx, state["run"])
-    try:
+    run = await callers_run(ctx, state["run"], ToolError)
+    with errors_as(ToolError):
         run.approvals.answer(state["question"], state["ticket"], ctx.input_responses)
-    except PlanloomError as error:
-        raise ToolError(str(error)) from None
     return run
 
 
-async def _run(ctx: Context, run_id: str) -> Run:
-    try:
-        return await engine_of(ctx).get(run_id, caller())
-    except PlanloomError as error:
-        raise ToolError(str(error)) from None
-
-
 async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
-    """Refuse a call that cannot be before a run is spent on it. While upstreams still start, that
-    is for the run to find out."""
+    """Refuse an impossible call before a run starts. While upstreams are starting, the run checks
+    it."""
     pool: UpstreamPool = ctx.lifespan_context["pool"]
     tool = pool.find(name)
     if tool is None:
@@ -505,7 +478,9 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
         shown = run.state.iterations[iteration]
         waits = shown.asked and not shown.approval
         text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
-        data = short_report.as_data(short_report.of_result(found, text))
+        data = short_report.as_data(
+            short_report.ShortReport(run_id=found.run_id, status=found.status, result=text)
+        )
     elif found.status == "running" and not whole:
         short = short_report.under_way(run, found)
         text, data = short_report.markdown_under_way(short), short_report.as_data(short)

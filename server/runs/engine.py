@@ -23,6 +23,7 @@ from planner.events import RunContinued, RunFinished, RunResumed, RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
+from server.background import background_tasks
 from server.config import ApprovalSettings
 from server.journal.base import (
     Entry,
@@ -57,12 +58,12 @@ CANCEL_SECONDS = 5.0
 """How long `cancel` waits for a run to let go of its model call and its tool call, and for the
 server that drives it to see that it should."""
 INTERRUPT_SECONDS = 2.0
-"""The same, when the server ends: a host soon kills it."""
+"""Likewise when the server ends: a host soon kills it."""
 TAKEN_UP_SECONDS = 900.0
 """How old an interrupted run may be to be continued when the same is asked again; what it found may
 have changed since."""
 LOOKED_THROUGH = 20
-"""Runs that are looked through for one that was cut off."""
+"""The number of runs among which one that was cut off is searched."""
 
 
 class Engine:
@@ -105,13 +106,8 @@ class Engine:
         approval: ApprovalSettings,
     ) -> AsyncIterator[Self]:
         """An engine whose runs all stop with this scope."""
-        tasks = await anyio.create_task_group().__aenter__()
-        try:
+        async with background_tasks() as tasks:
             yield cls(models, pool, journal, approval, tasks)
-        finally:
-            tasks.cancel_scope.cancel()
-            # Without the exception, which would come out wrapped in a group.
-            await tasks.__aexit__(None, None, None)
 
     def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
         """In the background: have the models loaded while the upstreams start, and then the
@@ -136,18 +132,17 @@ class Engine:
         *,
         taking_up: bool = False,
     ) -> Run:
-        """Start a run, or put it at the end of the queue; or, where the caller has used the
-        `request_key` before, go on with the run it belongs to. `can_ask`: the caller can ask a
-        person for approval. `taking_up`: without a key too, go on with a run that was just cut off
-        and asked the same.
+        """Start a run, or queue it; if the caller has used the `request_key` before, continue that
+        run. `can_ask`: the caller can ask a person for approval. `taking_up`: without a key too,
+        continue a run that was just cut off and asked the same.
 
-        Raises `RequestError` for a request that cannot be, or that is not the key's,
-        `ModelUnavailable` when there is no model to run it with, and `Busy`.
+        Raises `RequestError` for an invalid request or one that differs from the key's,
+        `ModelUnavailable`, and `Busy`.
         """
         agent.check(request)
         can_ask = can_ask or self.watched(caller)
         if request.policy is Policy.ASK and not can_ask:
-            # The models are not shown what every call of would be refused.
+            # The models do not see tools whose calls would all be refused.
             request = request.model_copy(update={"policy": Policy.READ_ONLY})
         if not request_key:
             cut_off = await self._cut_off(request, caller) if taking_up else None
@@ -159,7 +154,7 @@ class Engine:
             return await self._start(request, caller, request_key, can_ask)
 
     async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
-        """The caller's newest run that asks the same and was cut off, going on."""
+        """Resume the caller's newest run that asks the same and was cut off."""
         for run in self._runs.values():
             if run.caller == caller and run.stopping and _same(run.request, request):
                 await self._wait_until_ended(run, CANCEL_SECONDS)
@@ -203,9 +198,8 @@ class Engine:
         return run
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
-        """The caller's run of this id, on whichever server. Raises `RequestError` when there is no
-        such run, in the same words as for another caller's. The beginning of an id is enough if it
-        is unique."""
+        """The caller's run of this id or unique beginning, on whichever server. Raises
+        `RequestError` if there is none, in the same words as for another caller's run."""
         run_id = await self._whole_id(run_id, caller)
         kept = self._runs.get(run_id)
         if kept is not None and kept.caller != caller:
@@ -236,7 +230,7 @@ class Engine:
         return run
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
-        """The id that begins so, if one of the caller's does."""
+        """The id of the caller's run that begins so; else `beginning` unchanged."""
         if not (MIN_ID_CHARS <= len(beginning) < WHOLE_ID and beginning.isalnum()):
             return beginning
         own = [run.id for run in self._runs.values() if run.caller == caller]
@@ -295,15 +289,15 @@ class Engine:
         return True
 
     def watch(self, callers: Sequence[str]) -> None:
-        """A person looks at the runs of these callers, in a view that can ask for approval."""
+        """Note that a person watches these callers' runs in a view that can ask for approval."""
         self._watched |= dict.fromkeys(callers, anyio.current_time())
 
     def watched(self, caller: str) -> bool:
-        """Whether a person looks at the caller's runs just now."""
+        """Whether a person is watching the caller's runs."""
         return anyio.current_time() - self._watched.get(caller, -math.inf) < WATCHED_SECONDS
 
     async def attend(self, run: Run) -> None:
-        """A client follows the run that can ask a person for approval."""
+        """Note that a client that can ask a person for approval follows the run."""
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
             await self._peers.attend(run)
@@ -311,12 +305,11 @@ class Engine:
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
     ) -> Run:
-        """Have a run of single steps that has ended do something more: the step that `request` is,
-        or the conclusion from all of them. It keeps what it found, and the policy it began with,
-        unless the request's is stricter. Without a prompt, a step is the one that is planned next.
+        """Continue a run of single steps that has ended: with another step, or with the conclusion
+        from all of them. It keeps its results, and its policy unless the request's is stricter.
+        Without a prompt, the step is the one that is planned next.
 
-        Raises `RequestError` for a run that cannot do that, and `ModelUnavailable` and `Busy` as
-        `start` does.
+        Raises `RequestError` for a run that cannot continue, `ModelUnavailable` and `Busy`.
         """
         async with self._resuming:
             run = await self.get(run_id, caller)
@@ -350,9 +343,9 @@ class Engine:
         return run
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
-        """A person's answer to the call that a run waits for, on any server; `digest` names the
-        call that the person saw. Raises `RequestError` when the run does not wait for it, or its
-        server does not take the answer."""
+        """Apply a person's answer to the call of this `digest`, which the person saw, on any
+        server. Raises `RequestError` if the run does not wait for that call, or its server does not
+        take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
         await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
         if run.state.undecided and not run.finished:
@@ -404,12 +397,11 @@ class Engine:
         order: Sequence[int] = (),
         by: SteeredBy = "caller",
     ) -> None:
-        """Say something to a run that is under way or interrupted; it holds from its next decision
-        on. `hint`: words for its models. `skip`, `order`: later steps by their numbers in the
-        report, not to be done, and to be done before the others.
+        """Steer a running or interrupted run from its next decision on. `hint`: words for its
+        models. `skip`, `order`: numbers of later steps to leave out, and to do first.
 
-        A run that another server drives gets it through the journal. Raises `RequestError` for a
-        run that has ended, and for what cannot be.
+        Another server's run gets it through the journal. Raises `RequestError` for a run that has
+        ended, and for steering that is not possible.
         """
         steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
@@ -423,8 +415,8 @@ class Engine:
             await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
-        """Stop a run, so that it can be resumed; one that is not recorded ends, and so does one
-        that has not begun. One that another server drives goes on."""
+        """Stop a run so that it can be resumed. A run that is not recorded or has not begun ends;
+        one that another server drives goes on."""
         if run.driven:
             run.stop()
             await self._wait_until_ended(run, CANCEL_SECONDS)
@@ -445,7 +437,7 @@ class Engine:
             await self._until(lambda: run.finished, run, seconds)
 
     async def _until(self, holds: Callable[[], bool], run: Run, seconds: float) -> None:
-        """Wait until something holds of a run, and is recorded, or the run has ended."""
+        """Wait until a condition holds and is recorded, or the run has ended."""
         with anyio.move_on_after(seconds):
             while not (holds() or run.finished):
                 await run.wait_beyond(len(run.events))
@@ -453,7 +445,9 @@ class Engine:
 
     def _own(self, run: Run, models: Models) -> None:
         run.driven = True
-        run.spans = run.spans or _spans(run, models)
+        run.spans = run.spans or Spans(
+            run.id, {each.name: each.provider for each in models.distinct}
+        )
         self._runs[run.id] = run
         self._forget_oldest()
 
@@ -528,12 +522,8 @@ def _may_go_on_elsewhere(run: Run) -> bool:
 
 
 def _same(one: RunRequest, other: RunRequest) -> bool:
-    """Whether they ask the same; their folders do not count."""
+    """Whether both requests ask the same; their folders may differ."""
     return one.model_copy(update={"roots": other.roots}) == other
-
-
-def _spans(run: Run, models: Models) -> Spans:
-    return Spans(run.id, {each.name: each.provider for each in models.distinct})
 
 
 def _check_setup(stored: StoredRun, now: RunSetup) -> None:

@@ -32,8 +32,8 @@ async def execute(
     stored: StoredRun | None,
     take_steering: Callable[[Sequence[Run]], Awaitable[None]],
 ) -> None:
-    """Have the agent do the run. `stored`: what it did before; `take_steering`: record how it was
-    steered in the meantime."""
+    """Have the agent do the run. `stored`: its record so far; `take_steering` records new
+    steering."""
     assert run.writer
     spent = await _wait_for(upstreams, run, stored)
     tools = stored.tools if stored else None
@@ -57,12 +57,14 @@ async def execute(
     except Exception:
         if not (stored and tape.diverged):
             raise
-        reason = _divergence(stored.setup.planloom, tape.diverged)
+        before = stored.setup.planloom
+        other = f", made by planloom {before}," if before != version("planloom") else ""
+        reason = f"the record of the run{other} cannot be followed to its end: {tape.diverged}"
         run.record(agent.cut_short(run.state, reason))
 
 
 def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
-    """The end of a run by a fault of Planloom itself; the log has the trace."""
+    """The end of a run by a bug in Planloom; the log has the traceback."""
     log.error("run %s\n%s", run.id, upstreams.redact(traceback.format_exc()))
     message = upstreams.redact(f"{type(error).__name__}: {error}")
     reason = f"a fault in planloom itself ({message})"
@@ -71,15 +73,10 @@ def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
 
 
 async def _wait_for(upstreams: UpstreamPool, run: Run, stored: StoredRun | None) -> float:
-    """Wait until they can be used; returns the seconds that the run has taken with that."""
+    """Wait for the upstreams; returns the seconds that the run has taken so far."""
     began = anyio.current_time()
     spent = stored.seconds if stored else 0.0
     left = max(0.0, run.request.limits.seconds - spent)
     bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
     await upstreams.usable(*bounds, run.request.prompt)
     return spent + anyio.current_time() - began
-
-
-def _divergence(before: str, what: str) -> str:
-    other = f", made by planloom {before}," if before != version("planloom") else ""
-    return f"the record of the run{other} cannot be followed to its end: {what}"

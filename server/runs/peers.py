@@ -23,16 +23,13 @@ log = logging.getLogger(__name__)
 
 
 class OwnRuns(Protocol):
-    """The runs of this server (`server.runs.engine`)."""
+    """The part of `server.runs.engine.Engine` that is needed here, and described there."""
 
-    def under_way(self) -> Collection[Run]:
-        """Those that this server drives."""
+    def under_way(self) -> Collection[Run]: ...
 
-    def has_turn(self) -> bool:
-        """Whether another run could work at once."""
+    def has_turn(self) -> bool: ...
 
-    async def take_next(self) -> bool:
-        """Drive the oldest run of the fleet that no server drives; False when there is none."""
+    async def take_next(self) -> bool: ...
 
 
 class Peers:
@@ -50,17 +47,16 @@ class Peers:
     # The fleet.
 
     def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive the runs that its other servers do not drive any more, or
-        have no turn for."""
+        """Take part in a fleet: drive runs that its other servers no longer drive or have no turn
+        for."""
         self._fleet = fleet
         self._tasks.start_soon(self._drive_waiting)
 
     def leave(self) -> None:
-        """Drive no other run of the fleet from now on."""
         self._fleet = ""
 
     def fleet_of(self, setup: RunSetup) -> str:
-        """The part of the fleet that has the same models: only that can go on with a run."""
+        """The part of the fleet with the same models: only those servers can continue a run."""
         if not self._fleet:
             return ""
         same = setup.model_dump_json(exclude={"planloom", "project"})
@@ -145,7 +141,7 @@ class Peers:
     # Runs that this server drives.
 
     def read_letters(self) -> None:
-        """Do what other servers' clients ask of our runs, as long as there are any."""
+        """Follow the letters about this server's runs, as long as it has any."""
         if not self._reading_letters and self._journal.problem is None:
             self._reading_letters = True
             self._tasks.start_soon(self._read_letters)

@@ -1,9 +1,9 @@
-"""What a run takes from outside, recorded; and taken from the record when the run is resumed.
+"""Records what a run gets from outside, and replays it from the record when the run is resumed.
 
 A run's events follow from its request and from what models, tools, people and the clock gave it. So
 a run is resumed by running the agent again on the same request: everything it asks for is answered
-from the record, in the recorded order, and what it says has to be what is recorded. Where the
-record ends, it goes on. There is no other way into the middle of a run, and so none to be wrong.
+from the record, in the recorded order, and its events have to match the recorded ones. Where the
+record ends, the run goes on.
 """
 
 import hashlib
@@ -104,8 +104,8 @@ class Tape:
             self.clock.release()
 
     def say(self, event: Event) -> None:
-        """Record an event of the run. Raises `Diverged` when the record has another one there.
-        A draft is in no record."""
+        """Record an event, unless it is a draft. Raises `Diverged` if the record has another event
+        there."""
         if self._head == len(self._played) or isinstance(event, AnswerDelta):
             return self._emit(event)
         entry = self._played[self._head]
@@ -122,8 +122,7 @@ class Tape:
         return self._consume(self._head)
 
     def ahead(self, kind: type[E]) -> list[E] | None:
-        """The events of this kind that the run has to say next; None where the record has ended, so
-        that it is not decided yet."""
+        """The run's next events of this kind in the record; None where the record has ended."""
         if self._head == len(self._played):
             return None
         found: list[E] = []
@@ -142,9 +141,9 @@ class Tape:
     ) -> T:
         """What comes of asking something outside: from the record, else by `ask`, and recorded.
 
-        `asked` tells apart what is asked for. `in_doubt` is given for what must not be done twice:
-        what to go on with when it may have been done and nobody knows. Raises `ModelError` as
-        `ask` does, and `NotRecorded` for such when its beginning cannot be recorded.
+        `asked` identifies the request. `in_doubt` is given for what must not be done twice: the
+        result to continue with if it is unknown whether it was done. Raises `ModelError` as `ask`
+        does, and `NotRecorded` if such a request cannot be recorded before it is made.
         """
         asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
@@ -206,7 +205,7 @@ class Tape:
         return shape.model_validate(entry.data)
 
     def _find(self, key: str, *kinds: str) -> int | None:
-        """The next entry of that key and kind, which nobody else waits for."""
+        """The next entry of that key and kind that nobody else waits for."""
         for place in range(self._head, len(self._played)):
             entry = self._played[place]
             if entry.key == key and entry.kind in kinds and place not in self._claimed:
@@ -215,8 +214,8 @@ class Tape:
         return None
 
     async def _turn(self, place: int) -> None:
-        """Wait until everything recorded before has come again: of calls side by side, that the
-        others get further."""
+        """Wait until everything that was recorded before is replayed, by calls that run side by
+        side too."""
         idle = 0
         while self._head < place:
             before = self._head
@@ -250,8 +249,8 @@ def taped_models(models: Models, tape: Tape) -> Models:
 
 
 def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
-    """The run's approver, with every decision on the tape. What was approved before a restart and
-    not made is made without another question."""
+    """The run's approver, with every decision on the tape. A call that was approved before a
+    restart and not made is made without another question."""
 
     async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         asked = ["approval", f"{tool.upstream}.{tool.name}", arguments]
@@ -264,10 +263,10 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
 
 
 class TapedInbox(Inbox):
-    """The steering of a run; the tape has each as the event that it was taken."""
+    """The steering of a run; on the tape, it is in the events that say it was taken."""
 
     def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
-        """`waiting`: what has come and was not taken yet."""
+        """`waiting`: the steering that has arrived and was not taken yet."""
         self._tape, self._waiting = tape, waiting
 
     def steering(self) -> Sequence[Steering]:

@@ -1,5 +1,6 @@
 """One run in progress, or as it was recorded."""
 
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -85,7 +86,7 @@ class Run:
 
     @property
     def under_way(self) -> bool:
-        """Whether this server has it going on."""
+        """Whether this server drives it and it has not ended."""
         return self.driven and not self.finished
 
     @property
@@ -95,7 +96,7 @@ class Run:
 
     @property
     def quiet(self) -> float:
-        """The seconds that something is waited for."""
+        """The seconds that the run has been waiting."""
         return self.paused if self.events else max(0.0, time.time() - self.created)
 
     @property
@@ -125,7 +126,7 @@ class Run:
         self.add(event)
 
     def add(self, *events: Event) -> None:
-        """Take in events that are recorded already."""
+        """Apply events that are recorded already."""
         for event in events:
             self.events.append(event)
             self.state.apply(event)
@@ -133,7 +134,6 @@ class Run:
         self._changed = anyio.Event()
 
     def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
-        """The conversation with an upstream during one of its calls."""
         return Conversation(
             tool,
             iteration,
@@ -144,12 +144,12 @@ class Run:
         )
 
     def stop(self) -> None:
-        """Have the run stop here, so that it can be resumed."""
+        """Stop the run so that it can be resumed."""
         self.stopping = True
         self.scope.cancel()
 
     def interrupt(self) -> None:
-        """The run stops here, to be resumed; one that is not recorded ends."""
+        """Mark the run as interrupted; a run that is not recorded ends."""
         if self.writer and (self.writer.problem is None or self.writer.lost):
             self.writer.release()
             self.interrupted = True
@@ -158,20 +158,25 @@ class Run:
             self.record(cancelled(self.state, "the server ended"))
 
     async def wait_beyond(self, count: int) -> None:
-        """Wait until there are more than `count` events."""
         while len(self.events) <= count and not self.finished:
             await self._changed.wait()
 
-    async def follow(self) -> AsyncIterator[Event]:
-        """Every event from the first to the last, as they come."""
+    async def follow(self, heartbeat: float = math.inf) -> AsyncIterator[Event | None]:
+        """Every event from the first to the last, once it is on disk or cannot be; None after each
+        `heartbeat` seconds without one."""
         seen = 0
         while True:
-            while seen < len(self.events):
-                yield self.events[seen]
-                seen += 1
-            if self.finished:
+            known = len(self.events)
+            await self.flush()  # what a client has seen is not lost
+            for event in self.events[seen:known]:
+                yield event
+            seen = known
+            if self.finished and seen == len(self.events):
                 return
-            await self.wait_beyond(seen)
+            with anyio.move_on_after(heartbeat) as wait:
+                await self.wait_beyond(seen)
+            if wait.cancelled_caught:
+                yield None
 
 
 def cancelled(state: RunState, why: str) -> RunFinished:

@@ -21,7 +21,7 @@ UNDER_WAY = "Run {} is under way. Follow it with get_run, and go on when it has 
 def steering_of(
     run: Run, hint: str, skip: Sequence[int], order: Sequence[int], by: SteeredBy
 ) -> Steering:
-    """Raises `RequestError` for what cannot be."""
+    """Raises `RequestError` for steering that is not possible."""
     state = run.state
     hint = hint.strip()
     if state.status != "running":
@@ -48,8 +48,8 @@ def steering_of(
 
 
 def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
-    """The complete request for what an ended run should do next. Raises `RequestError` if it
-    cannot."""
+    """The complete next request for a run that has ended. Raises `RequestError` if there is
+    none."""
     state = run.state
     if run.interrupted:
         raise RequestError(

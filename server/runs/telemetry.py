@@ -28,8 +28,8 @@ class Spans:
     """The spans of one run: `invoke_agent` around a `chat` or `execute_tool` for each call."""
 
     def __init__(self, run_id: str, providers: Mapping[str, str]) -> None:
-        """Made where the run is asked for: what is current there is its parent. `providers` are the
-        models' servers by the models' names."""
+        """The current span becomes the parent. `providers`: the models' servers by the models'
+        names."""
         self._run_id = run_id
         self._providers = providers
         self._tracer = trace.get_tracer(AGENT)
@@ -38,7 +38,6 @@ class Spans:
         self._tools: dict[int, Span] = {}
 
     def record(self, event: Event) -> None:
-        """Take in the run's next event."""
         match event:
             case RunStarted() | RunResumed() | RunContinued():
                 self._run = self._tracer.start_span(

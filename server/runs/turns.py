@@ -18,8 +18,6 @@ USUAL_SECONDS = 30.0
 
 
 class Turns:
-    """The turns of one server, and the places in its queue."""
-
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._turns = anyio.CapacityLimiter(settings.concurrent)
@@ -36,12 +34,12 @@ class Turns:
             self._usual_seconds += (anyio.current_time() - began - self._usual_seconds) / 8
 
     def is_free(self, runs: Collection[Run]) -> bool:
-        """Whether a run would have its turn at once. `runs`: those of this server."""
+        """Whether a run would start at once. `runs`: those of this server."""
         return sum(run.under_way for run in runs) < self._settings.concurrent
 
     def check_room(self, caller: str, runs: Collection[Run], waiting_elsewhere: int) -> None:
-        """Raise `Busy` when a caller can start no run now. `waiting_elsewhere`: runs of the fleet
-        that no server drives yet."""
+        """Raise `Busy` if a caller can start no run now. `waiting_elsewhere`: runs of the fleet
+        without a server."""
         turns, places = self._settings.concurrent, self._settings.concurrent + self._settings.queue
         unfinished = [run for run in runs if not run.finished]
         own = sum(run.caller == caller for run in unfinished)

@@ -1,6 +1,6 @@
 """The bound on an upstream's message over HTTP; the SDK's client reads one of any length.
 
-What is bounded is what comes over the wire, so nothing compressed is asked for or taken: two
+The bound is on the bytes that arrive, so compressed answers are neither requested nor accepted: two
 megabytes of gzip can be ten gigabytes.
 
 Measured with mcp 2.3: 50 MB take 6 s and 125 MB of memory.
@@ -47,8 +47,7 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response with a limit on the length of each event, or of the whole. An empty line ends an
-    event."""
+    """Bounds the length of each event, which an empty line ends, or of the whole response."""
 
     def __init__(self, stream: Any, on_excess: Callable[[str], None]) -> None:
         self._stream = stream

@@ -63,7 +63,7 @@ class Generation:
         redactor: Redactor,
         roots: tuple[str, ...] | None = None,
     ) -> None:
-        """`roots`: None: it cannot ask for any."""
+        """`roots`: None if the upstream cannot ask for any."""
         self.lost = False
         self.stale = False
         self.news = anyio.Event()
@@ -111,7 +111,7 @@ class Generation:
                 self._process = psutil.Process(self._stdio.pid)
 
     async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
-        """Its tools, and why other things it lists are not tools."""
+        """Its valid tools, and why its other entries are not valid."""
         session = self.client.session
         assert isinstance(session, Session)
         unreadable = session.dispatcher.unreadable = []
@@ -121,8 +121,8 @@ class Generation:
     def serving(
         self, scope: anyio.CancelScope, conversation: Conversation | None
     ) -> Iterator[ProgressHandler | None]:
-        """While a call is under way: what the upstream says goes to its conversation; yields what
-        takes its progress. A generation that is lost cancels the `scope`."""
+        """Connects the upstream to a call's conversation; yields the progress handler. `lose`
+        cancels `scope`."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None
@@ -140,9 +140,9 @@ class Generation:
             del self.calls[scope]
 
     def _speaking(self) -> Conversation | None:
-        """The call during which an upstream says something. Over stdio, up to 2025-11-25, nothing
-        tells: it is known as long as only one run's calls are under way. Else it is nobody's, so
-        that no caller gets what is meant for another."""
+        """The call that an upstream's message belongs to. Over stdio, up to 2025-11-25, messages do
+        not say so: it is known only while one run's calls are under way. Otherwise it belongs to
+        nobody, so that no caller gets what is meant for another."""
         if known := _CALL.get():
             return known
         calls = list(self.calls.values())
@@ -165,7 +165,7 @@ class Generation:
 
     @property
     def fault(self) -> str | None:
-        """Why we gave the connection up, if it was we who did."""
+        """Why Planloom closed the connection, if it did."""
         return self._stdio.fault if self._stdio else self._excess
 
     def _exceeded(self, why: str) -> None:
@@ -216,8 +216,8 @@ class Generation:
         closed.set()
 
     def _family(self) -> list[psutil.Process]:
-        """The process and its descendants. To be asked while the process lives: a descendant that
-        outlives it is nobody's child."""
+        """The process and its descendants. Ask while it lives: later they are no longer its
+        descendants."""
         with suppress(psutil.Error, OSError):
             if self._process:
                 return [self._process, *self._process.children(recursive=True)]
@@ -245,7 +245,6 @@ class Generation:
         return found
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines it wrote to its standard error."""
         words = self._stdio.last_words if self._stdio else ""
         return "\n".join(clean(words).strip().splitlines()[-lines:])
 

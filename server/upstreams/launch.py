@@ -24,8 +24,6 @@ BASE_ENVIRONMENT = re.compile(
     r"HOME|USER|LOGNAME|LANG|LANGUAGE|TERM|TMPDIR|TEMP|TMP|SHELL|TZ"
     r"|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
     r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
-    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA"
-    r"|PROGRAMFILES|USERPROFILE|USERNAME|HOMEDRIVE|HOMEPATH|PROCESSOR_ARCHITECTURE"
     r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
     re.IGNORECASE,
 )
@@ -55,8 +53,7 @@ class Launch:
         self._process: Process | None = None
 
     async def process(self) -> Process:
-        """The process, started unless it was, as the leader of a process group. Not on Windows,
-        where the SDK starts it. Raises `OSError` if the command cannot be started."""
+        """The process, as the leader of a process group; started once. Raises `OSError`."""
         if self._process is None:
             self._process = await anyio.open_process(
                 [self.command, *self.args], env=self.env, cwd=self.cwd, start_new_session=True
@@ -86,7 +83,7 @@ class Launcher:
         """Of upstreams that nobody has asked for yet."""
 
     def launch(self, name: str, settings: UpstreamSettings) -> Launch:
-        """The one that was begun ahead, or a new one."""
+        """The launch that `begin` has started, or a new one."""
         if ahead := self._ahead.pop(name, None):
             return ahead
         return Launch(settings, self.environ, self.cache_dir, self.reaper)
@@ -94,7 +91,7 @@ class Launcher:
     async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
         """Start the process of each upstream that is a command, before anything talks to it."""
         commands = {n: each for n, each in upstreams.items() if each.enabled and each.command}
-        if not commands or sys.platform == "win32":
+        if not commands:
             return
         self.reaper.start()
         for name, each in commands.items():
@@ -104,7 +101,7 @@ class Launcher:
                 await launch.process()
 
     async def aclose(self) -> None:
-        """End what was begun and never asked for."""
+        """End the processes that nobody has used."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self.reaper.close)
             for launch in self._ahead.values():
@@ -123,15 +120,15 @@ async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What every stdio upstream gets of `environ`: the base names, and PATH with our scripts first,
-    so that `uvx` is found though only we have it."""
+    """The part of `environ` that every upstream gets, and PATH with our scripts first, so that
+    `uvx` is found."""
     scripts = str(Path(sys.executable).parent)
     path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
     return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}
 
 
 def _nowhere(cache_dir: Path) -> str:
-    """An empty directory, or the root of a disk that takes none."""
+    """An empty directory, or the root if none can be made."""
     nowhere = cache_dir / "empty"
     with suppress(OSError):
         nowhere.mkdir(parents=True, exist_ok=True)

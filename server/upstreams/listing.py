@@ -46,24 +46,13 @@ class PoolListing(BaseModel):
 
 
 def pool_listing(pool: UpstreamPool) -> PoolListing:
-    """The pool as it is now."""
     return PoolListing(
         problem=pool.problem,
         upstreams=[
             UpstreamListing(**each.model_dump(), first_seen=pool.first_seen.get(each.name, 0))
             for each in pool.upstreams()
         ],
-        tools=[
-            ToolListing(
-                name=tool.name,
-                upstream=tool.upstream,
-                safety=tool.safety,
-                policy=tool.policy,
-                priority=tool.priority,
-                description=tool.description,
-            )
-            for tool in pool.tools()
-        ],
+        tools=[ToolListing.model_validate(tool, from_attributes=True) for tool in pool.tools()],
         shadowed=pool.shadowed,
     )
 

@@ -1,13 +1,12 @@
-"""Tool definitions as the operator took them: one that changes waits for his consent.
+"""Tool definitions as the operator accepted them: a changed one waits for the operator's consent.
 
-A description stands in prompts, and an annotation can make a tool run by itself, so an upstream
-that changes them after it was looked at changes what the agent does. The tools of an upstream that
-is seen for the first time are pinned as they are (trust on first use). From then on a tool whose
-definition is another, or that was not there, is held back until `planloom tools --accept`: a new
-one too, since otherwise a change would only have to come under another name.
+Descriptions are part of prompts, and an annotation can make a tool run by itself, so an upstream
+that changes them changes what the agent does. The tools of an upstream that is seen for the first
+time are pinned as they are (trust on first use). From then on, a changed or new tool is held back
+until `planloom tools --accept`: a new one too, or a change would only need another name.
 
-The pins of all servers of a user are in one SQLite file, which processes may share and a crash
-leaves whole. docs/security.md says what pins do not hold.
+The pins of all servers of a user are in one SQLite file, which processes can share and which a
+crash leaves intact. docs/security.md says what pins do not prevent.
 """
 
 import hashlib
@@ -46,7 +45,7 @@ _WRITE = "insert or replace into pins (upstream, tool, pinned, proposed, at) val
 
 
 class Definition(BaseModel):
-    """What an upstream says of a tool, as far as anything is decided by it."""
+    """The parts of a tool's definition that decisions depend on."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,8 +65,6 @@ class Definition(BaseModel):
 
 @dataclass(frozen=True)
 class HeldTool:
-    """A tool that waits for consent."""
-
     upstream: str
     tool: str
     differences: tuple[str, ...]
@@ -119,7 +116,10 @@ class Pins:
         """Compare what `upstream` (an `identity`) lists with what is pinned of it; pin it when
         nothing is. Never raises: a damaged file holds every tool back, one that cannot be written
         only those known to have changed."""
-        listed = {name: _canonical(definition) for name, definition in tools.items()}
+        listed = {
+            name: json.dumps(definition.model_dump(mode="json"), sort_keys=True)
+            for name, definition in tools.items()
+        }
         checked = PinCheck()
         try:
             with self._open() as database:
@@ -141,13 +141,12 @@ class Pins:
         return checked
 
     def held(self, upstream: str) -> list[HeldTool]:
-        """What waits for consent, as it was last listed. Raises `sqlite3.Error`."""
+        """The tools that wait for consent, as last listed. Raises `sqlite3.Error`."""
         with self._open() as database:
             return _held(upstream, _pins(database, upstream))
 
     def accept(self, upstream: str, held: HeldTool) -> bool:
-        """Pin a tool as it was held; False when it has been listed in another way since. Raises
-        `sqlite3.Error`."""
+        """Pin a tool as it was held; False if it has changed since. Raises `sqlite3.Error`."""
         with self._open() as database:
             database.execute("begin immediate")
             pins = _pins(database, upstream)
@@ -158,7 +157,7 @@ class Pins:
         return True
 
     def stamp(self) -> int:
-        """Another number when the file has changed."""
+        """A number that changes with the file."""
         try:
             return self.file.stat().st_mtime_ns
         except OSError:
@@ -192,7 +191,7 @@ def _write(database: sqlite3.Connection, upstream: str, pins: Mapping[str, _Pin]
 def _compare(
     upstream: str, pins: Mapping[str, _Pin], listed: Mapping[str, str]
 ) -> tuple[PinCheck, dict[str, _Pin]]:
-    """What is held of the listed tools, and the pins that are to be written."""
+    """The held tools among the listed ones, and the pins to write."""
     if not pins:
         return PinCheck(first_seen=len(listed)), {
             tool: _Pin(definition, None) for tool, definition in listed.items()
@@ -219,7 +218,7 @@ def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[HeldTool]:
 
 
 def digest_of(held: Sequence[HeldTool]) -> str:
-    """Of all that these say; 128 bits, since an upstream may try any number of definitions."""
+    """A digest of all of them; 128 bits, since an upstream may try any number of definitions."""
     return _digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))
 
 
@@ -229,10 +228,6 @@ def _digest(text: str) -> str:
 
 def _name(upstream: str) -> str:
     return upstream.partition(" ")[0]
-
-
-def _canonical(definition: Definition) -> str:
-    return json.dumps(definition.model_dump(mode="json"), sort_keys=True)
 
 
 # Differences in words.
@@ -252,7 +247,7 @@ def _differences(pinned: str | None, proposed: str) -> list[str]:
 
 
 def _changed_text(what: str, old: str, new: str) -> list[str]:
-    """The words that are not the same, with a few around them."""
+    """The changed words, with a few around them."""
     if old == new:
         return []
     before, after = old.split(), new.split()
@@ -299,7 +294,7 @@ def _changed_keys(what: str, old: Any, new: Any) -> list[str]:
 
 
 def _quoted(value: Any) -> str:
-    """A stranger's value on one line, within bounds; None is a value that is not given."""
+    """A foreign value, shortened, on one line; None means that it is not given."""
     if value is None:
         return "not given"
     if not isinstance(value, str):

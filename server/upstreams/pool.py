@@ -1,9 +1,9 @@
 """The pool of upstream MCP servers, and what a run sees of it."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from planner.checks import guards
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
+from server.background import background_tasks
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results, roots
 from server.upstreams.launch import Launcher
@@ -28,7 +29,7 @@ SCOPED_SESSIONS = 4
 """Sessions with callers' own roots that are kept; those unused the longest go first."""
 
 
-class UpstreamPool:
+class UpstreamPool(anyio.AsyncContextManagerMixin):
     """The tools of every upstream in `settings`; a `planner.tools.ToolPool`.
 
     Use as an async context manager: entering starts all upstreams side by side and returns at once,
@@ -66,7 +67,6 @@ class UpstreamPool:
         self._retiring: set[Upstream] = set()
         self._scoped: OrderedDict[tuple[Upstream, tuple[str, ...]], Upstream] = OrderedDict()
         """Sessions of their own, for callers whose roots are others than the operator's."""
-        self._tasks: TaskGroup
         self._running: TaskGroup
         self._closing = anyio.Event()
         self._seen: list[object] = []
@@ -78,10 +78,14 @@ class UpstreamPool:
         given = (self._launcher, self._pins, redactor, permitted, self._for_operator)
         return Upstream(name, settings, *given)
 
-    async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
-        await self._tasks.start(self._run)
-        return self
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
+        async with background_tasks() as self._tasks:
+            await self._tasks.start(self._run)
+            try:
+                yield self
+            finally:
+                await self.aclose()
 
     async def _run(self, *, task_status: TaskStatus[None]) -> None:
         async with anyio.create_task_group() as self._running:
@@ -126,23 +130,13 @@ class UpstreamPool:
         self._retiring.discard(upstream)
 
     def changed(self) -> Callable[[str], bool]:
-        """Tells of an upstream, by its name, whether it was changed or taken out from now on."""
+        """A function that tells whether the upstream of a name was changed or removed since."""
         before = self._upstreams
         return lambda name: self._upstreams.get(name) is not before.get(name)
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-        # Without the exception, which would come out wrapped in a group.
-        await self._tasks.__aexit__(None, None, None)
-
     async def aclose(self) -> None:
-        """End every upstream within about five seconds, from any task. Calls in flight return an
-        error; later calls do too."""
+        """End every upstream within about five seconds, from any task. Open and later calls return
+        an error."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
                 for upstream in [
@@ -183,7 +177,6 @@ class UpstreamPool:
                         tasks.start_soon(_changed, upstream, tasks.cancel_scope)
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
-        """Wait until each upstream is ready or failed; False if `timeout` seconds did not do."""
         return await _settled(self._upstreams.values(), timeout)
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
@@ -226,7 +219,7 @@ class UpstreamPool:
         ]
 
     def redact(self, text: str) -> str:
-        """A text of ours without what is recognisably a secret of an upstream."""
+        """The text without recognisable secrets of upstreams."""
         return self._redactor.redact_output(text)
 
     async def call(
@@ -270,12 +263,12 @@ class UpstreamPool:
 
     @property
     def takes_roots(self) -> bool:
-        """Whether it is of use to know the folders a caller works in."""
+        """Whether any upstream needs the caller's folders."""
         return any(each.roots and each.state != DISABLED for each in self._upstreams.values())
 
     def _session(self, upstream: Upstream, given: Sequence[str] | None) -> Upstream:
-        """The session for a caller of these roots. An upstream keeps its roots as long as it runs,
-        so callers share one only if they have the same."""
+        """The session for these roots. An upstream keeps its roots, so only callers with the same
+        share one."""
         if given is None or not upstream.roots or self._closing.is_set():
             return upstream
         common = roots.within(given, upstream.roots)
@@ -313,8 +306,8 @@ class UpstreamPool:
 
 
 class RunPool:
-    """The pool as one run has it: what upstreams send and ask during its calls reaches the run, and
-    they learn the caller's folders."""
+    """The pool of one run: it connects upstreams with the run and tells them the caller's
+    folders."""
 
     def __init__(
         self,

@@ -11,8 +11,7 @@ the server starts the next one at once.
 
 It needs no rights but the user's own and nothing of the kernel but pipes and process groups, so it
 does the same on Linux and macOS. A process that leaves its group, clears its environment and
-outlives its parent is not found. On Windows there is none: the SDK puts each upstream into a job
-object, which the system ends with the server's handle.
+outlives its parent is not found.
 
 The file is run by its path as the reaper; for the server it is the module with `Reaper`.
 """
@@ -52,9 +51,9 @@ class Reaper:
         self._closing = threading.Lock()
 
     def start(self) -> None:
-        """Fine when it runs."""
+        """Does nothing if the reaper runs."""
         with self._guard:
-            if sys.platform != "win32" and self._process is None:
+            if self._process is None:
                 self._begin()
 
     def adopt(self, group: int) -> None:
@@ -64,13 +63,13 @@ class Reaper:
             self._tell(f"+{group}\n")
 
     def release(self, group: int) -> None:
-        """To be called once nothing of the group is left: its number may come again."""
+        """Call this once the group is gone: the system may reuse its number."""
         with self._guard:
             self._groups.discard(group)
             self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """End the reaper, which ends what was not released. Fine when it has ended, and from
+        """End the reaper, which ends all that was not released. May be called again and from
         several threads."""
         with self._closing:
             with self._guard:
@@ -102,7 +101,7 @@ class Reaper:
             self._write(f"+{group}\n")
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
-        """Have another one, once somebody has killed it and its standby."""
+        """Start another reaper once this one and its standby were killed."""
         with process:
             assert process.stdout
             process.stdout.read()  # they write nothing: it ends with the last of them
@@ -142,8 +141,8 @@ def main() -> None:
 
 
 def appointed(groups: set[int]) -> TextIO:
-    """What tells the standby, once this process is the reaper: at once for the first one, for a
-    standby when the one before it was killed. `groups` are those known by then."""
+    """The pipe to the standby, once this process is the reaper: at once for the first one, and for
+    a standby after its predecessor was killed. `groups` gets those known by then."""
     while True:
         read_end, telling = os.pipe()
         if os.fork():
@@ -156,8 +155,8 @@ def appointed(groups: set[int]) -> TextIO:
 
 
 def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bool:
-    """Keep `groups` up to date and pass each message on to the standby, until the pipe ends;
-    returns whether the server ended in good order."""
+    """Update `groups` and inform the standby, until the pipe ends; returns whether the server ended
+    properly."""
     orderly = False
     for line in lines:
         if line == DONE:

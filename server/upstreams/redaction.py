@@ -1,9 +1,9 @@
-"""Takes the operator's secrets out of texts: no log, event, report or prompt shows them.
+"""Removes the operator's secrets from texts, so that no log, event, report or prompt shows them.
 
-Of the values that `upstreams.yaml` takes from the environment, not each is a secret: `LOG_LEVEL`
-may be `info`, and hiding that word in every result would spoil them. What an upstream says is
-therefore searched for what is recognisably a secret; what is said about an upstream (its errors,
-its state) for every value of its own. docs/security.md says what that cannot hold.
+Not every value that `upstreams.yaml` takes from the environment is a secret: `LOG_LEVEL` may be
+`info`, and hiding that word in every result would spoil the results. So an upstream's texts are
+searched for recognisable secrets only, and texts about it (errors, state) for all of its values.
+docs/security.md says what this cannot hide.
 """
 
 import base64
@@ -22,7 +22,7 @@ _SHORTEST_BASE64 = 10
 
 
 class Redactor:
-    """The secrets of all upstreams, as one of them may say them."""
+    """Removes the secrets of all upstreams from the texts of one of them."""
 
     def __init__(
         self, everyone: Iterable[UpstreamSettings], own: UpstreamSettings | None = None
@@ -32,7 +32,7 @@ class Redactor:
         self.know(everyone)
 
     def know(self, everyone: Iterable[UpstreamSettings]) -> None:
-        """Take out the secrets of these from now on."""
+        """Redact the secrets of these upstreams from now on."""
         likely = {secret for each in everyone for secret in recognisable(each)}
         self._in_output = _pattern(likely)
         self._in_messages = _pattern(likely | self._own.secrets if self._own else likely)
@@ -47,7 +47,7 @@ class Redactor:
 
 
 def recognisable(upstream: UpstreamSettings) -> Iterator[str]:
-    """Those of its secrets that are not likely to be an ordinary word or a path."""
+    """The secrets that are unlikely to be an ordinary word or a path."""
     for secret in upstream.secrets:
         for part in {secret, *secret.split()}:  # of `Bearer …`, the second
             if _is_token(part) or (secret in upstream.credentials and _is_password(secret)):
@@ -60,7 +60,7 @@ def _is_token(value: str) -> bool:
 
 
 def _is_password(value: str) -> bool:
-    """Whether it is more than a word, as `hunter2` is and `postgres` is not."""
+    """Whether the value is more than a word: `hunter2` is, `postgres` is not."""
     kinds = (str.isalpha, str.isdigit, lambda each: not each.isalnum())
     mixed = sum(any(map(kind, value)) for kind in kinds) > 1
     return len(value) >= _MIN_PASSWORD_CHARS and mixed and not re.search(r"^[/\\~]|://", value)
@@ -84,13 +84,13 @@ def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
 
 
 def _expression(secret: str) -> str:
-    """A short one only as a word of its own: parts of longer words are something else."""
+    """Matches a short secret only as a whole word, not as a part of longer words."""
     whole = re.escape(secret)
     return whole if len(secret) >= TOKEN_LENGTH else rf"(?<!\w){whole}(?!\w)"
 
 
 def _spellings(secret: str) -> set[str]:
-    """How a value stands in JSON, in a URL, in hexadecimal and in Base64 of a text around it."""
+    """The secret as written in JSON, URLs, hexadecimal, and Base64 of a text around it."""
     if len(secret) < _MIN_ENCODED_CHARS:
         return set()
     data = secret.encode("utf-8", "replace")

@@ -14,7 +14,7 @@ from server.upstreams.pool import UpstreamPool
 POLL_S = 0.5
 """How often the file is checked; it is read when it has not changed for this long."""
 AT_START = ("models", "approval", "runs")
-"""What a server goes by as it was when it started."""
+"""Sections that are read only at the start."""
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 async def follow(
     settings: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Keep the pool's upstreams as the file has them, until cancelled. A file with mistakes changes
-    nothing, and `pool.problem` says why. `on_change` gets new settings."""
-    # A file of the user's own may come to stand where the shipped one was in force.
+    """Apply changes of the file to the pool until cancelled. A file with mistakes changes nothing,
+    and `pool.problem` says why. `on_change` gets new settings."""
+    # The user may create a file of their own, which replaces the shipped one.
     files = {file for file in (settings.source, own_file()) if file}
     known = before = await anyio.to_thread.run_sync(_stamps, files)
     while True:
@@ -39,7 +39,7 @@ async def follow(
 async def take_up(
     started: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Have the pool's upstreams as the file has them now."""
+    """Apply the file as it is now to the pool."""
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
     except ConfigError as error:
@@ -54,7 +54,7 @@ async def take_up(
 
 
 def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int] | None]:
-    """What is another one when a file was written."""
+    """A value that changes when a file is written."""
     return {file: _stamp(file) for file in files}
 
 

@@ -18,13 +18,11 @@ MAX_RESULT_CHARS = 200_000
 
 
 class Reuse:
-    """The results of one pool."""
-
     def __init__(self) -> None:
         self._results: OrderedDict[tuple[str, str, str], tuple[float, ToolResult]] = OrderedDict()
 
     def find(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult | None:
-        """The result of this very call, as long as it may be given again; it took no time now."""
+        """The result of the same call, while it may be reused; its time is 0."""
         key = _key(tool, arguments)
         until, result = self._results.get(key, (0.0, None))
         if result is None or until <= anyio.current_time():
@@ -42,7 +40,7 @@ class Reuse:
                 self._results.popitem(last=False)
 
     def forget(self) -> None:
-        """Nothing that was read holds any more: something may have been changed."""
+        """Drop all results, because something may have been changed."""
         self._results.clear()
 
 

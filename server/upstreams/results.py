@@ -23,7 +23,7 @@ from mcp_types import (
 
 from planner.tools import ROLES, Safety, ToolSpec
 from server.config import ToolSettings, UpstreamSettings
-from server.text import clean, cleaned
+from server.text import clean, cleaned, each_text
 
 MAX_TEXT_CHARS = 2_000_000
 """In characters; what is longer is cut, and the text says so."""
@@ -39,36 +39,24 @@ _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 
 
 def redact_tool(tool: Tool, redact: Callable[[str], str]) -> Tool:
-    """The tool with `redact` applied to all it says, its names and keys too."""
+    """The tool with `redact` applied to all its texts, names and keys."""
     data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Tool.model_validate(_each_text(data, redact))
+    return Tool.model_validate(each_text(data, redact, keys=True))
 
 
 def log_text(data: Any) -> str:
-    """The text of a log message."""
     if isinstance(data, dict) and isinstance(data.get("msg"), str):
         data = data["msg"]  # as FastMCP's servers wrap it
     return clean(data if isinstance(data, str) else _json(data))
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_each_text(item, change) for item in value]
-    if isinstance(value, dict):
-        return {change(key): _each_text(item, change) for key, item in value.items()}
-    return value
-
-
 def skeleton(name: str) -> str:
-    """The same for names that a reader may take for one another."""
+    """A key that is the same for names that look alike."""
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold()
 
 
 def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
-    """The text, or its first `MAX_LINES` lines or `limit` characters, and a line that says how
-    many are missing."""
+    """The text, or its first `MAX_LINES` lines or `limit` characters and how many are missing."""
     if (lines := text.count("\n") + 1) > MAX_LINES:
         first = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
         text = f"{first}\n[cut here: {lines - MAX_LINES} of {lines} lines left out]"
@@ -109,7 +97,7 @@ def _json(value: Any) -> str:
 
 
 def is_sendable(arguments: Mapping[str, Any]) -> bool:
-    """Whether these are JSON in UTF-8. What is not would break the connection on its way out."""
+    """Whether these are JSON in UTF-8. Sending anything else would break the connection."""
     try:
         _json(arguments).encode()
     except (ValueError, TypeError, RecursionError):
@@ -118,7 +106,7 @@ def is_sendable(arguments: Mapping[str, Any]) -> bool:
 
 
 def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
-    """The tool as the operator wants it seen, under its bare name; None if it is not to exist."""
+    """The tool with the operator's settings, under its bare name; None if it is not allowed."""
     denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
     allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
     if denied or not allowed or not _TOOL_NAME.fullmatch(tool.name):
@@ -157,8 +145,8 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
 
 
 def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
-    """What a tool may do by its upstream's word; no word, or no trust in it, means the worst: a
-    hint that is not given counts as the protocol's default, which is the worse one.
+    """What a tool may do according to its upstream. Without annotations, or trust in them, that is
+    the worst; a missing hint counts as the protocol's default, which is the worse one.
 
     A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
     elsewhere, as both of Context7's tools do, and changes nothing there.

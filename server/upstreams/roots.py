@@ -18,8 +18,8 @@ MAX_ROOTS = 50
 
 
 class CallersProject:
-    """The project of a server that was started without one and has one client: the folder that the
-    client works in, from the first call that names it."""
+    """Moves a server that was started without a project to the folder that its one client works
+    in."""
 
     def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
         """`project`: where it was started. `move` has the server work on another one."""
@@ -28,7 +28,7 @@ class CallersProject:
         """Whether the client has been asked."""
 
     async def settle(self, given: Iterable[str] | None) -> None:
-        """Go by the client's folders, None where it does not say."""
+        """Use the client's folders; None if the client does not name any."""
         if self.known:
             return
         self.known = True
@@ -59,7 +59,7 @@ def resolved(folders: Iterable[str]) -> tuple[str, ...]:
 
 
 def within(given: Iterable[str], permitted: Iterable[str]) -> tuple[str, ...]:
-    """What is in a caller's folders and in the operator's, links followed."""
+    """The overlap of the caller's folders and the operator's, with links followed."""
     common = set()
     for one in map(Path, resolved(given)):
         for other in map(Path, resolved(permitted)):

@@ -42,10 +42,10 @@ projects: []
 
 
 def fetched() -> tuple[str, Path]:
-    """Serena's command, fetched if it is not there yet, and the folder with its servers'."""
+    """Serena's command, fetched if necessary, and the folder with its servers' commands."""
     tools = user_cache_path("planloom") / "serena" / SERENA
     commands = tools / "bin"
-    servers = tools / SERENA.partition("==")[0] / ("Scripts" if os.name == "nt" else "bin")
+    servers = tools / SERENA.partition("==")[0] / "bin"
     if not (command := shutil.which("serena", path=commands)):
         env = {
             # As pip does: a client's environment names no certificates of one's own.
@@ -68,7 +68,6 @@ def fetched() -> tuple[str, Path]:
 
 
 def arguments(project: Path) -> list[str]:
-    """What Serena is started with."""
     return [
         *("start-mcp-server", "--agent-interface", "tools", "--project", str(project)),
         *("--enable-web-dashboard", "false", "--context", "desktop-app", "--log-level", "WARNING"),

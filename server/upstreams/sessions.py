@@ -111,8 +111,6 @@ def unreadable(tool: Any, version: str) -> str | None:
 
 
 class Session(ClientSession):
-    """One session with an upstream."""
-
     def __init__(self, *streams: Any, **options: Any) -> None:
         self.dispatcher = Dispatcher(*streams)
         self._has_roots = options.get("list_roots_callback") is not None
@@ -120,13 +118,13 @@ class Session(ClientSession):
         super().__init__(dispatcher=self.dispatcher, **options)
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Nothing: the planner reads a result as text, and an upstream's output schema can be one
-        that keeps a validator busy for ever."""
+        """Does nothing: results are read as text, and an output schema could block a validator for
+        ever."""
 
     async def dispatch_input_request(
         self, ctx: ClientRequestContext, request: mcp_types.InputRequest
     ) -> mcp_types.InputResponse | mcp_types.ErrorData:
-        """Says clearly what an upstream cannot have."""
+        """Refuses clearly what the upstream may not request."""
         match request:
             case mcp_types.CreateMessageRequest():
                 why = NO_SAMPLING
@@ -140,7 +138,7 @@ class Session(ClientSession):
 
 
 class UpstreamClient(Client[ClientTransport]):
-    """A client of an upstream; `ask` takes its questions, and without it there is nobody to ask."""
+    """A client of an upstream; `ask` answers its questions, None if it may not ask any."""
 
     # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
     # upstream turns into a task is beyond reach of its time limit and of cancellation.

@@ -3,9 +3,9 @@
 An upstream's question reaches the person through any view of the run that can ask, like the
 question whether a call may be made (`server.approval.approval`). The person sees who asks; the form
 is rebuilt (`server.approval.elicitation`). Without a person to ask, or an answer in time, the
-upstream gets no answer, and the run goes on; the time a person takes is neither the call's nor the
-run's; and what he answers goes to the upstream that asked and nowhere else: into no event, record
-or prompt.
+upstream gets no answer and the run goes on. The time that a person takes counts neither for the
+call nor for the run. The answer goes only to the upstream that asked, not into any event, record or
+prompt.
 """
 
 import json
@@ -117,7 +117,7 @@ class Conversation:
         return text
 
     def report_progress(self, progress: float, total: float | None, message: str) -> None:
-        """Pass on how far the call has got, once in a while."""
+        """Pass on the call's progress from time to time."""
         now = anyio.current_time()
         if self._over or now - self._progress_reported_at < PROGRESS_SECONDS:
             return
@@ -136,8 +136,8 @@ class Conversation:
         self._record(UpstreamLogged(**self._of, level=level, text=line))
 
     async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
-        """Put a question to the person, and return what the upstream gets. `redact` takes the
-        operator's secrets out of a text of the upstream."""
+        """Put a question to the person; returns the upstream's answer. `redact` removes operator's
+        secrets."""
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             return NONE
@@ -157,8 +157,8 @@ class Conversation:
         return resolution.result
 
     def _note(self, resolution: Resolution) -> None:
-        """Record how a question was taken: as long as the call goes on, so that nothing comes after
-        the run's end."""
+        """Record how a question was decided, once and while the call goes on, so that no event
+        comes after the run's end."""
         if self._asking:
             self._asking = False
             action = resolution.result.action

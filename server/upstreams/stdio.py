@@ -9,8 +9,6 @@ at once; every other call lives on.
 import json
 import logging
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,12 +20,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.os.posix.utilities import terminate_posix_process_tree
-from mcp.os.win32.utilities import (
-    ServerProcess,
-    create_windows_process,
-    get_windows_executable_command,
-    terminate_windows_process_tree,
-)
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
@@ -143,7 +135,7 @@ def _error(request: bytes, why: str) -> JSONRPCMessage:
 
 
 class Hearing:
-    """Hears an upstream's chatter out as long as it is not too much in one second."""
+    """Limits an upstream's log and progress messages per second."""
 
     def __init__(self) -> None:
         self._since = self._heard = 0.0
@@ -184,7 +176,8 @@ class StdioTransport(ClientTransport):
     ) -> AsyncIterator[ClientSession]:
         """Raises `OSError` if the command cannot be started."""
         options = transport_options or TransportOptions()
-        process = await self._spawn()
+        process = await self._launch.process()
+        self.pid = process.pid
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
@@ -201,23 +194,9 @@ class StdioTransport(ClientTransport):
                         await stream.aclose()
                 tasks.cancel_scope.cancel()
 
-    async def _spawn(self) -> ServerProcess:
-        launch = self._launch
-        if sys.platform == "win32":
-            return await create_windows_process(
-                get_windows_executable_command(launch.command),
-                launch.args,
-                launch.env,
-                subprocess.PIPE,
-                launch.cwd,
-            )
-        process = await launch.process()
-        self.pid = process.pid
-        return process
-
     async def _receive(
         self,
-        process: ServerProcess,
+        process: Process,
         incoming: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
         assert process.stdout
@@ -241,7 +220,7 @@ class StdioTransport(ClientTransport):
 
     async def _send(
         self,
-        process: ServerProcess,
+        process: Process,
         outgoing: MemoryObjectReceiveStream[SessionMessage],
         incoming: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
@@ -254,16 +233,15 @@ class StdioTransport(ClientTransport):
 
     @property
     def last_words(self) -> str:
-        """The end of its standard error. Secrets are taken out before it is cut, so that no half of
-        one is left."""
+        """The end of its standard error. Secrets are removed before it is cut, so that no part of
+        one remains."""
         return (self._said + self._redact(self._line.decode(errors="replace")))[-EDGE:]
 
-    async def _log(self, process: ServerProcess) -> None:
-        if (errors := getattr(process, "stderr", None)) is None:
-            return
+    async def _log(self, process: Process) -> None:
+        assert process.stderr
         try:
             while True:
-                chunk = await errors.receive(CHUNK)
+                chunk = await process.stderr.receive(CHUNK)
                 whole, end, self._line = (self._line + chunk).rpartition(b"\n")
                 if len(self._line) > CHUNK:
                     whole, end, self._line = whole + end + self._line, b"\n", b""
@@ -273,7 +251,6 @@ class StdioTransport(ClientTransport):
             self._line = b""
 
     def _write(self, said: bytes) -> None:
-        """Append to the log what it may hold."""
         if not said:
             return
         text = self._redact(said.decode(errors="replace"))
@@ -283,24 +260,19 @@ class StdioTransport(ClientTransport):
             with self.log_file.open("w" if full else "a", encoding="utf-8") as file:
                 file.write(text)
 
-    async def _end(self, process: ServerProcess) -> None:
+    async def _end(self, process: Process) -> None:
         """Close its input, which asks it to end; then end its whole process group."""
         assert process.stdin
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             await process.stdin.aclose()
         await _ended(process)
-        if sys.platform == "win32":
-            await terminate_windows_process_tree(process)
-            return
-        assert isinstance(process, Process)
         await terminate_posix_process_tree(process, TERM_SECONDS)
         await _ended(process)
         self._launch.reaper.release(process.pid)
 
 
-async def _ended(process: ServerProcess) -> None:
-    """Wait a while for its end. Not with `wait`, which also waits for processes that inherited its
-    pipes."""
+async def _ended(process: Process) -> None:
+    """Wait a while for its end. `wait` would also wait for processes that inherited its pipes."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)

@@ -88,13 +88,13 @@ class Upstream:
         self._for_operator = for_operator
 
     def scoped(self, roots: tuple[str, ...]) -> "Upstream":
-        """A session of its own, with these roots."""
+        """A separate session with these roots."""
         given = (self._launcher, self._pins, self._redactor, roots, self._for_operator)
         return Upstream(self.name, self.settings, *given)
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for it."""
+        """Whether no call is under way."""
         return not self._turns.borrowed_tokens
 
     def status(self) -> UpstreamStatus:
@@ -167,8 +167,7 @@ class Upstream:
         conversation: Conversation | None = None,
         reading: bool = False,
     ) -> ToolResult:
-        """`reading`: call it only if the tool is read-only when the call goes out; it may have
-        changed since the decision."""
+        """`reading`: refuse the call if the tool is no longer read-only when it is sent."""
         async with self._turns:
             return await self._call_now(name, arguments, conversation, reading)
 
@@ -321,8 +320,8 @@ class Upstream:
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
     async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
-        """Compare all that is listed with its pins, beyond the `used` ones: what the operator
-        denies may be allowed some day, and is not new then."""
+        """Compare all listed tools with their pins, not only the `used` ones: the operator may
+        allow others later."""
         definitions = {tool.name: Definition.of(tool) for tool in listed}
         checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
         if checked.first_seen:
@@ -336,7 +335,7 @@ class Upstream:
         self.held = checked.held
 
     async def _consented(self) -> bool:
-        """Whether a tool that was held back waits no longer, by the file that has changed."""
+        """Whether the operator has accepted a held tool since the last check."""
         stamp, before = self._pins.stamp(), self._pins_stamp
         self._pins_stamp = stamp
         if stamp == before:
@@ -348,7 +347,7 @@ class Upstream:
         return not self.held.keys() <= {each.tool for each in waiting}
 
     def _lose(self, generation: Generation, why: str) -> None:
-        """The generation is of no more use: its calls end now and a new one will be started."""
+        """Give the generation up: its calls end now and a new one will be started."""
         if not generation.lost and self.state != CLOSED:
             tail = generation.log_tail()
             said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
@@ -371,5 +370,5 @@ class Upstream:
 
 
 def _failed(text: str, answered: bool = True) -> ToolResult:
-    """`answered`: False where the call went out, and what it did is not known."""
+    """`answered`: False if the call was sent and its effect is unknown."""
     return ToolResult(outcome=Outcome.ERROR, text=text, answered=answered)

@@ -55,11 +55,10 @@ class Waiting(BaseModel):
     lapses: float = Field(description="Seconds since the epoch; no answer until then means no.")
 
     def time_left(self, now: float) -> str:
-        """How long an answer is waited for."""
         return f"{max(0.0, self.lapses - now):.0f} s left"
 
     def command(self, answer: Literal["approve", "decline"]) -> str:
-        """What gives this answer to this very call."""
+        """The command that gives this answer to exactly this call."""
         named = f"{self.run_id[:SHORT_ID]}@{self.digest[:MIN_DIGEST_CHARS]}"
         return f"planloom runs {answer} {named}"
 
@@ -94,7 +93,7 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
 
 
 def approval_by_person(approve: bool, where: str = "") -> Approval:
-    """What a person's yes or no comes to."""
+    """The approval for a person's yes or no."""
     word = "approved it" if approve else "said no"
     return Approval(approved=approve, by="person", reason=f"the user {word}{where}")
 
@@ -140,7 +139,6 @@ def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) ->
 
 
 def whole_call(asked: ApprovalAsked) -> str:
-    """A call that waits for approval, with all of its arguments."""
     shown, _ = shown_arguments(asked.arguments, whole=True)
     return f"{asked.tool} of {asked.upstream}, which waits for approval\n{fence(shown)}"
 
@@ -177,7 +175,7 @@ def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[
 
 
 def visible(text: str) -> str:
-    """The text with everything that a reader does not see, or sees as a plain space, as escapes."""
+    """The text with invisible characters, and those that look like a space, as escapes."""
     return "".join(_escape(each) if _unseen(each) else each for each in text)
 
 

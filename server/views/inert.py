@@ -1,9 +1,9 @@
 """Texts of models and strangers as Markdown that fetches nothing and hides nothing.
 
-A client that renders Markdown fetches an image without asking, and its URL can carry to anyone what
-a hostile text had the model put into it. Clients render with many kinds of parsers, so this relies
-on none of them: it holds for anything that a parser takes for code, and for raw HTML that is passed
-on as it is. A blank does it, which changes the meaning of no code.
+A client that renders Markdown fetches an image without asking, and the image's URL can carry data
+that a hostile text had the model put into it. Clients use many kinds of parsers, so this relies on
+none of them: it also works in what a parser takes for code, and in raw HTML. It inserts blanks,
+which do not change the meaning of code.
 """
 
 import re
@@ -20,8 +20,8 @@ _FETCHING_TAG = re.compile(
 
 
 def inert(text: str) -> str:
-    """The text of a finished Markdown document without what a reader does not see, and with a blank
-    in each image and in each HTML tag that could fetch."""
+    """The Markdown without invisible characters, and with a blank in each image and each HTML tag
+    that could fetch."""
     text = clean(text)  # first: what is taken out may stand between `!` and `[`
     if _CLOSES_AN_IMAGE.search(text):  # without a link or a definition there is no image
         text = _IMAGE.sub("! ", text)

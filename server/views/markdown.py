@@ -32,7 +32,7 @@ class Document:
         """The later steps as last shown; None before there is a plan."""
 
     def tell(self, event: Event) -> str:
-        """What an event adds; often nothing."""
+        """The text that an event adds, often none."""
         self.state.apply(event)
         match event:
             case StepStarted():
@@ -74,7 +74,7 @@ class Document:
 
 
 def line(text: str) -> str:
-    """A foreign text as one line that is always a paragraph."""
+    """A foreign text on one line that Markdown always reads as a paragraph."""
     return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert(text)))
 
 

@@ -83,8 +83,8 @@ def message(event: Event, state: RunState) -> str:
 def heartbeat(
     state: RunState, silent_seconds: float, queued: bool = False, call: Waiting | None = None
 ) -> str:
-    """The line for when nothing happened for a while; it says what is being waited for. `call`: the
-    one that waits for approval."""
+    """The line for a while without events: what the run waits for. `call`: the one that waits for
+    approval."""
     waiting = "the model" if state.started else "the upstreams to start"
     if queued:
         waiting = "other runs to end"

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from planner.actions import MAX_RESULT_CHARS, Action, ActionToolCall, actions
 from planner.checks.claims import Evidence, evidence
@@ -32,6 +32,9 @@ MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
 MAX_CLAIMS = 6
 """How many claims are cited beside the lines that support them; the report has all."""
+
+
+Rounded = Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))]
 
 
 class StepReport(BaseModel):
@@ -69,15 +72,15 @@ class ModelCallReport(BaseModel):
     prompt_tokens: int
     cached_tokens: int = Field(description="Of the prompt, from the model server's prefix cache.")
     generated_tokens: int
-    load_seconds: float
-    prefill_seconds: float = Field(description="For the prompt without its cached part.")
-    decode_seconds: float
+    load_seconds: Rounded
+    prefill_seconds: Rounded = Field(description="For the prompt without its cached part.")
+    decode_seconds: Rounded
 
 
 class Usage(BaseModel):
     """What the run cost."""
 
-    seconds: float
+    seconds: Rounded
     model_calls: int
     prompt_tokens: int
     cached_tokens: int
@@ -86,9 +89,9 @@ class Usage(BaseModel):
         "prompts before cover."
     )
     generated_tokens: int
-    model_seconds: float
+    model_seconds: Rounded
     tool_calls: int
-    tool_seconds: float
+    tool_seconds: Rounded
     calls: list[ModelCallReport]
 
 
@@ -258,32 +261,20 @@ def _step(step: Step, over: bool) -> StepReport:
 
 def usage(state: RunState, now: float) -> Usage:
     """What the run has cost; `now` is the time in seconds since the epoch."""
-    calls = [
-        ModelCallReport(
-            role=call.role,
-            model=call.model,
-            prompt_tokens=call.prompt_tokens,
-            cached_tokens=call.cached_tokens,
-            generated_tokens=call.generated_tokens,
-            load_seconds=round(call.load_seconds, 3),
-            prefill_seconds=round(call.prefill_seconds, 3),
-            decode_seconds=round(call.decode_seconds, 3),
-        )
-        for call in state.ledger
-    ]
+    calls = [ModelCallReport.model_validate(call, from_attributes=True) for call in state.ledger]
     ended = state.finished_at or now
     began = state.started.at if state.started else ended
     sent = [each for each in state.iterations if each.upstream is not None]
     return Usage(
-        seconds=max(0.0, round(ended - began - state.paused, 3)),  # clocks are set back, too
+        seconds=max(0.0, ended - began - state.paused),  # clocks are set back, too
         model_calls=len(calls),
         prompt_tokens=sum(call.prompt_tokens for call in calls),
         cached_tokens=sum(call.cached_tokens for call in calls),
         cached_told=all(call.cached_told for call in state.ledger),
         generated_tokens=sum(call.generated_tokens for call in calls),
-        model_seconds=round(sum(call.seconds for call in state.ledger), 3),
+        model_seconds=sum(call.seconds for call in state.ledger),
         tool_calls=len(sent),
-        tool_seconds=round(sum(each.seconds for each in sent), 3),
+        tool_seconds=sum(each.seconds for each in sent),
         calls=calls,
     )
 
@@ -398,8 +389,7 @@ def what_next(found: Report) -> str:
 
 
 def unavailable(found: Report) -> list[str]:
-    """What the run had to do without, a line each; nothing where it found its answer all the
-    same."""
+    """What the run had to do without, a line each; empty if it found its answer."""
     if found.status == "answered":
         return []
     down = [each for each in found.upstreams if each.state not in UP]
@@ -412,12 +402,10 @@ def unavailable(found: Report) -> list[str]:
 
 
 def decisions(found: Report) -> list[str]:
-    """What was decided on calls that needed approval, a line each."""
     return [_decided(call) for call in _calls(found) if call.approval]
 
 
 def warned(warnings: Iterable[str]) -> str:
-    """Warnings as Markdown, a line each."""
     return "\n".join(f"**Warning:** {flat(warning)}" for warning in warnings)
 
 
@@ -426,7 +414,6 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def steering_in_words(steering: Steering) -> str:
-    """Who said what to the run."""
     parts = [f'says "{steering.hint}"'] if steering.hint else []
     parts += [f"skips {'; '.join(steering.skip)}"] if steering.skip else []
     parts += [f"puts first {'; '.join(steering.order)}"] if steering.order else []
@@ -438,7 +425,6 @@ def _calls(found: Report) -> list[ActionToolCall]:
 
 
 def _waiting(found: Report) -> ActionToolCall | None:
-    """The call that a running run waits with."""
     asked = [call for call in _calls(found) if call.approval and call.approval.approved is None]
     return asked[-1] if asked and found.status == "running" else None
 
@@ -484,19 +470,15 @@ def _foot(found: Report) -> str:
     usage = found.usage
     about = "" if usage.cached_told else "about "
     cached = f", {about}{usage.cached_tokens} of them cached" if usage.model_calls else ""
+    spared = ""
+    if found.answer and found.spared.tokens:
+        spared = (
+            f"; some {found.spared.tokens} tokens of tool results read for an answer of "
+            f"{found.spared.answer_tokens}"
+        )
     return (
         f"_Run {found.run_id}: {counted(usage.tool_calls, 'tool call')} "
         f"({duration(usage.tool_seconds)}), {counted(usage.model_calls, 'model call')} "
         f"({usage.prompt_tokens} prompt tokens{cached}, {usage.generated_tokens} generated, "
-        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all"
-        f"{_spared_in_words(found)}_"
-    )
-
-
-def _spared_in_words(found: Report) -> str:
-    if not (found.answer and found.spared.tokens):
-        return ""
-    return (
-        f"; some {found.spared.tokens} tokens of tool results read for an answer of "
-        f"{found.spared.answer_tokens}"
+        f"{duration(usage.model_seconds)}); {duration(usage.seconds)} in all{spared}_"
     )

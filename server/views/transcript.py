@@ -1,7 +1,6 @@
 """A run for a reader: what was asked of the models and tools, and what they replied."""
 
 import json
-import re
 import time
 from collections.abc import Iterable
 
@@ -17,7 +16,7 @@ from planner.events import (
     ToolReturned,
 )
 from planner.state import RunState
-from server.text import clean, duration, status_in_words
+from server.text import clean, duration, fence, status_in_words
 from server.views.inert import inert
 from server.views.progress import message
 
@@ -28,8 +27,8 @@ MAX_TEXT_CHARS = 4_000
 def transcript(run_id: str, events: Iterable[Event]) -> str:
     """The run as Markdown, in the order in which it happened; prompts and replies word for word.
 
-    Of a prompt stands here what it asks in the end; what is before that follows from the request
-    and the exchanges above.
+    Of each prompt, only the question at its end is shown; the rest follows from the request and the
+    exchanges above.
     """
     parts = [f"# Run {run_id}"]
     state = RunState()
@@ -61,10 +60,7 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
 
 
 def _block(head: str, text: str) -> str:
-    """A heading and a text that cannot close its fence."""
-    text = clean(text)  # before its fence is chosen
+    text = clean(text)
     more = len(text) - MAX_TEXT_CHARS
     shown = text if more <= 0 else f"{text[:MAX_TEXT_CHARS]}\n[… {more} more characters]"
-    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{head}\n\n{fence}text\n{shown}\n{fence}"
+    return f"{head}\n\n{fence(shown)}"

@@ -1,7 +1,7 @@
 """The calls that should have changed something and did not.
 
-What the tool itself answered is its result, and what was not approved stands among the approvals.
-Everything else is listed here, so that no change is missing, or made, without a word.
+A tool's own answer is in its result, and a refused call is among the approvals. Every other call is
+listed here, so that the report mentions every change that is missing or may have been made.
 """
 
 import json
@@ -26,7 +26,7 @@ def unsettled(state: RunState, over: bool) -> list[str]:
 
 
 def _may_change(state: RunState, iteration: Iteration) -> bool:
-    """Whether it is a whole call of a tool that is not read-only."""
+    """Whether it is a complete call of a tool that is not read-only."""
     named = state.started is not None and iteration.tool in state.started.approved_first
     return iteration.asked is not None or (named and bool(iteration.arguments))
 

@@ -219,7 +219,7 @@ class Question:
     errors: tuple[str, ...] = ()
 
     def outcome(self, status: str, answer: str) -> Outcome:
-        """What an answer is worth, by what its run claims for it."""
+        """Judge an answer by what its run claims for it."""
         claimed = status == "answered"
         if not self.facts:
             none = re.search(r"(?i)\b(?:no|not|none|never|nothing|cannot)\b|n't\b", answer)

@@ -51,7 +51,6 @@ class Measurement(BaseModel):
 
     @property
     def summary(self) -> str:
-        """How it did, in words."""
         return (
             f"{self.right} of {len(self.outcomes)} right, {self.wrong} wrong and sure, "
             f"{self.median_seconds:.1f} s"
@@ -59,7 +58,7 @@ class Measurement(BaseModel):
 
     @property
     def score(self) -> int:
-        """A wrong answer that is sure of itself costs what a right one gains."""
+        """A confident wrong answer costs as much as a right one gains."""
         return self.right - self.wrong
 
 
@@ -91,7 +90,7 @@ def results_file() -> Path:
 
 
 def load_results() -> Results:
-    """Those on record; none where there is no record, or one of another make."""
+    """The saved results; none if there is no file, or if its format is another one."""
     try:
         return Results.model_validate_json(results_file().read_bytes())
     except (OSError, ValidationError):

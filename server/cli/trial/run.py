@@ -45,7 +45,6 @@ Pair = tuple[str, str]
 async def try_on_terminal(
     settings: Settings, named: Sequence[str], seconds: float, write: bool
 ) -> int:
-    """Measure the pairs, show how they did and which one to take; 1 if none could be measured."""
     pairs = [_pair(each) for each in named] or await _installed(settings.models)
     results, measured = load_results(), list[Measurement]()
     columns = (
@@ -60,15 +59,17 @@ async def try_on_terminal(
         Progress(*columns, console=console) as bars,
     ):
         write_project(Path(folder) / "project")
+
+        async def measure(pair: Pair) -> None:
+            measured.append(await _measure(settings, pair, Path(folder), seconds, bars))
+            results.add(measured[-1])
+            save_results(results)
+
         try:
             for pair in pairs:
-                measured.append(await _measure(settings, pair, Path(folder), seconds, bars))
-                results.add(measured[-1])
-                save_results(results)
+                await measure(pair)
             if not named and (both := _promising(measured)):
-                measured.append(await _measure(settings, both, Path(folder), seconds, bars))
-                results.add(measured[-1])
-                save_results(results)
+                await measure(both)
         except anyio.get_cancelled_exc_class():
             bars.stop()
             _show(measured)
@@ -108,7 +109,7 @@ async def _installed(settings: ModelSettings) -> list[Pair]:
 
 
 def _promising(measured: Sequence[Measurement]) -> Pair | None:
-    """The best model with a quicker one beside it, where there is one."""
+    """The best model together with a quicker one, if there is a quicker one."""
     found = best(measured)
     if found is None:
         return None
@@ -122,14 +123,14 @@ def _promising(measured: Sequence[Measurement]) -> Pair | None:
 async def _measure(
     settings: Settings, pair: Pair, folder: Path, seconds: float, bars: Progress
 ) -> Measurement:
-    """Ask everything of one pair."""
     measured = Measurement(fast=pair[0], full=pair[1])
     bar = bars.add_task(measured.name, total=len(QUESTIONS), score="")
     host = settings.models.host
     try:
         async with open_parts(_settings(settings.models, pair, folder)) as parts:
             for question in QUESTIONS:
-                if _hopeless(measured, seconds):
+                newest = measured.seconds[-HOPELESS:]
+                if len(newest) == HOPELESS and min(newest) >= seconds:
                     measured.stopped = f"no answer within {seconds:g} s"
                     break
                 await _ask(parts, question, seconds, measured)
@@ -154,13 +155,8 @@ async def _ask(parts: Parts, question: Question, seconds: float, measured: Measu
     measured.outcomes.append(question.outcome(run.status, run.state.answer))
 
 
-def _hopeless(measured: Measurement, seconds: float) -> bool:
-    newest = measured.seconds[-HOPELESS:]
-    return len(newest) == HOPELESS and min(newest) >= seconds
-
-
 def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
-    """What a trial runs with: the person's Ollama, and nothing else that is his."""
+    """The settings of a trial: the person's Ollama and none of their other settings."""
     project = folder / "project"
     files = {
         "command": sys.executable,
@@ -199,7 +195,7 @@ def _conclude(
     source = settings.source or shipped_file()
     file = own_file() if source == shipped_file() else source
     _write(source, file, found)
-    output.print(Text(f"\n{found.name} stands in {file} now."), soft_wrap=True)
+    output.print(Text(f"\n{found.name} is in {file} now."), soft_wrap=True)
     for name in (MODEL_VARIABLES["fast"], MODEL_VARIABLES["full"]):
         if os.environ.get(name):
             console.print(Text(f"{name} is set, and wins over the file: unset it."))
@@ -219,7 +215,6 @@ def _write(source: Path, file: Path, chosen: Measurement) -> None:
 
 
 def _show(measured: Collection[Measurement]) -> None:
-    """A table, in Markdown where it is not a terminal."""
     table = Table(box=box.SIMPLE if output.is_terminal else box.MARKDOWN)
     table.add_column("model, or fast,full", no_wrap=True)
     for name in ("right", "wrong and sure", "honest", "seconds", "memory"):

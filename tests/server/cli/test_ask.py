@@ -16,7 +16,7 @@ from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOl
 from serving import CLASS, LONG, Place, deed, end, found, until, wait_until
 
 from server.abilities import ABILITIES
-from server.journal.factory import journal_for
+from server.journal import journal_for
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from benchmarks.reference import INNER, MARK, PAGE, ROOT, page
 from planner.errors import ConfigError
-from server.cli.reference import INNER, MARK, PAGE, ROOT, page
 from server.config import load_settings, shipped_file
 from server.config_schema import MODELINE, NAME, schema_text, upstreams_schema
 

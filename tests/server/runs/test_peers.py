@@ -42,8 +42,8 @@ from planner.errors import RequestError
 from planner.events import GuardTripped, RunFinished
 from planner.protocol import RunRequest
 from server.config import load_settings
+from server.journal import journal_for
 from server.journal.base import Entry, Journal, KeyUsed, Letter, RunSetup, RunWriter
-from server.journal.factory import journal_for
 from server.journal.redis import SPACE, RedisJournal
 
 pytestmark = pytest.mark.anyio

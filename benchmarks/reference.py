@@ -1,23 +1,22 @@
-"""Writes the configuration reference from the types: `python -m server.cli.reference`.
+"""Writes the configuration reference from the types: `python -m benchmarks.reference`.
 
-docs/configuration.md keeps what stands before `MARK`; upstreams.schema.json is written as a whole.
-A test holds that both are up to date.
+In docs/configuration.md, the part before `MARK` is kept; upstreams.schema.json is written as a
+whole. A test checks that both are up to date.
 """
 
-import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
-import typer
-from typer.models import ArgumentInfo, OptionInfo
+from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.main import get_group
 
-from server.cli import commands as cli
+from server.cli.commands import app
 from server.config import MODEL_VARIABLES, ModelSettings
 from server.config_schema import NAME, schema_text, upstreams_schema
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
 MARK = "<!-- From here on made by `make reference`, from the types. -->"
 
@@ -57,7 +56,7 @@ INNER = {"PLANLOOM_UPSTREAM"}
 def reference() -> str:
     """The part of docs/configuration.md that is made."""
     parts = ["## upstreams.yaml", *_file(), "## Environment variables", _variables()]
-    return "\n\n".join([*parts, "## Command line", *_commands()]) + "\n"
+    return "\n\n".join([*parts, "## Command line", *_commands(get_group(app), "planloom")]) + "\n"
 
 
 def page(before: str) -> str:
@@ -129,56 +128,32 @@ def _variables() -> str:
     return _table(("variable", "meaning"), rows)
 
 
-def _commands() -> Iterator[str]:
-    for words, function in _walked(cli.app, "planloom"):
-        yield f"### `{words}`"
-        yield " ".join((function.__doc__ or "").split())
-        if rows := list(_parameters(function)):
-            yield _table(("option", "meaning"), rows)
+def _commands(command: TyperCommand, words: str) -> Iterator[str]:
+    yield f"### `{words}`"
+    yield " ".join((command.callback.__doc__ or "").split())
+    if command.params:
+        yield _table(("option", "meaning"), [_parameter(each) for each in command.params])
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, f"{words} {name}")
 
 
-def _walked(app: typer.Typer, words: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-    if app.registered_callback and app.registered_callback.callback:
-        yield words, app.registered_callback.callback
-    for command in app.registered_commands:
-        if function := command.callback:
-            yield f"{words} {command.name or function.__name__}", function
-    for group in app.registered_groups:
-        if group.typer_instance:
-            yield from _walked(group.typer_instance, f"{words} {group.name}")
+def _parameter(parameter: TyperArgument | TyperOption) -> tuple[str, str]:
+    """An argument or option of a command, and what it means."""
+    default = parameter.default
+    shown = isinstance(default, str | float | int) and not isinstance(default, bool)
+    meaning = f"{parameter.help} Default: {default}." if shown else str(parameter.help)
+    if isinstance(parameter, TyperArgument):
+        return f"`{str(parameter.name).upper()}`", meaning
+    return f"`{f'{parameter.opts[0]} {_value_of(parameter)}'.strip()}`", meaning
 
 
-def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """The arguments and options of a command, with what they mean."""
-    parameters = inspect.signature(function).parameters
-    for name, hint in get_type_hints(function, include_extras=True).items():
-        if get_origin(hint) is not Annotated:
-            continue  # typer's own, or what is returned
-        kind, info, *_ = get_args(hint)
-        default = parameters[name].default
-        shown = isinstance(default, str | float | int) and not isinstance(default, bool)
-        meaning = f"{info.help} Default: {default}." if shown else str(info.help)
-        if isinstance(info, ArgumentInfo):
-            yield f"`{name.upper()}`", meaning
-        else:
-            # In `Annotated`, typer takes the first name for a default.
-            given = [each for each in (info.default, *(info.param_decls or ())) if each]
-            named = [each for each in given if str(each).startswith("--")]
-            flag = named[0] if named else f"--{name.replace('_', '-')}"
-            yield f"`{' '.join([flag, *_taken(kind, info)])}`", meaning
-
-
-def _taken(kind: Any, info: OptionInfo) -> Iterator[str]:
-    """What follows an option, if anything."""
-    kinds = {kind, *get_args(kind)}
-    if info.metavar:
-        yield info.metavar
-    elif literal := [part for part in kinds if get_origin(part) is Literal]:
-        yield "|".join(get_args(literal[0]))
-    elif Path in kinds:
-        yield "PATH"
-    elif kind is not bool:
-        yield "NUMBER"
+def _value_of(option: TyperOption) -> str:
+    kind = option.type_descriptor.annotation
+    if option.metavar or option.is_flag:
+        return option.metavar or ""
+    if get_origin(kind) is Literal:
+        return "|".join(get_args(kind))
+    return "PATH" if kind is Path else "NUMBER"
 
 
 def _anchor(heading: str) -> str:
