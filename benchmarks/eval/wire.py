@@ -54,8 +54,10 @@ class Wire:
 
 
 def plain(text: str) -> str:
-    """Without JSON's escapes, however often they were applied, and with one space for any run of
-    white space: the same text as it stands in a file, in a tool's JSON and in a prompt."""
+    """Without JSON's escapes, however often they were applied, without numbers before lines, and
+    with one space for any run of white space: the same text as it stands in a file, in a tool's
+    JSON and in a prompt."""
+    text = re.sub(r"(?:\n|\\+n)[ >.]*\d+:", "\n", text)
     text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     text = re.sub(r"\\+[nrt]", " ", text)
     return " ".join(re.sub(r"\\+", "", text).split())

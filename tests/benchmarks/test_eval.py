@@ -362,6 +362,9 @@ def test_evidence_is_found_however_a_prompt_writes_it() -> None:
     assert wire.saw([('if (name == "x")',), ("nowhere", "return 5;")])
     assert not wire.saw([("return 5;",), ("return 6;",)])
     assert wire.saw([]) is None
+    numbered = {"messages": [{"role": "user", "content": "a.py\n7: one line and\n8:   the next"}]}
+    wire.record(json.dumps(numbered).encode())
+    assert wire.saw([("one line and the next",)])
     wire.clear()
     assert not wire.saw([("return 5;",)])
 
