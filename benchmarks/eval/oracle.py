@@ -343,7 +343,7 @@ class Oracle:
                 return {"tool": self._tool(schema["properties"]["tool"]["enum"])}
             case ["facts"]:
                 here = [group for group in self.knows.evidence if group not in self._missing]
-                return {"facts": list(dict.fromkeys(map(self._line, here)))}
+                return {"facts": list(dict.fromkeys(map(self._fact, here)))}
             case ["complete", "final_answer"]:
                 knows = self._knows
                 said = self.knows.answer if knows else self.knows.unseen
@@ -374,6 +374,11 @@ class Oracle:
             return {"assessment": "", "final_answer": self.knows.unseen, "found_in": "nowhere"}
         lines = " ".join(map(self._line, self.knows.evidence))
         return {"assessment": lines, "final_answer": self.knows.answer, "found_in": "results"}
+
+    def _fact(self, group: Sequence[str]) -> str:
+        """The line that holds one of these texts; the text itself where it runs over several."""
+        line, stood = self._line(group), next(filter(self._stood, group))
+        return line if any(plain(text) in plain(line) for text in group) else stood
 
     def _line(self, group: Sequence[str]) -> str:
         """The line of the results that holds one of these texts, or the most of it."""

@@ -7,7 +7,8 @@ that define what the words name: those of a list.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from planner.evidence.ranking import (
     BM25,
@@ -43,9 +44,9 @@ MAX_INSIDE = 4
 """Passages within what the question names, whose mentions are followed too."""
 MAX_FOLLOWED = 4
 """Definitions of what they mention."""
-SUBJECT_SHARE = 0.4
+SUBJECT_SHARE = 0.35
 """Of what is shown for a long answer: for the definitions of what the request names."""
-FOLLOWED_SHARE = 0.4
+FOLLOWED_SHARE = 0.25
 """The same for the definitions of what those mention."""
 LINES_SHARE = 0.15
 """The same for single lines that define something of the request's words."""
@@ -171,28 +172,50 @@ def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX
 
 
 def _defining(passages: Sequence[Passage], asked: set[str]) -> list[Passage]:
-    """The lines that define a name of some of these words, but for what is local to a function:
-    those that share most come first, and those of one source stand together."""
-    lines: list[Passage] = []
+    """The lines that define a name of some of these words, but for what is local to a function,
+    with the definitions directly beside them, which belong to the same list: those that share most
+    come first."""
+    found: list[Passage] = []
     names: list[Counter[str]] = []
     for each in passages:
-        for number, line in enumerate(each.text.splitlines()):
-            found = defined_in(line)
-            if found and not is_local(each, line):
-                at = each.first + number
-                lines.append(each.model_copy(update={"first": at, "last": at, "text": line}))
-                names.append(Counter(words(found[0])))
+        lines = each.text.splitlines()
+        for first, last in _definitions_together(each, lines):
+            found.append(
+                each.model_copy(
+                    update={
+                        "first": each.first + first,
+                        "last": each.first + last,
+                        "text": "\n".join(lines[first : last + 1]),
+                    }
+                )
+            )
+            own = (defined_in(line) for line in lines[first : last + 1])
+            names.append(Counter(word for name in own if name for word in words(name[0])))
     scores = BM25(names).scores(asked)
     scored = [
-        (score * weight(line.source, asked), number)
-        for number, (line, score) in enumerate(zip(lines, scores, strict=True))
+        (score * weight(each.source, asked), number)
+        for number, (each, score) in enumerate(zip(found, scores, strict=True))
         if score > 0
     ]
     best = [number for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
     by_source: dict[str, list[int]] = defaultdict(list)
     for number in best[:MAX_LINES]:
-        by_source[lines[number].source].append(number)
-    return [lines[number] for numbers in by_source.values() for number in sorted(numbers)]
+        by_source[found[number].source].append(number)
+    return [found[number] for numbers in by_source.values() for number in sorted(numbers)]
+
+
+def _definitions_together(passage: Passage, lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The runs of a passage's lines, from 0, that each define something of one depth."""
+
+    def depth(number: int) -> int | None:
+        line = lines[number]
+        defines = defined_in(line) is not None and not is_local(passage, line)
+        return len(line) - len(line.lstrip()) if defines else None
+
+    for at, run in groupby(range(len(lines)), depth):
+        if at is not None:
+            numbers = [*run]
+            yield numbers[0], numbers[-1]
 
 
 def foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
