@@ -105,12 +105,13 @@ class Gatherer:
             if self._long or not files:
                 introduction = (await self._file(INTRODUCTION, []))[:1]
                 files += [path for path in introduction if path not in files]
-            passages = await self._read(files, found)
-            read = [each for each in passages if each.source in files] if self._long else passages
-            used, defining = await self._defined(self.search, read, question, more)
+            read = await self._read(files)
+            known = read if self._long else [*read, *_unread(found, read)]
+            used, defining = await self._defined(self.search, known, question, more)
             if self._long:
-                files += [path for path in defining if path not in files][:MAX_DEFINING]
-            passages = await self._read(files, list(dict.fromkeys([*found, *used])))
+                further = [path for path in defining if path not in files]
+                read += await self._read(further[:MAX_DEFINING])
+            passages = [*read, *_unread(dict.fromkeys([*found, *used]), read)]
             documented = await self._documented(self.search, question, more, found)
         else:
             searched, passages = await self._listed(question, more)
@@ -223,17 +224,15 @@ class Gatherer:
                 paths = [each.removeprefix("./") for each in re.findall(pattern, iteration.result)]
         return sorted(paths, key=len)[:2]
 
-    async def _read(self, files: Sequence[str], found: Sequence[Hit]) -> list[Passage]:
-        """The passages of these files, and of all other lines found."""
+    async def _read(self, files: Sequence[str]) -> list[Passage]:
+        """The passages of these files, of those that can be read."""
         passages: list[Passage] = []
-        read: set[str] = set()
         for path in files if self.read else ():
             assert self.read
             iteration = await self.caller.look_up(self.read, path, f"read {path}")
             if iteration.outcome is Outcome.SUCCESS:
-                read.add(path)
                 passages += of_file(path, iteration.result, self.read.upstream)
-        return passages + hits.as_passages([hit for hit in found if hit.path not in read])
+        return passages
 
     async def _defined(
         self, tool: ToolSpec, passages: Sequence[Passage], question: str, more: Sequence[str]
@@ -345,6 +344,12 @@ def _distinct(terms: Iterable[str]) -> list[str]:
     for term in terms:
         found.setdefault(term.lower(), term)
     return list(found.values())
+
+
+def _unread(found: Iterable[Hit], read: Sequence[Passage]) -> list[Passage]:
+    """The lines found in files that were not read."""
+    sources = {each.source for each in read}
+    return hits.as_passages([hit for hit in found if hit.path not in sources])
 
 
 def _defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
