@@ -18,7 +18,7 @@ from planner.protocol import RunRequest
 from planner.tools import Outcome
 from server.config import RunSettings
 from server.journal import journal_for
-from server.journal.base import Entry, RunSetup, RunWriter
+from server.journal.base import Entry, NewRun, RunSetup, RunWriter
 
 ROUNDS = 2_000
 MADE = RunSetup(planloom="", fast="", full="", context_tokens=(1, 1))
@@ -80,7 +80,7 @@ async def main() -> None:
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
         async with journal_for(RunSettings(directory=Path(folder) / "runs")) as journal:
-            record = await journal.begin("x", RunRequest(prompt="?"), MADE, "me", None)
+            record = await journal.begin(NewRun("x", "me", RunRequest(prompt="?"), MADE))
             print("p50 / p95 of each")
             print("a model's reply:           ", await measured(record, asked))
             print("a result of 4 kB:          ", await measured(record, partial(result, 4_000)))

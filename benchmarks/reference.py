@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from server.cli.commands import app
@@ -128,11 +128,12 @@ def _variables() -> str:
     return _table(("variable", "meaning"), rows)
 
 
-def _commands(command: TyperCommand, words: str) -> Iterator[str]:
+def _commands(command: TyperCommand | TyperGroup, words: str) -> Iterator[str]:
     yield f"### `{words}`"
     yield " ".join((command.callback.__doc__ or "").split())
-    if command.params:
-        yield _table(("option", "meaning"), [_parameter(each) for each in command.params])
+    options = [each for each in command.params if isinstance(each, TyperArgument | TyperOption)]
+    if options:
+        yield _table(("option", "meaning"), [_parameter(each) for each in options])
     for name, inner in getattr(command, "commands", {}).items():
         yield from _commands(inner, f"{words} {name}")
 
@@ -148,7 +149,7 @@ def _parameter(parameter: TyperArgument | TyperOption) -> tuple[str, str]:
 
 
 def _value_of(option: TyperOption) -> str:
-    kind = option.type_descriptor.annotation
+    kind: Any = option.type_descriptor.annotation
     if option.metavar or option.is_flag:
         return option.metavar or ""
     if get_origin(kind) is Literal:

@@ -116,6 +116,9 @@ class BriefMade(BaseEvent):
     search: list[str]
     """Words to search for, besides the request's own."""
     wants: Wants
+    may_be_order: bool = False
+    """Whether it was read as an action first, which no tool of the run can do: "Can you delete
+    it?"."""
 
 
 class PassagesGathered(BaseEvent):

@@ -8,7 +8,7 @@ The models write all this under the JSON Schemas of `planner.checks.schemas`.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
 from planner.tools import Policy
 
@@ -54,9 +54,12 @@ class RunRequest(BaseModel):
     """What calls need whose tools are not read-only. A tool's own policy can only tighten it."""
     data_schema: dict[str, Any] | None = None
     """The JSON Schema (2020-12) that an answer is put into besides its text; None: text only."""
-    roots: tuple[str, ...] | None = None
-    """The folders that the caller works in, as paths, for tools that can be kept to some. None: he
-    did not say."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_records(cls, data: Any) -> Any:
+        """Until 2026-11-23 records held the caller's folders, which nothing read."""
+        return {k: v for k, v in data.items() if k != "roots"} if isinstance(data, dict) else data
 
 
 SteeredBy = Literal["caller", "person"]
@@ -136,12 +139,6 @@ class Answer(Wire):
     final_answer: str
     found_in: Literal["results", "nowhere"]
     """`nowhere` when no result says it."""
-
-
-class Facts(Wire):
-    """What passages say that belongs to a long answer."""
-
-    facts: list[str]
 
 
 class Summary(Wire):
@@ -239,7 +236,6 @@ FILE_TOOLS: TypeAdapter[FileTools] = TypeAdapter(FileTools)
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-FACTS: TypeAdapter[Facts] = TypeAdapter(Facts)
 SUMMARY: TypeAdapter[Summary] = TypeAdapter(Summary)
 ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)

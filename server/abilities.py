@@ -1,8 +1,8 @@
 """What may be asked, in short: the first paragraph of "What to ask" in docs/evaluation.md."""
 
 ABILITIES = (
-    "Works with models of 1.5B parameters: where something is, what a name stands for, a value, a "
-    "setting, a file. Check the answer: explanations, comparisons, summaries, lists; they hold "
-    "about half of the facts. Does not work yet: chains over several files, counting, changes, and "
-    "tasks in other tools."
+    "Right about half of the time with models of 1.5B parameters: where something is, what a name "
+    "stands for, a value, a setting, a file. Check the answer: explanations, comparisons, "
+    "summaries, lists; they contain about half of the facts. Do not rely on it yet: chains over "
+    "several files, counting, changes, and tasks in other tools."
 )

@@ -24,12 +24,12 @@ from server.journal import journal_for
 from server.journal.base import Journal
 from server.mcp import handshake, prompts, resources, tools
 from server.mcp.input_errors import ClearInputErrors
+from server.mcp.roots import CallersProject
 from server.mcp.tasks import Tasks
 from server.runs.engine import Engine
 from server.upstreams.launch import Launcher
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.reload import follow, take_up
-from server.upstreams.roots import CallersProject
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 OnDownload = Callable[[str, int, int | None], None]
 """Called during a download with the model's name, the bytes done, and all bytes if known."""
-EMBEDDED_EXTRA = "pip install 'planloom[embedded]'"
+EMBEDDED_EXTRA = "pipx install --force '.[embedded]', in a checkout of Planloom"
 
 
 class Backend:

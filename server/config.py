@@ -275,11 +275,8 @@ class UpstreamSettings(_Frozen):
     questions: bool = True
     """Whether its questions to the user (elicitation) are passed on."""
     roots: tuple[Text, ...] = ()
-    """The folders that it may know as roots, as absolute paths; a caller's own roots narrow them.
-    Empty: it cannot ask for roots."""
-    reuse_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    """How long the result of a read-only call is reused for the same call, in any run, in seconds;
-    0: never. Useful where the data rarely changes, such as documentation."""
+    """The folders that it is told of if it asks for roots, as absolute paths. Empty: it cannot ask
+    for roots."""
     policy: Policy = Policy.ASK
     """What is permitted at most for its tools that are not read-only. A run can only tighten it."""
     allow: tuple[str, ...] = ("*",)

@@ -1,19 +1,22 @@
 """What hostile trials of a whole server found, seen by its clients (docs/reliability.md)."""
 
 import json
+import os
 import random
 import sqlite3
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
+import fastmcp
+import httpx
 import psutil
 import pytest
 from fastmcp import Client
@@ -23,13 +26,10 @@ from generated import fitting
 from mcp import MCPError
 from paths import SUPPORT
 from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
-from serving import LONG, Caller, Place, until, upstream
+from serving import LONG, Caller, Place, bearer, connected, served, text, until, upstream
 
-from planner.errors import Busy, ConfigError
-from planner.protocol import RunRequest
-from server.app import Parts, build
-from server.client_configs.clients import servers
-from server.config import RunSettings, load_settings
+from server import auth
+from server.app import build
 from server.http import web_view
 from server.journal import sqlite
 from server.journal.sqlite import SqliteJournal
@@ -37,6 +37,8 @@ from server.runs.run import Run
 from server.runs.run import report_of as report_of_run
 
 pytestmark = pytest.mark.anyio
+
+MINE, THEIRS = "mine-0123456789abcdef", "theirs-0123456789abcdef"
 
 
 def answering(request: Request) -> Reply:
@@ -112,35 +114,59 @@ async def test_a_run_is_over_in_its_time_whatever_starts(place: Place) -> None:
     assert report_of(result)["status"] != "running"
 
 
-async def test_the_journal_gives_back_what_it_no_longer_needs(place: Place, tmp_path: Path) -> None:
+async def test_a_session_that_nobody_uses_ends(place: Place) -> None:
+    """(12) Each client that went without a DELETE cost 47 kB for ever."""
+    assert fastmcp.settings.http_session_idle_timeout == "auto"  # the SDK's, 30 minutes
+    begin = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "gone", "version": "1"},
+    }
+    with place.http(FASTMCP_HTTP_SESSION_IDLE_TIMEOUT="0.5") as (_, port):
+        headers = bearer(place.token, Accept="application/json, text/event-stream")
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=LONG
+        ) as http:
+            called = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
+            session = {
+                "Mcp-Session-Id": (await http.post("/mcp", json=called)).headers["mcp-session-id"]
+            }
+            asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            statuses = []
+            for pause in (1, 4, 16):  # each request keeps it for as long as it may be idle
+                await anyio.sleep(pause)
+                again = await http.post("/mcp", json=asked, headers=session)
+                statuses.append(again.status_code)
+                if again.status_code == 404:
+                    break
+            assert statuses[-1] == 404
+
+
+async def test_the_journal_gives_back_what_it_no_longer_needs(place: Place) -> None:
     """(13) One free page was given back at a time."""
-    file = tmp_path / "journal" / "runs.sqlite"
-    async with SqliteJournal(RunSettings(directory=file.parent, most=0)):
-        pass
-    with closing(sqlite3.connect(file)) as db, db:
+    async with place.client() as caller:
+        await caller.call("plan_and_answer", prompt=QUESTION)
+    with closing(sqlite3.connect(place.journal)) as db, db:
         db.execute("CREATE TABLE filler AS SELECT randomblob(5000000)")
-        row = ("r1", "", "{}", "{}", "", "answered", 0.0, 0.0)
-        columns = "id, caller, request, made, owner, status, created, updated"
-        db.execute(f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         db.execute("DROP TABLE filler")
-    async with SqliteJournal(RunSettings(directory=file.parent, most=0)):
+    place.bounds = {"runs": {"most": 0}}
+    async with place.client():
         pass
-    assert file.stat().st_size < 500_000
+    assert place.journal.stat().st_size < 500_000
 
 
 async def test_a_clock_set_forward_makes_no_run_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """(21) All ended runs were deleted at once."""
-    async with SqliteJournal(RunSettings(directory=tmp_path)) as journal:
-        with closing(sqlite3.connect(journal.file)) as db, db:
-            row = ("r1", "", "{}", "{}", "", "answered", time.time(), time.time())
-            columns = "id, caller, request, made, owner, status, created, updated"
-            db.execute(f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    async with place.client() as one, place.client() as two:
+        asked = {"prompt": QUESTION}
+        first = report_of(await one.call("plan_and_answer", **asked))["run_id"]
         real = time.time
         monkeypatch.setattr(time, "time", lambda: real() + 40 * 86_400)
-        await journal.prune()
-        assert await journal.status("r1") == "answered"
+        for _ in range(2):  # the journal is pruned after each, and so before the next one ends
+            await one.call("plan_and_answer", **asked)
+        assert report_of(await two.call("get_run", run_id=first))["answer"] == ANSWER
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(
@@ -148,25 +174,48 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(
 )
 
 
-def test_a_few_lines_of_aliases_are_not_written_out(tmp_path: Path) -> None:
+def with_file(place: Place, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """What a command says of this file of the operator's."""
+    file = place.root / "theirs.yaml"
+    file.write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "server.cli", *words, "--upstreams", str(file)],
+        env=os.environ | place.environ,
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+
+
+async def test_a_few_lines_of_aliases_are_not_written_out(place: Place) -> None:
     """(14) They hung the start, and the reload of a running server."""
-    file = tmp_path / "upstreams.yaml"
-    file.write_text(BOMB)
-    with pytest.raises(ConfigError, match="its aliases expand to too much"):
-        load_settings(file, tmp_path, {})
+    started = with_file(place, BOMB, "tools")
+    assert started.returncode == 2
+    assert "its aliases expand to too much" in started.stderr
+    async with place.client("stdio-legacy") as caller:
+        await caller.call("list_tools")
+        (place.root / "upstreams.yaml").write_text(BOMB)
+        said = ""
+        with anyio.fail_after(LONG):
+            while "its aliases expand to too much" not in said:
+                said = text(await caller.call("list_tools"))
+                await anyio.sleep(0.1)
+        assert report_of(await caller.call("plan_and_answer", prompt=QUESTION))["answer"] == ANSWER
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1e300"])
-def test_a_number_that_is_too_long_is_told(tmp_path: Path, number: str) -> None:
+def test_a_number_that_is_too_long_is_told(place: Place, number: str) -> None:
     """(18) The start ended in a traceback."""
-    file = tmp_path / "upstreams.yaml"
-    file.write_text(f"runs: {{megabytes: {number}}}\n")
-    with pytest.raises(ConfigError):
-        load_settings(file, tmp_path, {})
-    other = tmp_path / "mcp.json"
+    started = with_file(place, f"runs: {{megabytes: {number}}}\n", "tools")
+    assert started.returncode == 2
+    assert started.stderr.startswith("planloom: ")
+    assert "Traceback" not in started.stderr
+    other = place.root / "mcp.json"
     other.write_text(f'{{"mcpServers": {{"a": {"9" * 5000}}}}}')
-    with pytest.raises(ConfigError):
-        servers(other)
+    taken = with_file(place, "{}", "init", "--from", str(other))
+    assert taken.returncode == 2
+    assert "Traceback" not in taken.stderr
 
 
 @pytest.mark.parametrize("iteration", ["5" * 5000, "7"])
@@ -238,15 +287,15 @@ async def test_a_page_is_drawn_once_for_all_who_look_at_it(
         return report_of_run(run)
 
     monkeypatch.setattr(web_view, "report_of", counting)
-    opened: list[Parts] = []
-    async with Client(build(place.settings, opened.append)) as client:
-        result = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
-        engine = opened[0].engine
-        run = await engine.get((result.structured_content or {})["run_id"])
-        pages = [
-            [json.loads(each) async for each in web_view.changes(run, engine)] for _ in range(10)
-        ]
-    assert all(page == pages[0] and page[0]["answer"] == ANSWER for page in pages)
+    with served(build(place.settings, auth=auth.Tokens([MINE]))) as url:
+        async with Client(url, auth=MINE) as client:
+            result = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
+            run_id = (result.structured_content or {})["run_id"]
+            async with httpx.AsyncClient(timeout=LONG, headers=bearer(MINE)) as http:
+                view = url.replace("/mcp", f"/view/runs/{run_id}")
+                pages = [(await http.get(view)).text for _ in range(10)]
+    assert ANSWER in json.loads(pages[0].removeprefix("data: "))["answer"]
+    assert pages == [pages[0]] * 10
     assert drawn == 1
 
 
@@ -266,20 +315,20 @@ async def test_a_caller_writes_no_line_into_the_log(place: Place) -> None:
 async def test_one_caller_leaves_places_to_others(place: Place) -> None:
     """(20) One with a token filled all places for a day."""
     place.bounds = {"runs": {"concurrent": 4, "queue": 4}}
-    hangs = ScriptedOllama(handler=lambda request: Hang())
-    with hangs as place.ollama:
-        opened: list[Parts] = []
-        async with Client(build(place.settings, opened.append)):
-            engine = opened[0].engine
-            request = RunRequest(prompt=QUESTION)
+    asked = {"prompt": QUESTION, "wait_s": 0}
+    with (
+        ScriptedOllama(handler=lambda request: Hang()) as place.ollama,
+        served(build(place.settings, auth=auth.Tokens([MINE, THEIRS]))) as url,
+    ):
+        async with connected(url, auth=MINE) as greedy, connected(url, auth=THEIRS) as other:
             for _ in range(6):
-                await engine.start(request, "one")
-            with pytest.raises(Busy, match="6 runs of yours"):
-                await engine.start(request, "one")
-            other = await engine.start(request, "another")
-            with anyio.fail_after(LONG):
-                while not other.events:  # noqa: ASYNC110
-                    await anyio.sleep(0.02)
+                assert not (await greedy.call("plan_and_answer", **asked)).is_error
+            assert "6 runs of yours" in await greedy.error("plan_and_answer", **asked)
+            begun = report_of(await other.call("plan_and_answer", **asked))
+            with anyio.fail_after(LONG):  # it has a turn, while three of the other's wait
+                while not begun["upstreams"]:
+                    again = await other.call("get_run", run_id=begun["run_id"], wait_s=0)
+                    begun = report_of(again)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no reaper")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from scripted_ollama import ScriptedOllama
 from serving import LONG, TRIAL_FILES, Place, found
 
@@ -17,6 +18,28 @@ LINE = "MAX_GUSTS_FOR_VEHICLES_KN = 28"
 def question() -> str:
     (asked,) = re.findall(r"^QUESTION \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     return str(asked)
+
+
+QUESTIONS = {
+    "How heavy may my suitcase be?": "MAX_BAG_KG = 25",
+    "How late can I show up at the quay?": "RAMP_CLOSES_MINUTES = 12",
+    "Where can my puppy sit during the trip?": 'DOG_DECKS = ("open deck", "vehicle deck")',
+    "When does a trip get more expensive in the evening?": "NIGHT_BEGINS = 22",
+    "What does a four-year-old pay for the trip?": "FREE_BELOW_AGE = 6",
+}
+"""What a text search cannot answer, and the line that does."""
+EVERYWHERE = {"a", "at", "be", "can", "does", "for", "get", "how", "i", "in", "may", "more", "my"}
+EVERYWHERE |= {"the", "what", "when", "where"}
+"""Words of a question that say nothing of what it is about."""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_word_of_such_a_question_is_in_the_project(question: str) -> None:
+    project = "".join(f"{file}\n{file.read_text()}" for file in FERRY.rglob("*.py")).lower()
+    words = set(re.findall(r"[a-z]+", question.lower())) - EVERYWHERE
+    assert len(words) >= 2
+    assert not [word for word in words if word in project]
+    assert project.count(QUESTIONS[question].lower()) == 1
 
 
 def test_the_question_stands_nowhere_in_the_project() -> None:

@@ -28,6 +28,7 @@ from serving import (
     upstream,
 )
 
+from server.abilities import ABILITIES
 from server.app import build
 from server.config import load_settings
 from server.mcp import handshake
@@ -168,6 +169,7 @@ async def test_a_client_is_answered_once(place: Place) -> None:
     assert [each["id"] for each in heard if "id" in each] == [1, 2]
     assert heard[0]["result"]["serverInfo"]["name"] == "planloom"
     assert str(place.project) in heard[0]["result"]["instructions"]
+    assert ABILITIES in heard[0]["result"]["instructions"]
     assert str(place.project) in heard[-1]["result"]["tools"][0]["description"]
 
 

@@ -18,9 +18,9 @@ ORDER = (
     *("planner.models", "planner.evidence", "planner.checks", "planner.actions"),
     *("planner.prompts", "planner.agent"),
     *(
+        "server.abilities",
         "server.background",
         "server.text",
-        "server.abilities",
         "server.project",
         "server.config",
         "server.config_schema",

@@ -199,7 +199,7 @@ def _edits(before: str, after: str) -> Iterator[dict[str, str]]:
 class Oracle:
     """One run's model, both fast and full; a `planner.models.base.ChatModel`."""
 
-    name = provider = "oracle"
+    name = "oracle"
     context_tokens = CONTEXT_TOKENS
 
     def __init__(self, knows: Knowledge, pool: Watched, speed: float = 0.0) -> None:
@@ -234,15 +234,12 @@ class Oracle:
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
         await anyio.lowlevel.checkpoint()
-        assert schema is not None
         size = sum(len(each["content"]) for each in messages) // CHARACTERS_PER_TOKEN
         if size + max_tokens > self.context_tokens:
             raise ContextExceeded(f"{size} tokens and {max_tokens} do not fit")
         self._read(messages)
-        said = _cut(self._said(messages[-1]["content"].rpartition("</result>")[2], schema), schema)
-        if wrong := next(Draft202012Validator(schema).iter_errors(said), None):
-            self.faults.append(f"its reply does not fit the schema: {wrong.message[:200]}")
-        text = json.dumps(said, ensure_ascii=False)
+        asked = messages[-1]["content"].rpartition("</result>")[2]
+        text = self._facts() if schema is None else self._fitting(asked, schema)
         most = max_tokens * CHARACTERS_PER_TOKEN
         if len(text) > most:
             self.faults.append(f"its reply was cut at {max_tokens} tokens: {text[:60]}…")
@@ -255,6 +252,19 @@ class Oracle:
             generated_tokens=min(len(text), most) // CHARACTERS_PER_TOKEN,
             prefill_seconds=size / self.speed if self.speed else 0.0,
         )
+
+    def _fitting(self, asked: str, schema: dict[str, Any]) -> str:
+        """The reply as JSON of its schema."""
+        said = _cut(self._said(asked, schema), schema)
+        if wrong := next(Draft202012Validator(schema).iter_errors(said), None):
+            self.faults.append(f"its reply does not fit the schema: {wrong.message[:200]}")
+        return json.dumps(said, ensure_ascii=False)
+
+    def _facts(self) -> str:
+        """A list in plain text of the evidence that the prompt holds."""
+        here = [group for group in self.knows.evidence if group not in self._missing]
+        lines = (" ".join(self._fact(group).split()) for group in here)
+        return "\n".join(f"- {line}" for line in dict.fromkeys(lines)) or "-"
 
     def _read(self, messages: Sequence[Message]) -> None:
         """The results in the prompt; what the oracle said itself, and the user, tells nothing."""
@@ -341,9 +351,6 @@ class Oracle:
                 return self._plan(schema["properties"]["steps"])
             case ["tool"]:
                 return {"tool": self._tool(schema["properties"]["tool"]["enum"])}
-            case ["facts"]:
-                here = [group for group in self.knows.evidence if group not in self._missing]
-                return {"facts": list(dict.fromkeys(map(self._fact, here)))}
             case ["complete", "final_answer"]:
                 knows = self._knows
                 said = self.knows.answer if knows else self.knows.unseen

@@ -279,7 +279,6 @@ class Obedient:
     """A model that does what an attack says, under whatever schema it is asked."""
 
     name = "obedient"
-    provider = "script"
     context_tokens = 1_000_000
 
     def __init__(self, upstream: Upstream) -> None:

@@ -45,7 +45,6 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 class Instant:
     """A model that knows its replies and takes no time for them."""
 
-    provider = "script"
     context_tokens = 8192
 
     def __init__(self, name: str, script: PlannerScript) -> None:

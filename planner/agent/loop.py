@@ -30,6 +30,7 @@ from planner.checks.claims import (
     borne_out,
     done,
     echoed,
+    left_undone,
     not_done,
     repeats,
     supporting,
@@ -86,6 +87,8 @@ UNKNOWN = (
     "before you ask for it again."
 )
 """What is said of a change without an answer."""
+QUESTION_MARK = re.compile("[?？؟]")
+"""Of most scripts."""
 READINGS = 2
 """So often an answer is looked for in gathered passages before a plan is made."""
 
@@ -283,16 +286,20 @@ class _Run:
             )
             self.hold_limits()
             return await self.answer() or await self.follow_plan()
+        can_act = any(not tool.read_only for tool in self.ranking.tools)
         brief = await self.asker.brief()
+        may_be_order = brief.wants == "action" and not can_act
+        if may_be_order:  # small models take many a question for an order
+            brief = await self.asker.brief(acting=False)
         wants: Wants = brief.wants if brief.search else "talk"
-        self.emit(BriefMade(search=brief.search, wants=wants))
+        self.emit(BriefMade(search=brief.search, wants=wants, may_be_order=may_be_order))
         if wants == "talk":
             return Conclude(final_answer=brief.reply)
-        if wants == "action" and any(not tool.read_only for tool in self.ranking.tools):
+        if wants == "action":
             return await self.do()
         if not self.elsewhere() and (found := await self.read(wants)):
             return found
-        if wants == "action":
+        if self.deeds:
             return Conclude(final_answer="It was not done.", success=False)
         return await self.follow_plan()
 
@@ -311,7 +318,7 @@ class _Run:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain."""
         search = self.search
-        readings = 1 if wants == "action" else READINGS  # no tool of the pool can do it
+        readings = 1 if self.deeds else READINGS  # no tool of the pool can do it
         for number in range(readings):
             passages = await self.gatherer.gather(self.request.prompt, search)
             self.hold_limits()
@@ -353,6 +360,9 @@ class _Run:
             found = borne_out(self.state, await self.asker.facts(group), self.facts)
             self.emit(StepConcluded(number=number, success=bool(found), notes="\n".join(found)))
             self.facts += found
+            if self.facts:
+                listed = "\n".join(f"- {fact}" for fact in self.facts)
+                self.keep(listed, "not all of what was found was read")
             self.hold_limits()
         if not self.facts:
             return None
@@ -410,10 +420,15 @@ class _Run:
     # Working: a plan of tool calls.
 
     async def single_step(self) -> Conclude | None:
-        """The one tool call of a `step` request, and what it means."""
+        """The one tool call of a `step` request, and what it means. Where no tool is named, the
+        request is read for whether it wants a change: a call that reads would not be one."""
         self.begin_single_step()
-        self.asker.may_change = True
-        tool = self.request.tool or await self.asker.select_tool()
+        self.asker.may_change = any(not tool.read_only for tool in self.ranking.tools)
+        tool = self.request.tool
+        if tool is None:
+            brief = await self.asker.brief()
+            self.emit(BriefMade(search=brief.search, wants=brief.wants))
+            tool = await self.asker.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
             return None
@@ -615,13 +630,20 @@ class _Run:
         return self.state.brief.wants if self.state.brief else "short answer"
 
     @property
+    def may_be_order(self) -> bool:
+        """Whether what is read as a question may be an order that no tool of the run can do."""
+        return self.state.brief is not None and self.state.brief.may_be_order
+
+    @property
     def deeds(self) -> bool:
         """Whether the request is for a change or another action: it wants one, names a tool for
-        one, or the plan has one."""
+        one, or the plan has one. What may be an order is taken for one without a question mark."""
+        ordered = self.may_be_order and not QUESTION_MARK.search(self.request.prompt)
         tools = [self.request.tool, *self.state.planned_tools.values()]
         tools += [each.tool for each in self.state.part_iterations]
         changing = (find(name, self.caller.tools) for name in tools if name)
-        return self.wants == "action" or any(tool and not tool.read_only for tool in changing)
+        changes = any(tool and not tool.read_only for tool in changing)
+        return self.wants == "action" or ordered or changes
 
     @property
     def calls_left(self) -> int:
@@ -641,7 +663,8 @@ class _Run:
         answer = conclusion.final_answer
         if self.request.goal != "plan" and not answer.strip():
             return self.finish_without_model(reason or "the model gave no answer")
-        undone = self.undone() if self.request.goal != "plan" else None
+        ordered = self.deeds or (self.may_be_order and bool(echoed(self.state, answer)))
+        undone = self.undone() if ordered and self.request.goal in ("answer", "step") else None
         if undone:
             status, why = undone
             told = why if why == UNKNOWN else f"Nothing was changed: {why}."
@@ -652,11 +675,15 @@ class _Run:
             return self.end(status, told, why)
         claimed = not_done(self.state, answer) if self.deeds else []
         if claimed:
-            answer = f"What was done:\n{done(self.state)}"
             reason = reason or f"no call that was made says {', '.join(claimed)}"
         failed = self.failed_changes()
         if failed:
-            reason = reason or f"{', '.join(failed)} did not succeed, as far as is known"
+            names = ", ".join(dict.fromkeys(each.tool for each in failed))
+            reason = reason or f"{names} did not succeed, as far as is known"
+        if claimed or echoed(self.state, answer, failed):
+            answer = f"What was done:\n{done(self.made) or '- nothing'}"
+        if failed:
+            answer += f"\n\nNot done, as far as is known:\n{left_undone(failed)}"
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self.format(answer) if found else Shaped()
         if self.request.goal == "step":
@@ -669,6 +696,8 @@ class _Run:
                     notes=conclusion.assessment,
                 )
             )
+        if self.wants == "talk" and echoed(self.state, answer):
+            reason = reason or "nothing was looked up or changed for this reply"
         status = "answered"
         missing: list[str] = []
         if not found:
@@ -689,7 +718,9 @@ class _Run:
         """Whether what was read as an action was answered like a question, "how do I …", where no
         tool changes anything. An answer with words of the request that no result has may say that
         it was done."""
-        if self.wants != "action" or self.asker.may_change or self.unsure:
+        step = self.request.goal == "step" and not self.request.tool
+        ordered = self.wants == "action" or self.may_be_order
+        if not ordered or (self.asker.may_change and not step) or self.unsure:
             return False
         return conclusion.success and not echoed(self.state, conclusion.final_answer)
 
@@ -700,10 +731,8 @@ class _Run:
         return self.undone() is not None or any(failed)
 
     def undone(self) -> tuple[FinalStatus, str] | None:
-        """Why what was to be done was not, by the journal; None when it was, or nothing was to be.
-        No words of a model decide this."""
-        if not self.deeds:
-            return None
+        """Why what was to be done was not, by the journal; None when it was. No words of a model
+        decide this."""
         made = self.state.part_iterations
         if any(each.changes and each.outcome is Outcome.SUCCESS for each in made):
             return None
@@ -721,19 +750,22 @@ class _Run:
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
         return "failed", "no call that changes anything was made"
 
-    def failed_changes(self) -> list[str]:
-        """The tools of the changes whose newest call did not succeed: something is left to do."""
+    @property
+    def made(self) -> Sequence[Iteration]:
+        """The calls that an answer is about: a conclusion is about all steps of its run."""
+        concludes = self.request.goal == "conclude"
+        return self.state.iterations if concludes else self.state.part_iterations
+
+    def failed_changes(self) -> list[Iteration]:
+        """The changes whose newest call did not succeed: something is left to do."""
         newest = {
-            each.prompt: each
-            for each in self.state.part_iterations
-            if each.by == "choice" and not self.reads(each)
+            each.prompt: each for each in self.made if each.by == "choice" and not self.reads(each)
         }
-        failed = [
-            each.tool
+        return [
+            each
             for each in newest.values()
             if each.outcome is not Outcome.SUCCESS and not guards.known(self.state, each)
         ]
-        return list(dict.fromkeys(failed))
 
     def end(
         self,

@@ -23,7 +23,7 @@ from planner.events import (
 )
 from planner.evidence.context import TokenEstimate
 from planner.grammar import Schema
-from planner.models.base import ChatModel, Models
+from planner.models.base import ChatModel, Models, Reply
 from planner.passage import Passage
 from planner.prompts import Prompts
 from planner.protocol import (
@@ -41,6 +41,7 @@ from planner.state import RunState, Step
 from planner.tools import ToolSpec
 
 T = TypeVar("T")
+Said = TypeVar("Said", Answer, Conclude)
 
 MIN_RESULT_CHARS = 200
 LOW_SHARE = 0.6
@@ -55,7 +56,7 @@ DELTA_CHARACTERS = 24
 """Of an answer, told at once: some words."""
 REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
-FACTS_TOKENS = 360
+FACTS_TOKENS = 300
 MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
 MAX_LONG_ANSWER_CHARS = 1900
@@ -121,11 +122,13 @@ class Asker:
         """Whether tools that are not read-only may be chosen now."""
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
 
-    async def brief(self) -> Brief:
-        """How the request is to be met, read by the fast model."""
+    async def brief(self, acting: bool = True) -> Brief:
+        """How the request is to be met, read by the fast model; `acting`: whether it may be for an
+        action."""
         question = self.prompts.brief(self.state)
+        schema = schemas.brief(acting)
         return await self.ask(
-            "brief", self.models.fast, question, schemas.brief(), protocol.BRIEF, BRIEF_TOKENS
+            "brief", self.models.fast, question, schema, protocol.BRIEF, BRIEF_TOKENS
         )
 
     async def words(self) -> list[str]:
@@ -145,12 +148,12 @@ class Asker:
         )
 
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
-        """What some passages say that belongs to a long answer."""
+        """What some passages say that belongs to a long answer. It is said in plain text: as JSON,
+        a quotation mark ends a sentence, and a small model says less."""
         question = self.prompts.facts(self.state, passages)
-        said = await self.ask(
-            "facts", self.models.full, question, schemas.facts(), protocol.FACTS, FACTS_TOKENS
-        )
-        return said.facts
+        reply = await self.chat("facts", self.models.full, question, None, FACTS_TOKENS)
+        items = lenient.items_in(reply.text)
+        return items[:-1] if reply.finish == "length" else items
 
     async def summary(self, facts: Sequence[str]) -> Summary:
         """These facts in a few sentences."""
@@ -214,7 +217,8 @@ class Asker:
         wants = self.state.brief.wants if self.state.brief else "short answer"
         longest = MAX_LONG_ANSWER_CHARS if wants == "long answer" else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
-        return await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
+        said = await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
+        return self._without_echo(said, question)
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
@@ -226,6 +230,13 @@ class Asker:
             protocol.SECOND_READING,
         )
         return reading.answer_again
+
+    def _without_echo(self, said: Said, question: str) -> Said:
+        """The reply, without an answer that only repeats what the model was asked."""
+        prompt = self.state.request.prompt if self.state.request else ""
+        answer = said.final_answer.strip()
+        echo = len(answer) >= len(prompt.strip()) and answer in question
+        return said.model_copy(update={"final_answer": ""}) if echo else said
 
     @property
     def choices(self) -> list[ToolSpec]:
@@ -278,9 +289,10 @@ class Asker:
 
     async def conclude(self) -> Conclude:
         question = self.prompts.conclude(self.state)
-        return await self.ask(
+        said = await self.ask(
             "conclude", self.models.full, question, schemas.conclude(), protocol.CONCLUSION
         )
+        return self._without_echo(said, question)
 
     async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
@@ -307,7 +319,7 @@ class Asker:
         for chosen in (model, self.models.full):
             reply = await self.chat(role, chosen, asked, schema, max_tokens)
             try:
-                return _read(reply, schema, shape)
+                return _read(reply.text, schema, shape)
             except ValidationError as error:
                 wrong = error.errors()[0]
                 problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
@@ -323,9 +335,9 @@ class Asker:
         role: Role,
         model: ChatModel,
         question: str,
-        schema: Schema,
+        schema: Schema | None,
         max_tokens: int,
-    ) -> str:
+    ) -> Reply:
         """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
         while True:
@@ -355,7 +367,7 @@ class Asker:
                 **reply.model_dump(exclude={"text", "finish"}),
             )
         )
-        return reply.text
+        return reply
 
     def let_go(self) -> None:
         """At the end of a step: once prompts take most of the room, only its notes stay, and those

@@ -171,20 +171,35 @@ def not_done(state: RunState, answer: str) -> list[str]:
     return _unsaid(answer, results(state))
 
 
-def echoed(state: RunState, answer: str) -> list[str]:
-    """The words of the request that an answer repeats and no result has."""
-    prompt = state.request.prompt if state.request else ""
-    missing = {*long_words(prompt, MIN_ECHO)} - {*words(results(state))}
+def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = None) -> list[str]:
+    """The words that an answer repeats of the request, or of what these calls were for, and no
+    result has."""
+    asked = state.request.prompt if state.request else ""
+    if calls is not None:
+        asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
+    missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
 
 
-def done(state: RunState) -> str:
-    """The calls for the newest request that changed something, a line each."""
-    return "\n".join(
-        f"- {each.tool} {json.dumps(each.arguments, ensure_ascii=False)}"
-        for each in state.part_iterations
-        if each.changes and each.outcome is Outcome.SUCCESS
-    )
+def done(calls: Sequence[Iteration]) -> str:
+    """The calls that changed something, a line each."""
+    made = [each for each in calls if each.changes and each.outcome is Outcome.SUCCESS]
+    return "\n".join(f"- {_call(each)}" for each in made)
+
+
+def left_undone(calls: Sequence[Iteration]) -> str:
+    """Calls that did not succeed, a line each, with the reason."""
+    return "\n".join(f"- {_call(each)}: {_why_not(each)}" for each in calls)
+
+
+def _why_not(iteration: Iteration) -> str:
+    if iteration.approval and not iteration.approval.approved:
+        return f"not approved ({iteration.approval.reason})"
+    return iteration.result.strip().partition("\n")[0][:200]
+
+
+def _call(iteration: Iteration) -> str:
+    return f"{iteration.tool} {json.dumps(iteration.arguments, ensure_ascii=False)}"
 
 
 def _unsaid(answer: str, text: str) -> list[str]:
@@ -304,9 +319,14 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
 
 
 def telling(facts: Sequence[str], query: str) -> list[str]:
-    """Of many facts those that have most words of a query, in their order."""
+    """Of many facts those that have most words of a query, and most names and numbers besides, in
+    their order."""
     asked = {*words(query)}
-    best = sorted(facts, key=lambda fact: -len(asked & {*words(fact)}))[:MAX_FACTS]
+
+    def tells(fact: str) -> int:
+        return len(asked & {*words(fact)}) + len(_beyond(fact, query))
+
+    best = sorted(facts, key=tells, reverse=True)[:MAX_FACTS]
     return [fact for fact in facts if fact in best]
 
 

@@ -1,4 +1,5 @@
-"""What a model meant that its server did not hold to a schema: the JSON within what it said."""
+"""What a model meant that its server did not hold to a schema: the JSON, or the list, within what
+it said."""
 
 import json
 import re
@@ -7,6 +8,8 @@ from typing import Any
 
 from planner.checks.schemas import problem
 from planner.grammar import Schema
+
+_MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
 
 
 def json_in(text: str, schema: Schema) -> str | None:
@@ -20,6 +23,12 @@ def json_in(text: str, schema: Schema) -> str | None:
     fitting = [value for value in found if problem(value, schema) is None]
     best = next(iter(fitting or found), None)
     return None if best is None else json.dumps(best, ensure_ascii=False)
+
+
+def items_in(text: str) -> list[str]:
+    """The items of a list in plain text, without their marks, and without what introduces them."""
+    found = [_MARK.sub("", line).strip() for line in text.splitlines()]
+    return [item for item in found if re.search(r"\w", item) and not item.endswith(":")]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

@@ -90,11 +90,13 @@ SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z
 written in English. The request's own words are searched for as well."""
 
 
-def brief() -> Schema:
+def brief(acting: bool = True) -> Schema:
     """What a request is about is said before what it is for. Where it is about nothing, a reply
-    follows instead: a model that may reply at once does so to any question."""
+    follows instead: a model that may reply at once does so to any question. `acting`: whether it
+    may be for an action."""
+    wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
-    sorted_ = record(search=search, wants=one_of(["short answer", "long answer", "action"]))
+    sorted_ = record(search=search, wants=one_of(wants))
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk]}
@@ -108,10 +110,6 @@ def answer(longest: int) -> Schema:
 
 def second_reading() -> Schema:
     return record(answer_again=text(240))
-
-
-def facts() -> Schema:
-    return record(facts={"type": "array", "items": text(300), "maxItems": 5})
 
 
 def summary() -> Schema:

@@ -249,7 +249,7 @@ def within(rows: Sequence[str], longest: int) -> list[str]:
 
 READ_SECONDS = 16.0
 """What the passages for a short answer may take to be read."""
-READ_SECONDS_LONG = 50.0
+READ_SECONDS_LONG = 36.0
 """The same for a long answer."""
 USUAL_SPEED = 60.0
 """Tokens a second that a model is taken to read before that was measured."""

@@ -69,11 +69,6 @@ class ChatModel(Protocol):
         ...
 
     @property
-    def provider(self) -> str:
-        """What serves the model, such as `ollama`."""
-        ...
-
-    @property
     def context_tokens(self) -> int:
         """The context window in tokens (`num_ctx`), prompt and reply together."""
         ...
@@ -112,10 +107,6 @@ class ModelAround:
     @property
     def name(self) -> str:
         return self.model.name
-
-    @property
-    def provider(self) -> str:
-        return self.model.provider
 
     @property
     def context_tokens(self) -> int:

@@ -144,10 +144,6 @@ class EmbeddedModel:
         return self._name
 
     @property
-    def provider(self) -> str:
-        return "llama.cpp"
-
-    @property
     def context_tokens(self) -> int:
         return self._context_tokens
 

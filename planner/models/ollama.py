@@ -173,10 +173,6 @@ class OllamaModel:
         return self._name
 
     @property
-    def provider(self) -> str:
-        return "ollama"
-
-    @property
     def context_tokens(self) -> int:
         """The context window in tokens (`num_ctx`), prompt and reply together."""
         return self._options["num_ctx"]

@@ -280,10 +280,6 @@ class OpenAIModel:
         return self._name
 
     @property
-    def provider(self) -> str:
-        return "openai"
-
-    @property
     def context_tokens(self) -> int:
         return self._context_tokens
 

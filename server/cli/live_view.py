@@ -41,7 +41,7 @@ MAX_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
 
-class Drawing(ContextManagerMixin):
+class LiveView(ContextManagerMixin):
     """The view of one run. Use it as a context: `tell` it about events and `wait` in between."""
 
     def __init__(

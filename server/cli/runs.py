@@ -16,7 +16,7 @@ from rich.theme import Theme
 from planner.errors import RequestError
 from planner.state import RunState
 from server.cli.hyperlinks import Linked
-from server.cli.live_view import Drawing, asking
+from server.cli.live_view import LiveView, asking
 from server.config import Settings
 from server.journal import journal_for
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
@@ -183,13 +183,13 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     asked = partial(waiting, stored.id, timeout_s=settings.approval.timeout_s)
     seen, status = 0, "running"
     prompt, began = stored.request.prompt, stored.created
-    with Drawing(console, prompt, began, settings.project, asked) as drawing:
+    with LiveView(console, prompt, began, settings.project, asked) as view:
         while status == "running":
             status = await journal.status(stored.id) or "deleted"  # first: it may end meanwhile
             entries = await journal.entries(stored.id, seen)
             seen += len(entries)
-            drawing.tell(entry.event for entry in entries if entry.kind == "event")
-            drawing.wait()
+            view.tell(entry.event for entry in entries if entry.kind == "event")
+            view.wait()
             await anyio.sleep(FOLLOW_SECONDS)
     await show_run(settings, stored.id, whole, as_json)
 

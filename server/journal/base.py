@@ -81,6 +81,19 @@ class RunSetup(BaseModel):
 
 
 @dataclass(frozen=True)
+class NewRun:
+    id: str
+    caller: str
+    request: RunRequest
+    setup: RunSetup
+    request_key: str | None = None
+    fleet: str = ""
+    """Any of its servers takes the run up when nobody drives it."""
+    waits: bool = False
+    """Whether one of them may do so at once, since this one does not drive it."""
+
+
+@dataclass(frozen=True)
 class StoredRun:
     id: str
     caller: str
@@ -267,21 +280,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     # Writing.
 
     @abstractmethod
-    async def begin(
-        self,
-        run_id: str,
-        request: RunRequest,
-        setup: RunSetup,
-        caller: str,
-        request_key: str | None,
-        fleet: str = "",
-        waits: bool = False,
-    ) -> RunWriter:
-        """Begin the record of a run; it is there then, or `Record.problem` says why it is not.
-
-        Any server of the `fleet` takes the run up when nobody drives it; `waits`: at once, since
-        this one does not. Raises `KeyUsed` when the caller has used the key before.
-        """
+    async def begin(self, run: NewRun) -> RunWriter:
+        """Begin the record of a run; it is there then, or `RunWriter.problem` says why it is not.
+        Raises `KeyUsed` when the caller has used the key before."""
 
     async def resume(self, run_id: str) -> TakenOver | None:
         """Take over a run that nobody drives; None when somebody does, or it has ended.

@@ -25,7 +25,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from planner.errors import RequestError
-from planner.protocol import RunRequest, Steering
+from planner.protocol import Steering
 from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
@@ -34,8 +34,8 @@ from server.journal.base import (
     Journal,
     KeyUsed,
     Letter,
+    NewRun,
     PendingSteering,
-    RunSetup,
     RunSummary,
     RunWriter,
     StoredRun,
@@ -228,37 +228,28 @@ class RedisJournal(Journal):
 
     # Writing.
 
-    async def begin(
-        self,
-        run_id: str,
-        request: RunRequest,
-        setup: RunSetup,
-        caller: str,
-        request_key: str | None,
-        fleet: str = "",
-        waits: bool = False,
-    ) -> RunWriter:
-        writer = self._writer(run_id)
+    async def begin(self, run: NewRun) -> RunWriter:
+        writer = self._writer(run.id)
         if writer.problem is not None:
             return writer
         now = str(time.time())
         fields = {
-            "caller": caller,
-            "request": json.dumps(self.written(run_id, request.model_dump())),
-            "made": setup.model_dump_json(),
+            "caller": run.caller,
+            "request": json.dumps(self.written(run.id, run.request.model_dump())),
+            "made": run.setup.model_dump_json(),
             "status": "running",
-            "owner": "" if waits else self.owner,
-            "fleet": fleet,
+            "owner": "" if run.waits else self.owner,
+            "fleet": run.fleet,
             "created": now,
             "updated": now,
             "bytes": "0",
         }
-        key = _key_of(caller, request_key) if request_key else ""
+        key = _key_of(run.caller, run.request_key) if run.request_key else ""
         if key:
             fields["request_key"] = key
         flat = [part for pair in fields.items() for part in pair]
         try:
-            used = await self._eval(_BEGIN, run_id, key, run_id, now, fleet, *flat)
+            used = await self._eval(_BEGIN, run.id, key, run.id, now, run.fleet, *flat)
         except (RedisError, OSError) as error:
             writer.problem = self._why(error)
         else:

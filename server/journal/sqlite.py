@@ -30,7 +30,7 @@ import anyio.to_thread
 from filelock import FileLock, Timeout
 
 from planner.errors import RequestError
-from planner.protocol import RunRequest, Steering
+from planner.protocol import Steering
 from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
@@ -39,8 +39,8 @@ from server.journal.base import (
     Journal,
     KeyUsed,
     Letter,
+    NewRun,
     PendingSteering,
-    RunSetup,
     RunSummary,
     RunWriter,
     StoredRun,
@@ -221,28 +221,20 @@ class SqliteJournal(Journal):
 
     # Writing.
 
-    async def begin(
-        self,
-        run_id: str,
-        request: RunRequest,
-        setup: RunSetup,
-        caller: str,
-        request_key: str | None,
-        fleet: str = "",
-        waits: bool = False,
-    ) -> RunWriter:
+    async def begin(self, run: NewRun) -> RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
             await self._in_thread(self._open)
-        writer = self._writer(run_id)
+        writer = self._writer(run.id)
         now = time.time()
-        shown = json.dumps(self.written(run_id, request.model_dump()))
-        owner = ("" if waits else self.owner) + (f"@{fleet}" if fleet else "")
-        row = (run_id, caller, request_key, shown, setup.model_dump_json(), owner, now, now)
+        shown = json.dumps(self.written(run.id, run.request.model_dump()))
+        owner = ("" if run.waits else self.owner) + (f"@{run.fleet}" if run.fleet else "")
+        setup = run.setup.model_dump_json()
+        row = (run.id, run.caller, run.request_key, shown, setup, owner, now, now)
 
         def insert() -> None:
             find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
             with self._transaction():
-                if used := self._db.execute(find, (caller, request_key)).fetchone():
+                if used := self._db.execute(find, (run.caller, run.request_key)).fetchone():
                     raise KeyUsed(used[0])
                 columns = "id, caller, request_key, request, made, owner, created, updated"
                 add = f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

@@ -5,13 +5,17 @@ from contextlib import contextmanager
 
 from fastmcp import Context
 from fastmcp.exceptions import FastMCPError
+from fastmcp.server.dependencies import get_context
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from planner.errors import PlanloomError
 from server.auth import caller
 from server.runs.engine import Engine
 from server.runs.run import Run
+
+FIRST_WITH_LINKS = "2025-06-18"
+"""The first protocol whose clients know links in results."""
 
 
 def engine_of(ctx: Context) -> Engine:
@@ -51,3 +55,9 @@ def is_modern(ctx: Context) -> bool:
     """Whether the call is one of 2026-07-28, whose questions are results."""
     request = ctx.request_context
     return request is not None and request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def knows_links() -> bool:
+    """Whether the caller's protocol has links; else its client would refuse the result."""
+    request = get_context().request_context
+    return request is None or is_version_at_least(request.protocol_version, FIRST_WITH_LINKS)

@@ -1,13 +1,15 @@
 """What a server says of itself, so that it can be said before the server is imported.
 
 Hosts wait a few seconds for the answer to `initialize` or `server/discover`, and FastMCP alone
-takes longer to import where models keep the machine busy. Nothing but the standard library is used
-here. The server answers the same; a test holds the two together.
+takes longer to import where models keep the machine busy. Nothing but the standard library and a
+text of ours is used here. The server answers the same; a test holds the two together.
 """
 
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from server.abilities import ABILITIES
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The protocols that begin with `initialize`, the newest last."""
@@ -19,11 +21,13 @@ INSTRUCTIONS = """\
 Planloom answers questions about the project in {project} by planning and running tools (code \
 search, symbols, files, library documentation) with small local models; what may change something \
 is done only when the user approves it. Ask plan_and_answer one complete question. When its status \
-is "running", follow the run with get_run."""
+is "running", follow the run with get_run.
+
+{abilities}"""
 
 
 def instructions(project: Path) -> str:
-    return INSTRUCTIONS.format(project=project)
+    return INSTRUCTIONS.format(project=project, abilities=ABILITIES)
 
 
 def first_answer(message: Any, project: Path) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Wrong input from a client, reported in one line: the place, what is wrong, and what to do."""
 
+import logging
 from collections.abc import Sequence
 
 from fastmcp.exceptions import NotFoundError, ToolError
@@ -16,6 +17,14 @@ MAX_GIVEN = 60
 """Characters shown of a wrong value."""
 
 
+class RefusedCall(ToolError):
+    """A call that is not made, as its caller is told. It is no fault of the server's: FastMCP would
+    log a bare "Error calling tool" for it."""
+
+    def __init__(self, *told: object) -> None:
+        super().__init__(*told, log_level=logging.DEBUG)
+
+
 class ClearInputErrors(Middleware):
     """Replaces FastMCP's messages, which are several lines with links to pydantic's site."""
 
@@ -29,12 +38,12 @@ class ClearInputErrors(Middleware):
         except NotFoundError:
             tools = ", ".join(await self._tools(context))
             name = context.message.name
-            raise ToolError(f'There is no tool "{name}"; the tools are {tools}.') from None
+            raise RefusedCall(f'There is no tool "{name}"; the tools are {tools}.') from None
         except BadArguments as error:
             name = context.message.name
             if isinstance(error.__cause__, ValidationError):
                 known = (await self._tools(context)).get(name, [])
-                raise ToolError(f"{name}: {explained(error.__cause__, known)}") from None
+                raise RefusedCall(f"{name}: {explained(error.__cause__, known)}") from None
             raise
 
     async def _tools(

@@ -5,7 +5,6 @@ cannot be completed: the protocol has that for prompts and resource templates on
 """
 
 from contextlib import suppress
-from typing import Annotated
 
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import PromptError
@@ -18,7 +17,6 @@ from mcp_types import (
     ResourceTemplateReference,
     TextResourceContents,
 )
-from pydantic import Field
 
 from planner.errors import PlanloomError
 from server.auth import caller
@@ -59,32 +57,41 @@ and what is still open. If its status is "interrupted", offer to go on with it: 
 with the same prompt and run_id {run_id}. If it is "running", get_run follows it.
 """
 
-Request = Annotated[str, Field(description="The question or task, in your own words.")]
-
 
 def register(mcp: FastMCP) -> None:
-    """Publish the prompts, and complete their arguments and those of the resources."""
+    """Publish the prompts, and complete their arguments and those of the resources.
+
+    Arguments are described in docstrings: to one that is `Annotated`, FastMCP adds a JSON Schema,
+    and a person reads that in his client.
+    """
 
     @mcp.prompt(title="Plan and answer")
-    def plan(request: Request) -> str:
-        """Have Planloom plan, look things up and answer, in one go."""
+    def plan(request: str) -> str:
+        """Have Planloom plan, look things up and answer, in one go.
+
+        Args:
+            request: The question or task, in your own words.
+        """
         return PLAN.format(request=request)
 
     @mcp.prompt(title="Plan step by step")
-    def plan_step_by_step(
-        request: Request,
-        tool: Annotated[str, Field(description="A tool to begin with, if you know one.")] = "",
-    ) -> str:
-        """Plan together with your model; Planloom makes each step and the conclusion."""
+    def plan_step_by_step(request: str, tool: str = "") -> str:
+        """Plan together with your model; Planloom makes each step and the conclusion.
+
+        Args:
+            request: The question or task, in your own words.
+            tool: A tool to begin with, if you know one.
+        """
         begin = f" (begin with the tool {tool})" if tool else ""
         return STEPS.format(request=request, tool=begin)
 
     @mcp.prompt(title="Look at a run")
-    async def look_at_run(
-        run_id: Annotated[str, Field(description="The run, as completion offers it.")],
-        ctx: Context,
-    ) -> list[Message]:
-        """What one of your runs found, and how to go on with it."""
+    async def look_at_run(run_id: str, ctx: Context) -> list[Message]:
+        """What one of your runs found, and how to go on with it.
+
+        Args:
+            run_id: The id of the run; your client may offer those of the newest.
+        """
         run = await callers_run(ctx, run_id, PromptError)
         contents = TextResourceContents(
             uri=RUN.format(run_id=run.id),

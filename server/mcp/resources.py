@@ -7,16 +7,11 @@ here as everywhere.
 import time
 from collections.abc import Sequence
 
-import mcp_types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ResourceError
 from fastmcp.resources import Resource, ResourceContent, ResourceResult
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.providers import Provider
-from fastmcp.tools import ToolResult
 from fastmcp.utilities.versions import VersionSpec
-from mcp_types import CallToolRequestParams, ResourceLink
-from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl
 
 from server.auth import caller
@@ -29,14 +24,11 @@ from server.views.transcript import transcript
 
 MAX_LISTED = 20
 """Runs in a client's list of resources."""
-FIRST_WITH_LINKS = "2025-06-18"
-"""The first protocol whose clients know links in results."""
 
 
 def register(mcp: FastMCP) -> None:
     """Publish the runs as resources, and the newest of them in the list."""
     mcp.add_provider(NewestRuns(mcp))
-    mcp.add_middleware(KnownContent())
 
     @mcp.resource(RUN, title="Report of a run", mime_type="text/markdown")
     async def run_report(run_id: str, ctx: Context) -> ResourceResult:
@@ -90,23 +82,6 @@ class NewestRuns(Provider):
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> None:
         """None: they are read through the template, which has all runs."""
-
-
-class KnownContent(Middleware):
-    """Removes content that the client's protocol does not know, or it refuses the whole result."""
-
-    async def on_call_tool(
-        self,
-        context: MiddlewareContext[CallToolRequestParams],
-        call_next: CallNext[CallToolRequestParams, ToolResult],
-    ) -> ToolResult:
-        result = await call_next(context)
-        request = context.fastmcp_context.request_context if context.fastmcp_context else None
-        version = request.protocol_version if request else mcp_types.LATEST_PROTOCOL_VERSION
-        asks = not isinstance(result, ToolResult)  # an `InputRequiredResult`, of a later protocol
-        if not asks and not is_version_at_least(version, FIRST_WITH_LINKS):
-            result.content = [each for each in result.content if not isinstance(each, ResourceLink)]
-        return result
 
 
 def _at(seconds: float) -> str:

@@ -1,7 +1,16 @@
-"""The folders that a caller works in (MCP roots), asked of its client."""
+"""The folders that a caller works in (MCP roots), asked of its client: they name the project where
+nobody else did.
+
+They were deprecated with 2026-07-28, where they come as the answer to an `InputRequiredResult`; up
+to 2025-11-25 a server asks for them with `roots/list`.
+"""
 
 import json
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from fastmcp import Context
 from mcp import MCPError
@@ -10,12 +19,33 @@ from mcp_types import InputRequiredResult, ListRootsRequest, ListRootsResult
 from pydantic import ValidationError
 
 from server.mcp.context import is_modern
-from server.upstreams.roots import paths
 
 ASK_SECONDS = 5.0
 """How long a client is waited for that says it has roots."""
 ANSWER = "roots"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
+MAX_ROOTS = 50
+"""Roots of a caller; more are not looked at."""
+
+
+class CallersProject:
+    """Moves a server that was started without a project to the folder that its one client works
+    in."""
+
+    def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
+        """`project`: where it was started. `move` has the server work on another one."""
+        self._project, self._move = project, move
+        self.known = False
+        """Whether the client has been asked."""
+
+    async def settle(self, given: Iterable[str] | None) -> None:
+        """Use the client's folders; None if the client does not name any."""
+        if self.known:
+            return
+        self.known = True
+        folders = [path for each in given or () if (path := Path(each)).is_dir()]
+        if folders and not any(self._project.is_relative_to(each) for each in folders):
+            await self._move(folders[0])
 
 
 async def client_roots(ctx: Context) -> InputRequiredResult | tuple[str, ...] | None:
@@ -30,9 +60,9 @@ async def client_roots(ctx: Context) -> InputRequiredResult | tuple[str, ...] | 
                 input_requests={ANSWER: ListRootsRequest()}, request_state=json.dumps({})
             )
         answer = (ctx.input_responses or {}).get(ANSWER)
-        return paths(answer) if isinstance(answer, ListRootsResult) else None
+        return _paths(answer) if isinstance(answer, ListRootsResult) else None
     with suppress(MCPError, ValidationError):
-        return paths(
+        return _paths(
             await ctx.session.send_request(
                 ListRootsRequest(),
                 ListRootsResult,
@@ -41,3 +71,13 @@ async def client_roots(ctx: Context) -> InputRequiredResult | tuple[str, ...] | 
             )
         )
     return None
+
+
+def _paths(given: ListRootsResult) -> tuple[str, ...]:
+    """The folders of this machine among the roots, as the caller named them."""
+    parts = [urlsplit(str(root.uri)) for root in given.roots[:MAX_ROOTS]]
+    return tuple(
+        url2pathname(each.path)
+        for each in parts
+        if each.scheme == "file" and each.netloc in ("", "localhost")
+    )

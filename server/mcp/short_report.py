@@ -150,7 +150,7 @@ def under_way(run: Run, found: Report) -> ShortReport:
         run_id=run.id,
         status=found.status,
         plan=_plan(found) if _objectives(state) != _objectives(before) else [],
-        doing=heartbeat(state, run.quiet, run.queued),
+        doing=heartbeat(state, run.quiet, run.queued, run.approvals.waiting),
         news=news[-MAX_NEWS:],
         draft=state.draft.removeprefix(before.draft),
         warnings=found.warnings,

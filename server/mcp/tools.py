@@ -9,7 +9,6 @@ import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.apps import AppConfig
-from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
@@ -21,14 +20,14 @@ from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
 from server.mcp import short_report
-from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as
+from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as, knows_links
+from server.mcp.input_errors import RefusedCall
 from server.mcp.links import links
 from server.mcp.progress_stream import followed
-from server.mcp.roots import client_roots
+from server.mcp.roots import CallersProject, client_roots
 from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.text import clean, counted
-from server.upstreams import roots
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
 from server.upstreams.pool import UpstreamPool
 from server.views import consent
@@ -63,13 +62,19 @@ WaitSeconds = Annotated[
     ),
 ]
 Iterations = Annotated[
-    int, Field(description="Most tool calls; the last one has to conclude.", ge=1, le=100)
+    int, Field(description="Limit of tool calls; the last one has to conclude.", ge=1, le=100)
 ]
 Seconds = Annotated[
-    float, Field(description="Most seconds of the whole run, waited for or not.", gt=0, le=86_400)
+    float,
+    Field(
+        description="Time limit of the whole run in seconds, also while nobody waits.",
+        gt=0,
+        le=86_400,
+    ),
 ]
 ModelTokens = Annotated[
-    int, Field(description="Most tokens, prompts and replies of all model calls.", ge=1000)
+    int,
+    Field(description="Limit of tokens in the prompts and replies of all model calls.", ge=1000),
 ]
 DataSchema = Annotated[
     dict[str, Any] | None,
@@ -207,7 +212,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             policy=policy,
         )
         if tool is None and arguments is not None:
-            raise ToolError("arguments: they need a tool. Name the tool to call with them.")
+            raise RefusedCall("arguments: they need a tool. Name the tool to call with them.")
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
         if run_id is not None:
@@ -259,12 +264,12 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         on, what is new since the last call. Cancelling this call leaves the run alone. When the run
         waits for approval, the user is asked. Runs are found after a restart too.
         """
-        run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
+        run = await _answered(ctx) or await callers_run(ctx, run_id, RefusedCall)
         if iteration is None:
             return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
         if iteration >= len(run.state.iterations):
             count = counted(len(run.state.iterations), "iteration")
-            raise ToolError(f"iteration: run {run_id} has {count}, counted from 0.")
+            raise RefusedCall(f"iteration: run {run_id} has {count}, counted from 0.")
         return result_of(run, iteration)
 
     @mcp.tool(
@@ -296,8 +301,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         from the run's next decision on; get_run tells when it was taken. To stop the run use
         cancel_run.
         """
-        run = await callers_run(ctx, run_id, ToolError)
-        with errors_as(ToolError):
+        run = await callers_run(ctx, run_id, RefusedCall)
+        with errors_as(RefusedCall):
             await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
         found = report_of(run)
         result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
@@ -314,8 +319,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
-        run = await callers_run(ctx, run_id, ToolError)
-        with errors_as(ToolError):
+        run = await callers_run(ctx, run_id, RefusedCall)
+        with errors_as(RefusedCall):
             await engine_of(ctx).cancel(run)
         return result_of(run)
 
@@ -349,19 +354,15 @@ async def _begin(
 ) -> ToolResult | InputRequiredResult:
     """Start a run and view it, or continue: the run whose question the call answers, or the
     caller's run with the same request that was cut off."""
-    with errors_as(ToolError):
+    with errors_as(RefusedCall):
         run = await _answered(ctx)
         if run is None:
-            pool: UpstreamPool = ctx.lifespan_context["pool"]
-            project: roots.CallersProject | None = ctx.lifespan_context.get("project")
-            unknown = project is not None and not project.known
-            given = await client_roots(ctx) if unknown or pool.takes_roots else None
-            if isinstance(given, InputRequiredResult):
-                return given
-            if project:
+            project: CallersProject | None = ctx.lifespan_context.get("project")
+            if project and not project.known:
+                given = await client_roots(ctx)
+                if isinstance(given, InputRequiredResult):
+                    return given
                 await project.settle(given)
-            if pool.takes_roots:
-                request = request.model_copy(update={"roots": given})
             asks = can_ask(ctx)
             run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
     return await _attached(run, ctx, wait_s, held=request_key is not None)
@@ -375,7 +376,7 @@ async def _resume(
     engine = engine_of(ctx)
     asked = ("prompt", "tool", "arguments", "data_schema")
     given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
-    with errors_as(ToolError):
+    with errors_as(RefusedCall):
         run = await _answered(ctx)
         if run is None:
             run = await engine.get(run_id, caller())
@@ -386,7 +387,7 @@ async def _resume(
                 request = request.model_copy(update={"goal": goal})
                 run = await engine.ask_more(run_id, request, caller(), can_ask(ctx))
             elif other:
-                raise ToolError(
+                raise RefusedCall(
                     f"{other[0]}: run {run_id} was begun with another: "
                     f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
                     "Give that to go on with the run, or leave run_id out to start one."
@@ -423,8 +424,8 @@ async def _answered(ctx: Context) -> Run | None:
     state = json.loads(ctx.request_state)
     if "run" not in state:  # it asked for the caller's roots
         return None
-    run = await callers_run(ctx, state["run"], ToolError)
-    with errors_as(ToolError):
+    run = await callers_run(ctx, state["run"], RefusedCall)
+    with errors_as(RefusedCall):
         run.approvals.answer(state["question"], state["ticket"], ctx.input_responses)
     return run
 
@@ -439,7 +440,7 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
             return
         tool = pool.find(name)
     if tool is None and (held := pool.held(name)):
-        raise ToolError(
+        raise RefusedCall(
             f"tool: {held.upstream}.{held}. So it is not used until the operator consents: "
             f"planloom tools --accept {held.upstream}.{held.tool}"
         )
@@ -450,13 +451,13 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         asks = request.policy is not Policy.ASK or can_ask(ctx)
         policy = request.policy if asks else Policy.READ_ONLY
         permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
-        raise ToolError(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
+        raise RefusedCall(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
     if refusal := guards.not_allowed(tool, request.policy):
-        raise ToolError(refusal)
+        raise RefusedCall(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
     asks = can_ask(ctx) or engine_of(ctx).watched(caller())
     if asked and not tool.read_only and not asks:
-        raise ToolError(
+        raise RefusedCall(
             f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, so the user '
             "has to approve the call, and this client cannot ask (it does not declare "
             "elicitation)."
@@ -464,7 +465,7 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
     arguments = request.arguments
     wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
     if wrong:
-        raise ToolError(
+        raise RefusedCall(
             f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "
             f"{json.dumps(tool.input_schema, ensure_ascii=False)[:MAX_RESULT_CHARS]}"
         )
@@ -489,7 +490,7 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
         text, data = markdown(found), found.model_dump(mode="json")
     else:
         text, data = markdown(found), short_report.as_data(short_report.ended(found))
-        linked = links(run.id, run.state, found.evidence)
+        linked = links(run.id, run.state, found.evidence) if knows_links() else []
     return ToolResult(
         content=[TextContent(type="text", text=text), *linked],
         structured_content=data,

@@ -29,6 +29,7 @@ from server.journal.base import (
     Entry,
     Journal,
     KeyUsed,
+    NewRun,
     RunSetup,
     RunSummary,
     RunWriter,
@@ -38,7 +39,6 @@ from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
 from server.runs.steering import MAX_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
-from server.runs.telemetry import Spans
 from server.runs.turns import Turns
 from server.upstreams.pool import UpstreamPool
 
@@ -156,7 +156,7 @@ class Engine:
     async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
         """Resume the caller's newest run that asks the same and was cut off."""
         for run in self._runs.values():
-            if run.caller == caller and run.stopping and _same(run.request, request):
+            if run.caller == caller and run.stopping and run.request == request:
                 await self._wait_until_ended(run, CANCEL_SECONDS)
         if self.journal.problem:
             return None
@@ -166,7 +166,7 @@ class Engine:
                 known = (each.status, each.prompt) == ("interrupted", request.prompt)
                 if known and each.updated > since:
                     run = await self.get(each.id, caller)
-                    if _same(run.request, request):
+                    if run.request == request:
                         return await self.resume(run.id, caller)
         return None
 
@@ -182,18 +182,17 @@ class Engine:
         run.project = setup.project
         run.approvals.can_ask = can_ask
         if not elsewhere:
-            self._own(run, models)  # before anything is waited for: it takes a turn
+            self._own(run)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                writer = run.writer = await self.journal.begin(
-                    run.id, request, setup, caller, request_key, fleet, waits=elsewhere
-                )
+                new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
+                writer = run.writer = await self.journal.begin(new)
         except KeyUsed as used:
             self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
         if elsewhere and writer.problem is None:
             return await self.get(run.id, caller)
-        self._own(run, models)
+        self._own(run)
         self._go_on(run, models)
         return run
 
@@ -257,7 +256,7 @@ class Engine:
 
     def _take_over(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
-        run = self._drive_here(writer, stored, models)
+        run = self._drive_here(writer, stored)
         if stored.entries:
             run.record(RunResumed(paused=run.paused))
         self._go_on(run, models, stored)
@@ -329,17 +328,15 @@ class Engine:
                 taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
             if taken is None:
                 raise RequestError(UNDER_WAY.format(run.id))
-            run = self._drive_here(*taken, models)
+            run = self._drive_here(*taken)
             run.approvals.can_ask = can_ask
-            if run.spans:
-                run.spans.record(event)
             self._go_on(run, models, taken[1])
             return run
 
-    def _drive_here(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
+    def _drive_here(self, writer: RunWriter, stored: StoredRun) -> Run:
         run = Run.of(stored, self._approval)
         run.interrupted, run.writer = False, writer
-        self._own(run, models)
+        self._own(run)
         return run
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
@@ -443,11 +440,8 @@ class Engine:
                 await run.wait_beyond(len(run.events))
             await run.flush()
 
-    def _own(self, run: Run, models: Models) -> None:
+    def _own(self, run: Run) -> None:
         run.driven = True
-        run.spans = run.spans or Spans(
-            run.id, {each.name: each.provider for each in models.distinct}
-        )
         self._runs[run.id] = run
         self._forget_oldest()
 
@@ -489,7 +483,7 @@ class Engine:
 
     async def _same(self, run_id: str, caller: str, request: RunRequest, request_key: str) -> Run:
         run = await self.get(run_id, caller)
-        if not _same(run.request, request):
+        if run.request != request:
             raise RequestError(
                 f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
                 "Give each request a key of its own."
@@ -519,11 +513,6 @@ class Engine:
 def _may_go_on_elsewhere(run: Run) -> bool:
     """Whether another server may have continued what has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
-
-
-def _same(one: RunRequest, other: RunRequest) -> bool:
-    """Whether both requests ask the same; their folders may differ."""
-    return one.model_copy(update={"roots": other.roots}) == other
 
 
 def _check_setup(stored: StoredRun, now: RunSetup) -> None:

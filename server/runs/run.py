@@ -16,7 +16,6 @@ from planner.tools import ToolSpec
 from server.approval.approval import Approvals
 from server.config import ApprovalSettings
 from server.journal.base import Entry, RunWriter, StoredRun
-from server.runs.telemetry import Spans
 from server.upstreams.side_channel import Conversation
 from server.views.report import Report, report
 
@@ -63,7 +62,6 @@ class Run:
         self.scope = anyio.CancelScope()
         """Of what it does here."""
         self.writer: RunWriter | None = None
-        self.spans: Spans | None = None
         self._changed = anyio.Event()
 
     @classmethod
@@ -121,8 +119,6 @@ class Run:
         if self.writer and not isinstance(event, OfTheMoment):
             last = isinstance(event, RunFinished)
             self.writer.append(Entry.of(event, self.clock.seconds), synced=last)
-        if self.spans:
-            self.spans.record(event)
         self.add(event)
 
     def add(self, *events: Event) -> None:

@@ -1,8 +1,7 @@
 """One connection to an upstream, with the process behind it, from its start to its end."""
 
 import logging
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -10,19 +9,18 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import mcp_types
-import psutil
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.progress import ProgressHandler
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 from mcp import MCPError
 from mcp.client.session import ClientRequestContext
 
-from server.config import UpstreamSettings
+from server.config import Expanded, UpstreamSettings
 from server.text import clean
 from server.upstreams import results
 from server.upstreams.bounded_http import bounded_client
 from server.upstreams.launch import Launch, Launcher
-from server.upstreams.reaper import MARK
+from server.upstreams.reaper import end
 from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import Session, UpstreamClient
 from server.upstreams.side_channel import NONE, Conversation
@@ -32,19 +30,19 @@ from server.upstreams.stdio import StdioTransport
 for _name in ("mcp.client", "httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-GRACE_S, KILL_S = 3.0, 1.5
+GRACE_S, CLOSE_S = 3.0, 1.5
 """For an upstream to end by itself, then for the client to notice that it was killed."""
 
 
 class _Changes(MessageHandler):
     """Notes that the tool list changed; the watcher fetches it, for a handler must not wait."""
 
-    def __init__(self, generation: "Generation") -> None:
-        self._generation = generation
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
 
     async def on_tool_list_changed(self, message: mcp_types.ToolListChangedNotification) -> None:
-        self._generation.stale = True
-        self._generation.news.set()
+        self._connection.stale = True
+        self._connection.news.set()
 
 
 _CALL: ContextVar[Conversation | None] = ContextVar("_CALL", default=None)
@@ -52,7 +50,7 @@ _CALL: ContextVar[Conversation | None] = ContextVar("_CALL", default=None)
 input since 2026-07-28, and over HTTP to all that an upstream says in answer to the call."""
 
 
-class Generation:
+class Connection:
     """One client of an upstream, from its start to the end of its last process."""
 
     def __init__(
@@ -61,9 +59,7 @@ class Generation:
         settings: UpstreamSettings,
         launcher: Launcher,
         redactor: Redactor,
-        roots: tuple[str, ...] | None = None,
     ) -> None:
-        """`roots`: None if the upstream cannot ask for any."""
         self.lost = False
         self.stale = False
         self.news = anyio.Event()
@@ -73,7 +69,6 @@ class Generation:
         self.timeouts = 0
         """Calls in a row that ran out of time."""
         self.log = launcher.cache_dir / "logs" / f"{name}.log"
-        self._process: psutil.Process | None = None
         self._disposed: anyio.Event | None = None
         self._launch: Launch | None = None
         self._stdio: StdioTransport | None = None
@@ -98,7 +93,7 @@ class Generation:
             transport,
             self._asked if settings.questions else None,
             name=name,
-            roots=None if roots is None else [Path(root).as_uri() for root in roots],
+            roots=[_as_uri(root) for root in settings.roots] or None,
             log_handler=self._logged,
             message_handler=_Changes(self),
             init_timeout=settings.start_timeout_s,
@@ -106,9 +101,6 @@ class Generation:
 
     async def connect(self) -> None:
         await self.client.__aenter__()  # type: ignore[no-untyped-call]
-        if self._stdio and self._stdio.pid:
-            with suppress(psutil.Error, OSError):
-                self._process = psutil.Process(self._stdio.pid)
 
     async def list_tools(self) -> tuple[list[mcp_types.Tool], list[str]]:
         """Its valid tools, and why its other entries are not valid."""
@@ -173,7 +165,7 @@ class Generation:
 
     def alive(self) -> bool:
         """False once the process is known to have ended; over HTTP only a call can tell."""
-        return self._process is None or _runs(self._process)
+        return self._stdio is None or self._stdio.alive
 
     def survives(self, error: MCPError) -> bool:
         """Whether the client can be used after this protocol error."""
@@ -196,14 +188,17 @@ class Generation:
             return
         self._disposed = anyio.Event()
         with anyio.CancelScope(shield=True):
-            family = await anyio.to_thread.run_sync(self._family)
             async with anyio.create_task_group() as closing:
                 closed = anyio.Event()
                 closing.start_soon(self._close, closed)
                 with anyio.move_on_after(grace):
                     await closed.wait()
-                await anyio.to_thread.run_sync(self._kill, family)
-                with anyio.move_on_after(KILL_S):
+                if self._launch and self._stdio:
+                    # A group that has ended may be another program's by now.
+                    groups = set() if closed.is_set() else self._stdio.groups
+                    with suppress(OSError):  # without a file to open, the reaper does it in the end
+                        await anyio.to_thread.run_sync(end, groups, self._launch.mark)
+                with anyio.move_on_after(CLOSE_S):
                     await closed.wait()
                 closing.cancel_scope.cancel()
         self._disposed.set()
@@ -215,48 +210,13 @@ class Generation:
                 await close()  # type: ignore[no-untyped-call]
         closed.set()
 
-    def _family(self) -> list[psutil.Process]:
-        """The process and its descendants. Ask while it lives: later they are no longer its
-        descendants."""
-        with suppress(psutil.Error, OSError):
-            if self._process:
-                return [self._process, *self._process.children(recursive=True)]
-        return []
-
-    def _kill(self, family: list[psutil.Process]) -> None:
-        with suppress(OSError):  # without a file to open, the reaper ends those in the end
-            family = [*family, *self._marked(psutil.process_iter())]
-        for member in family:
-            with suppress(psutil.Error, OSError):
-                member.kill()
-        deadline = time.monotonic() + KILL_S
-        while any(map(_runs, family)) and time.monotonic() < deadline:
-            time.sleep(0.01)
-
-    def _marked(self, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-        """Those that inherited this generation's mark in their environment."""
-        found: list[psutil.Process] = []
-        if self._launch is None:
-            return found
-        for candidate in processes:
-            with suppress(psutil.Error, OSError):
-                if candidate.environ().get(MARK) == self._launch.mark:
-                    found.append(candidate)
-        return found
-
     def log_tail(self, lines: int = 5) -> str:
         words = self._stdio.last_words if self._stdio else ""
         return "\n".join(clean(words).strip().splitlines()[-lines:])
 
 
-def _runs(process: psutil.Process) -> bool:
-    """False once it is known to have ended; without a file to open, nothing is known."""
-    with suppress(psutil.Error):
-        try:
-            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        except OSError:
-            return True
-    return False
+def _as_uri(root: Expanded) -> str:
+    return Path(root.get_secret_value()).expanduser().as_uri()
 
 
 def _ready_log(path: Path) -> None:

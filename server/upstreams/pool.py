@@ -1,6 +1,5 @@
 """The pool of upstream MCP servers, and what a run sees of it."""
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,18 +14,15 @@ from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server.background import background_tasks
 from server.config import Settings, UpstreamSettings
-from server.upstreams import results, roots
+from server.upstreams import results
 from server.upstreams.launch import Launcher
 from server.upstreams.pins import HeldTool, Pins
 from server.upstreams.redaction import Redactor
-from server.upstreams.result_cache import Reuse
 from server.upstreams.side_channel import Conversation
-from server.upstreams.upstream import DISABLED, READY, STARTING, Upstream
+from server.upstreams.upstream import READY, STARTING, Upstream
 
 COURTESY_SECONDS = 1.0
 """How long a run waits for an upstream that it can do without."""
-SCOPED_SESSIONS = 4
-"""Sessions with callers' own roots that are kept; those unused the longest go first."""
 
 
 class UpstreamPool(anyio.AsyncContextManagerMixin):
@@ -56,7 +52,6 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self._launcher = launcher or Launcher(environ, cache_dir)
         self._reaper = self._launcher.reaper
         self._for_operator = for_operator
-        self._reuse = Reuse()
         self._pins = pins or Pins()
         self._everyone = list(settings.upstreams.values())
         """Those that are gone, too: their secrets may still be said."""
@@ -65,8 +60,6 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             name: self._made(name, upstream) for name, upstream in settings.upstreams.items()
         }
         self._retiring: set[Upstream] = set()
-        self._scoped: OrderedDict[tuple[Upstream, tuple[str, ...]], Upstream] = OrderedDict()
-        """Sessions of their own, for callers whose roots are others than the operator's."""
         self._running: TaskGroup
         self._closing = anyio.Event()
         self._seen: list[object] = []
@@ -74,9 +67,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
     def _made(self, name: str, settings: UpstreamSettings) -> Upstream:
         redactor = Redactor(self._everyone, settings)
-        permitted = roots.resolved(each.get_secret_value() for each in settings.roots)
-        given = (self._launcher, self._pins, redactor, permitted, self._for_operator)
-        return Upstream(name, settings, *given)
+        return Upstream(name, settings, self._launcher, self._pins, redactor, self._for_operator)
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
@@ -120,10 +111,6 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             if each is not self._upstreams.get(name):
                 self._retiring.add(each)
                 self._running.start_soon(self._retire, each)
-        for key in [key for key in self._scoped if key[0] in self._retiring]:
-            self._retiring.add(self._scoped[key])
-            self._running.start_soon(self._retire, self._scoped.pop(key))
-        self._reuse.forget()
 
     async def _retire(self, upstream: Upstream) -> None:
         await upstream.retire()
@@ -139,11 +126,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         an error."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
-                for upstream in [
-                    *self._upstreams.values(),
-                    *self._scoped.values(),
-                    *self._retiring,
-                ]:
+                for upstream in [*self._upstreams.values(), *self._retiring]:
                     closing.start_soon(upstream.aclose)
                 self._closing.set()
             await anyio.to_thread.run_sync(self._reaper.close)
@@ -227,62 +210,23 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         tool: ToolSpec,
         arguments: dict[str, Any],
         conversation: Conversation | None = None,
-        roots: Sequence[str] | None = None,
     ) -> ToolResult:
-        """See `planner.tools.ToolPool`. `conversation` gets what else the upstream sends; `roots`
-        are the caller's folders, None if unknown."""
+        """See `planner.tools.ToolPool`. `conversation` gets what else the upstream sends."""
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
             text = guards.unknown_tool(tool.name, self.tools())
             return ToolResult(outcome=Outcome.ERROR, text=text)
-        session = self._session(upstream, roots)
-        if not tool.read_only:
-            try:
-                return await session.call(name, arguments, conversation)
-            finally:
-                self._reuse.forget()
-        seconds = upstream.settings.reuse_s if session is upstream else 0
-        if seconds and (result := self._reuse.find(tool, arguments)):
-            return result
-        result = await session.call(name, arguments, conversation, reading=True)
-        current = upstream is self._upstreams.get(tool.upstream)
-        if seconds and current and not (conversation and conversation.asked):
-            self._reuse.keep(tool, arguments, result, seconds)
-        return result
+        return await upstream.call(name, arguments, conversation, reading=tool.read_only)
 
-    async def listing(self, roots: Sequence[str] | None = None) -> str | None:
+    async def listing(self) -> str | None:
         for upstream in self._upstreams.values():
             wanted = upstream.settings.listing
             if wanted and upstream.state == READY and wanted.tool in upstream.tools:
-                session = self._session(upstream, roots)
-                result = await session.call(wanted.tool, wanted.arguments)
+                result = await upstream.call(wanted.tool, wanted.arguments)
                 if result.outcome == Outcome.SUCCESS:
                     return results.listing_text(result.text)
         return None
-
-    @property
-    def takes_roots(self) -> bool:
-        """Whether any upstream needs the caller's folders."""
-        return any(each.roots and each.state != DISABLED for each in self._upstreams.values())
-
-    def _session(self, upstream: Upstream, given: Sequence[str] | None) -> Upstream:
-        """The session for these roots. An upstream keeps its roots, so only callers with the same
-        share one."""
-        if given is None or not upstream.roots or self._closing.is_set():
-            return upstream
-        common = roots.within(given, upstream.roots)
-        if common == upstream.roots:
-            return upstream
-        key = (upstream, common)
-        if key not in self._scoped:
-            self._scoped[key] = upstream.scoped(common)
-            self._running.start_soon(self._scoped[key].run)
-        self._scoped.move_to_end(key)
-        for old in list(self._scoped)[:-SCOPED_SESSIONS]:
-            if self._scoped[old].idle:
-                self._running.start_soon(self._scoped.pop(old).aclose)
-        return self._scoped[key]
 
     def _specs(self) -> dict[str, ToolSpec]:
         """The tools by their names in the pool, in the order of `tools()`."""
@@ -306,20 +250,16 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
 
 class RunPool:
-    """The pool of one run: it connects upstreams with the run and tells them the caller's
-    folders."""
+    """The pool of one run: it connects upstreams with the run."""
 
     def __init__(
         self,
         pool: UpstreamPool,
-        given: Sequence[str] | None,
         state: RunState,
         converse: Callable[[ToolSpec, int | None], Conversation],
     ) -> None:
-        """`given`: the caller's folders, None if unknown. `converse` opens the conversation of a
-        call in an iteration."""
-        self._pool, self._roots = pool, given
-        self._state, self._converse = state, converse
+        """`converse` opens the conversation of a call in an iteration."""
+        self._pool, self._state, self._converse = pool, state, converse
 
     def tools(self) -> Sequence[ToolSpec]:
         return self._pool.tools()
@@ -328,12 +268,12 @@ class RunPool:
         return self._pool.upstreams()
 
     async def listing(self) -> str | None:
-        return await self._pool.listing(self._roots)
+        return await self._pool.listing()
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         conversation = self._converse(tool, self._iteration(tool, arguments))
         try:
-            return await self._pool.call(tool, arguments, conversation, self._roots)
+            return await self._pool.call(tool, arguments, conversation)
         finally:
             conversation.end()
 

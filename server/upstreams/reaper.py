@@ -1,4 +1,5 @@
-"""Ends what a server started once the server is gone, however it went.
+"""Ends what a server started: an upstream's processes when the server closes it (`end`), and all of
+them once the server is gone, however it went.
 
 Every upstream leads a process group of its own, and every process below it inherits a mark in its
 environment. The reaper is a small process beside the server that knows those groups and reads a

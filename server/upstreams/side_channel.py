@@ -89,8 +89,6 @@ class Conversation:
         """Of the run: the same for all its calls."""
         self.clock = Clock()
         """The call's own; it stands still while a person is waited for."""
-        self.asked = False
-        """Whether what comes back may rest on a person's answer."""
         self._of: dict[str, Any] = {
             "iteration": iteration,
             "upstream": tool.upstream,
@@ -141,7 +139,6 @@ class Conversation:
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             return NONE
-        self.asked = True
         text = cut(redact(clean(params.message)).strip(), MAX_QUESTION_CHARS)
         with self.clock.held(), self._run_clock.held():
             async with self.approvals.turn:

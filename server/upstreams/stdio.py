@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Unpack
 
 import anyio
+import psutil
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
@@ -159,8 +160,7 @@ class StdioTransport(ClientTransport):
 
     def __init__(self, launch: Launch, log_file: Path, redact: Callable[[str], str]) -> None:
         self.log_file = log_file
-        self.pid: int | None = None
-        """Of the upstream, once it is started."""
+        self._process: Process | None = None
         self.fault: str | None = None
         """Why the connection was given up, if it was."""
         self._said, self._line = "", b""
@@ -176,8 +176,7 @@ class StdioTransport(ClientTransport):
     ) -> AsyncIterator[ClientSession]:
         """Raises `OSError` if the command cannot be started."""
         options = transport_options or TransportOptions()
-        process = await self._launch.process()
-        self.pid = process.pid
+        process = self._process = await self._launch.process()
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
@@ -230,6 +229,23 @@ class StdioTransport(ClientTransport):
                 line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(line.encode() + b"\n")
         await incoming.aclose()  # nobody should wait for the answer to what was not sent
+
+    @property
+    def alive(self) -> bool:
+        """False once its process has ended; `returncode` says so a little later."""
+        if self._process is None:
+            return True
+        try:
+            return psutil.Process(self._process.pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+        except (psutil.Error, OSError):  # without a file to open, nothing is known
+            return True
+
+    @property
+    def groups(self) -> set[int]:
+        """The process group that it leads, once it is started."""
+        return {self._process.pid} if self._process else set()
 
     @property
     def last_words(self) -> str:

@@ -1,7 +1,7 @@
 """One upstream MCP server: started, kept up, and called.
 
-Its `fastmcp.Client` comes in generations: FastMCP's client does not recover from a lost connection,
-so a new one replaces it and the old one is closed in the background, bounded in time.
+FastMCP's client does not recover from a lost connection, so a new one replaces it, and the old one
+is closed in the background, bounded in time.
 """
 
 import logging
@@ -22,7 +22,7 @@ from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
 from server.config import ToolSettings, UpstreamSettings
 from server.text import clean
 from server.upstreams import results
-from server.upstreams.connection import GRACE_S, Generation
+from server.upstreams.connection import GRACE_S, Connection
 from server.upstreams.launch import Launcher
 from server.upstreams.pins import Definition, HeldTool, Pins, identity
 from server.upstreams.redaction import Redactor
@@ -61,13 +61,10 @@ class Upstream:
         launcher: Launcher,
         pins: Pins,
         redactor: Redactor,
-        roots: tuple[str, ...] = (),
         for_operator: bool = True,
     ) -> None:
         self.name = name
         self.settings = settings
-        self.roots = roots
-        """The folders that it learns; if there are none, it cannot ask for any."""
         self.state = STARTING if settings.enabled else DISABLED
         self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: tools that a model has seen do not come and go."""
@@ -81,21 +78,11 @@ class Upstream:
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
         self._identity = identity(name, settings)
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
-        self._generation: Generation | None = None
+        self._connection: Connection | None = None
         self._wanted = anyio.Event()
         self._was_ready = False
         self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
         self._for_operator = for_operator
-
-    def scoped(self, roots: tuple[str, ...]) -> "Upstream":
-        """A separate session with these roots."""
-        given = (self._launcher, self._pins, self._redactor, roots, self._for_operator)
-        return Upstream(self.name, self.settings, *given)
-
-    @property
-    def idle(self) -> bool:
-        """Whether no call is under way."""
-        return not self._turns.borrowed_tokens
 
     def status(self) -> UpstreamStatus:
         return UpstreamStatus(
@@ -113,12 +100,11 @@ class Upstream:
         async with anyio.create_task_group() as disposals:
             while self.state != CLOSED:
                 try:
-                    generation = Generation(
+                    connection = Connection(
                         self.name,
                         self.settings,
                         self._launcher,
                         self._redactor,
-                        self.roots if self.settings.roots else None,
                     )
                 except ValueError as error:  # nothing to connect to: trying is no use
                     self._become(FAILED, self._scrub(str(error)))
@@ -128,18 +114,18 @@ class Upstream:
                     await anyio.sleep(delay)
                     delay = min(2 * delay, MAX_DELAY_S)
                     continue
-                self._generation = generation
+                self._connection = connection
                 self._become(STARTING, self._error)  # the last try's, until one succeeds
-                self._was_ready = await self._start(generation)
+                self._was_ready = await self._start(connection)
                 if self._was_ready:
                     started = anyio.current_time()
                     self._wanted = anyio.Event()
                     self._become(READY)
-                    await self._watch(generation)
+                    await self._watch(connection)
                     if anyio.current_time() - started > STEADY_S:
                         delay = FIRST_DELAY_S
-                polite = self._was_ready and not generation.fault
-                disposals.start_soon(generation.dispose, GRACE_S if polite else 0)
+                polite = self._was_ready and not connection.fault
+                disposals.start_soon(connection.dispose, GRACE_S if polite else 0)
                 with anyio.move_on_after(delay):
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
                 delay = min(2 * delay, MAX_DELAY_S)
@@ -156,9 +142,9 @@ class Upstream:
             return
         was_ready = self.state == READY
         self._become(CLOSED, why)
-        if generation := self._generation:
-            generation.lose()
-            await generation.dispose(GRACE_S if was_ready else 0)
+        if connection := self._connection:
+            connection.lose()
+            await connection.dispose(GRACE_S if was_ready else 0)
 
     async def call(
         self,
@@ -179,8 +165,8 @@ class Upstream:
         reading: bool,
     ) -> ToolResult:
         started = anyio.current_time()
-        generation = await self._up()
-        if generation is None:
+        connection = await self._up()
+        if connection is None:
             result = _failed(f"{self.name} is {self.state}: {self._error}")
         elif name not in self.tools:
             result = _failed(f"{self.name} no longer has the tool {name}.")
@@ -188,14 +174,14 @@ class Upstream:
             why = "the call was not approved and not made."
             result = _failed(f"{name} may do more than read now; {why}")
         else:
-            result = await self._call(generation, name, arguments, conversation)
+            result = await self._call(connection, name, arguments, conversation)
             if conversation:
                 result = result.model_copy(update={"text": conversation.hide_typed(result.text)})
         return result.model_copy(update={"seconds": anyio.current_time() - started})
 
     async def _call(
         self,
-        generation: Generation,
+        connection: Connection,
         name: str,
         arguments: Mapping[str, Any],
         conversation: Conversation | None,
@@ -209,34 +195,34 @@ class Upstream:
         clock = conversation.clock if conversation else Clock()
         with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
             try:
-                with generation.serving(scope, conversation) as progressed:
-                    result = await generation.client.call_tool_mcp(name, arguments, progressed)
-                generation.timeouts = 0
+                with connection.serving(scope, conversation) as progressed:
+                    result = await connection.client.call_tool_mcp(name, arguments, progressed)
+                connection.timeouts = 0
                 return self._read(result, tool)
             except MCPError as error:
                 if error.error.message in REFUSALS:
                     return _failed(f"{self.name} gave up on {name}. {error.error.message}")
-                if generation.survives(error):
+                if connection.survives(error):
                     unread = error.error.code == mcp_types.PARSE_ERROR
                     how = f"answered {name}, but" if unread else "refused the call:"
                     text = self._scrub(f"{self.name} {how} {error}")
-                    return _failed(text, answered=not (unread or generation.lost))
-                self._lose(generation, str(error))
+                    return _failed(text, answered=not (unread or connection.lost))
+                self._lose(connection, str(error))
             except InputRequiredRoundsExceededError as error:
                 return _failed(f"{self.name} asked for input {error.max_rounds} times", False)
             except ValidationError as error:
                 text = f"{self.name} answered {name}, but its answer is not a tool result"
                 return _failed(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
-                self._lose(generation, str(error) or type(error).__name__)
-        if scope.cancelled_caught and not generation.lost:
-            return self._timed_out(generation, name)
+                self._lose(connection, str(error) or type(error).__name__)
+        if scope.cancelled_caught and not connection.lost:
+            return self._timed_out(connection, name)
         return _failed(f"{self.name} was lost during {name}: {self._error}", False)
 
-    def _timed_out(self, generation: Generation, name: str) -> ToolResult:
-        generation.timeouts += 1
-        if generation.timeouts >= HANGS:
-            self._lose(generation, f"{HANGS} calls in a row ran out of time")
+    def _timed_out(self, connection: Connection, name: str) -> ToolResult:
+        connection.timeouts += 1
+        if connection.timeouts >= HANGS:
+            self._lose(connection, f"{HANGS} calls in a row ran out of time")
         limit = f"{self.settings.call_timeout_s:g} s"
         text = f"{name} did not end within {limit}; ask it for less."
         return ToolResult(outcome=Outcome.TIMEOUT, text=text, answered=False)
@@ -249,25 +235,25 @@ class Upstream:
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
         return ToolResult(outcome=Outcome.FAILURE if failed else Outcome.SUCCESS, text=text)
 
-    async def _up(self) -> Generation | None:
+    async def _up(self) -> Connection | None:
         """The client to call, waited for a moment if the upstream is coming up."""
         with anyio.move_on_after(PATIENCE_S):
             while self.state == STARTING or (self._was_ready and self.state in {READY, FAILED}):
-                if self.state == READY and (generation := self._generation):
-                    if generation.alive():
-                        return generation
-                    self._lose(generation, "its process ended")
+                if self.state == READY and (connection := self._connection):
+                    if connection.alive():
+                        return connection
+                    self._lose(connection, "its process ended")
                 self._wanted.set()
                 await self.changed.wait()
         return None
 
-    async def _start(self, generation: Generation) -> bool:
+    async def _start(self, connection: Connection) -> bool:
         try:
             with anyio.fail_after(self.settings.start_timeout_s + HANG_S):
-                await generation.connect()
-                await self._list_tools(generation)
+                await connection.connect()
+                await self._list_tools(connection)
         except Exception as error:  # noqa: BLE001  whatever a transport raises, the others go on
-            self._lose(generation, self._why_not_started(error))
+            self._lose(connection, self._why_not_started(error))
             return False
         return True
 
@@ -287,24 +273,24 @@ class Upstream:
             return f"{why}; check that {self.settings.url} is up and accepts the `headers`"
         return f"it ended while it started ({why}); see its log"
 
-    async def _watch(self, generation: Generation) -> None:
-        """Until the generation is lost: look at its process, list its tools when they change."""
-        while not generation.lost:
+    async def _watch(self, connection: Connection) -> None:
+        """Until the connection is lost: look at its process, list its tools when they change."""
+        while not connection.lost:
             with anyio.move_on_after(POLL_S):
-                await generation.news.wait()
-            generation.news = anyio.Event()
+                await connection.news.wait()
+            connection.news = anyio.Event()
             if self.held and await self._consented():
-                generation.stale = True
-            if generation.stale and not generation.lost:
-                generation.stale = False
+                connection.stale = True
+            if connection.stale and not connection.lost:
+                connection.stale = False
                 with suppress(Exception):  # the list as it was is better than none
                     with anyio.fail_after(self.settings.call_timeout_s):
-                        await self._list_tools(generation)
-            if not generation.lost and not generation.alive():
-                self._lose(generation, "its process ended")
+                        await self._list_tools(connection)
+            if not connection.lost and not connection.alive():
+                self._lose(connection, "its process ended")
 
-    async def _list_tools(self, generation: Generation) -> None:
-        found, unreadable = await generation.list_tools()
+    async def _list_tools(self, connection: Connection) -> None:
+        found, unreadable = await connection.list_tools()
         listed = [results.redact_tool(tool, self._redactor.redact_output) for tool in found]
         specs = [results.tool_spec(tool, self.name, self.settings) for tool in listed]
         tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
@@ -346,17 +332,17 @@ class Upstream:
             return False  # the file is in use, or damaged: what was held stays so
         return not self.held.keys() <= {each.tool for each in waiting}
 
-    def _lose(self, generation: Generation, why: str) -> None:
-        """Give the generation up: its calls end now and a new one will be started."""
-        if not generation.lost and self.state != CLOSED:
-            tail = generation.log_tail()
-            said = f"\nThe end of {generation.log}:\n{tail}" if tail else ""
-            why = generation.fault or clean(why)
+    def _lose(self, connection: Connection, why: str) -> None:
+        """Give the connection up: its calls end now and a new one will be started."""
+        if not connection.lost and self.state != CLOSED:
+            tail = connection.log_tail()
+            said = f"\nThe end of {connection.log}:\n{tail}" if tail else ""
+            why = connection.fault or clean(why)
             if said and not self._for_operator:  # it may be about other callers
                 log.warning("%s: %s", self.name, self._scrub(why + said))
                 said = ""
             self._become(FAILED, self._scrub(why + said))
-        generation.lose()
+        connection.lose()
 
     def _become(self, state: str, error: str | None = None) -> None:
         if self.state == CLOSED:

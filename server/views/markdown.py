@@ -6,14 +6,7 @@ block, and the answer, which may be any Markdown, comes last.
 
 import re
 
-from planner.events import (
-    Event,
-    PlanRevised,
-    RunFinished,
-    StepConcluded,
-    StepContinued,
-    StepStarted,
-)
+from planner import events
 from planner.state import RunState
 from server.text import flat, status_in_words
 from server.views import report
@@ -31,27 +24,27 @@ class Document:
         self._later: list[str] | None = None
         """The later steps as last shown; None before there is a plan."""
 
-    def tell(self, event: Event) -> str:
+    def tell(self, event: events.Event) -> str:
         """The text that an event adds, often none."""
         self.state.apply(event)
         match event:
-            case StepStarted():
+            case events.StepStarted():
                 return self._step(event)
-            case StepContinued(notes=notes) if notes:
+            case events.StepContinued(notes=notes) if notes:
                 return f"{line(notes)}\n\n"
-            case PlanRevised() if self.state.step and event.later_steps != self._later:
+            case events.PlanRevised() if self.state.step and event.later_steps != self._later:
                 # Between two steps, the one that begins tells the change.
                 self._later = event.later_steps
                 return self._changed(event.later_steps)
-            case StepConcluded(notes=notes, success=success) if notes or not success:
+            case events.StepConcluded(notes=notes, success=success) if notes or not success:
                 failed = "" if success else "Without success. "
                 return f"{failed}{line(notes)}".rstrip() + "\n\n"
-            case RunFinished():
+            case events.RunFinished():
                 heading = "" if self._later is None else _heading(CONCLUSION)
                 return f"{heading}{_conclusion(event)}"
         return ""
 
-    def _step(self, event: StepStarted) -> str:
+    def _step(self, event: events.StepStarted) -> str:
         later = [step for step in self.state.later_steps if step != event.objective]
         steps, shown, self._later = [event.objective, *later], self._later, later
         plan = ""
@@ -78,9 +71,9 @@ def line(text: str) -> str:
     return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert(text)))
 
 
-def _conclusion(event: RunFinished) -> str:
+def _conclusion(event: events.RunFinished) -> str:
     answer = inert(event.answer).strip()
-    if event.status == "answered":
+    if event.status == "answered" and not event.reason:
         return answer
     why = f": {line(event.reason)}" if event.reason and event.reason not in event.answer else ""
     return f"_Status: {status_in_words(event.status)}{why}_\n\n{answer}"

@@ -3,38 +3,8 @@
 import json
 import time
 
+from planner import events
 from planner.actions import came, in_words, size
-from planner.events import (
-    AnswerDelta,
-    ApprovalAsked,
-    ApprovalDecided,
-    ArgumentsWritten,
-    BriefMade,
-    ContextCompressed,
-    Event,
-    GuardTripped,
-    ModelCalled,
-    PassagesGathered,
-    PlanMade,
-    PlanRevised,
-    QuestionAnswered,
-    QuestionAsked,
-    ResultAssessed,
-    RunContinued,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    RunSteered,
-    SteeringTaken,
-    StepConcluded,
-    StepContinued,
-    StepStarted,
-    ToolCalled,
-    ToolProgressed,
-    ToolReturned,
-    ToolSelected,
-    UpstreamLogged,
-)
 from planner.state import RunState
 from planner.tools import Outcome
 from server.text import clean, counted, duration, flat, shortened, status_in_words
@@ -72,12 +42,14 @@ DOING = {
 GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 
 
-def message(event: Event, state: RunState) -> str:
+def message(event: events.Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
     line = flat(clean(text)) or event.type.replace("_", " ")
-    line = line[:1].upper() + line[1:] if isinstance(event, ToolSelected) else line
-    return shortened(line, MAX_ASKED_CHARS if isinstance(event, ApprovalAsked) else MAX_LINE_CHARS)
+    line = line[:1].upper() + line[1:] if isinstance(event, events.ToolSelected) else line
+    return shortened(
+        line, MAX_ASKED_CHARS if isinstance(event, events.ApprovalAsked) else MAX_LINE_CHARS
+    )
 
 
 def heartbeat(
@@ -109,10 +81,10 @@ def where(state: RunState) -> str:
     return f"Step {number} of {number + len(state.later_steps)}: "
 
 
-def _message(event: Event, state: RunState) -> str:
+def _message(event: events.Event, state: RunState) -> str:
     at = where(state)
     match event:
-        case RunStarted():
+        case events.RunStarted():
             down = [each.name for each in event.upstreams if each.state not in UP]
             without = f", without {', '.join(down)}" if down else ""
             few = len(event.offered) < len(event.tools)
@@ -121,83 +93,83 @@ def _message(event: Event, state: RunState) -> str:
             asking = len(event.approved_first)
             more = f" and {asking} that {'needs' if asking == 1 else 'need'} approval"
             return f"Started with {reading}{more if asking else ''}{handful}{without}"
-        case ModelCalled():
+        case events.ModelCalled():
             return (
                 f"{at}{event.model} {DOING[event.role]} ({event.prompt_tokens} tokens in, "
                 f"{event.generated_tokens} out, {duration(event.seconds)})"
             )
-        case ToolSelected():
+        case events.ToolSelected():
             return (
                 f"{at}next is {event.tool}: {event.prompt}" if event.tool else "No tool is needed"
             )
-        case BriefMade(wants="talk"):
+        case events.BriefMade(wants="talk"):
             return "Nothing to look up"
-        case BriefMade():
+        case events.BriefMade():
             return f"{at}looking for {', '.join(event.search)}"
-        case PassagesGathered(passages=[]):
+        case events.PassagesGathered(passages=[]):
             new = "new " if state.passages else ""  # those shown before are not shown again
             return f"{at}no {new}passage was found"
-        case PassagesGathered():
+        case events.PassagesGathered():
             places = [each.place for each in event.passages]
             return f"{at}found {counted(len(places), 'passage')}: {', '.join(places)}"
-        case ArgumentsWritten():
+        case events.ArgumentsWritten():
             return f"{at}arguments {json.dumps(event.arguments, ensure_ascii=False)}"
-        case ApprovalAsked():
+        case events.ApprovalAsked():
             given = shown_arguments(event.arguments, whole=True)[0].replace("\n", "; ")
             return f"{at}approval is needed: {consent.in_words(event)}, with {given}"
-        case ApprovalDecided():
+        case events.ApprovalDecided():
             return f"{at}{event.tool} was {consent.outcome(event)}"
-        case ToolCalled():
+        case events.ToolCalled():
             return f"{at}{event.tool} {in_words(event.arguments)}"
-        case ToolReturned(outcome=Outcome.SUCCESS):
+        case events.ToolReturned(outcome=Outcome.SUCCESS):
             return f"{at}{event.tool} returned {size(event.text)} in {duration(event.seconds)}"
-        case ToolReturned():
+        case events.ToolReturned():
             how = came(state.iterations[event.iteration])
             return f"{at}{event.tool} {'was ' * how.startswith('not ')}{how}: {event.text}"
-        case ToolProgressed():
+        case events.ToolProgressed():
             got = f"{event.progress:g}" + (f" of {event.total:g}" if event.total else "")
             return f"{at}{event.tool} is at {got}" + (f": {event.message}" if event.message else "")
-        case UpstreamLogged():
+        case events.UpstreamLogged():
             return f"{at}{event.upstream} logs ({event.level}): {event.text}"
-        case QuestionAsked():
+        case events.QuestionAsked():
             return f"{at}{event.upstream} asks, in {event.tool}: {event.text}"
-        case QuestionAnswered():
+        case events.QuestionAnswered():
             return f"{at}{event.upstream} got {GOT[event.action]}: {event.reason}"
-        case PlanMade():
+        case events.PlanMade():
             planned = [planned_change(state, objective) for objective in event.tools]
             changes = " and ".join(dict.fromkeys(filter(None, planned)))
             more = f" ({changes} may change something)" if changes else ""
             steps = counted(len(event.later_steps) + 1, "step")
             return f"Plan of {steps}{more}: {event.main_objective}"
-        case ResultAssessed():
+        case events.ResultAssessed():
             return f"{at}{event.critique or event.assessment}"
-        case ContextCompressed():
+        case events.ContextCompressed():
             return f"{at}what came up to iteration {event.up_to} is shown to the models in short"
-        case StepStarted():
+        case events.StepStarted():
             more = f" (with {counted(len(event.offered), 'more tool')})" if event.offered else ""
             return f"{at}{event.objective}{more}"
-        case StepContinued():
+        case events.StepContinued():
             return f"{at}noted: {event.notes}" if event.notes else f"{at}goes on"
-        case StepConcluded():
+        case events.StepConcluded():
             result = "done" if event.success else "ended without success"
             return f"Step {event.number} {result}" + (f": {event.notes}" if event.notes else "")
-        case PlanRevised():
+        case events.PlanRevised():
             return f"Plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
-        case RunSteered():
+        case events.RunSteered():
             return f"{at}from the next decision on, {steering_in_words(event.steering)}"
-        case SteeringTaken():
+        case events.SteeringTaken():
             return f"{at}taken: {steering_in_words(event.steering)}"
-        case GuardTripped():
+        case events.GuardTripped():
             return f"{at}{event.message}"
-        case RunResumed():
+        case events.RunResumed():
             return f"{at}resumed after {event.paused:.0f} s"
-        case RunContinued():
+        case events.RunContinued():
             if event.request.goal == "conclude":
                 return f"Concluding from {counted(len(state.steps), 'step')}"
             return f"Goes on: {event.request.prompt}"
-        case AnswerDelta():
+        case events.AnswerDelta():
             newest = state.draft[-MAX_DRAFT_CHARS:]
             return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"
-        case RunFinished():
+        case events.RunFinished():
             ended = status_in_words(event.status)
             return f"Finished: {ended}" + (f" ({event.reason})" if event.reason else "")

@@ -145,13 +145,16 @@ Tools:
 - list_dir(path?): What list_dir does.
 
 First you sort the request: {"search":[words that a text about it holds, in English],"wants":W}
-W is "short answer" for a question that one sentence answers: where, which, who, when, how many, what value, what error, yes or no.
-W is "long answer" for a question that needs a paragraph or a list: explain, compare, summarise, list all, step by step.
+W is "short answer" for a question that one sentence answers: where, which one, who, when, how many, what value, what error, yes or no.
+W is "long answer" for a question that needs several sentences or a list: what something does, how it works, what happens, which ones there are, explain, compare, choose, summarise.
 W is "action" when the user tells you to change, create, send, book or delete something, also after looking something up.
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence in the user's language.
 
 Request: Where is the retry limit set?
 Reply: {"search":["retry","limit","max_retries"],"wants":"short answer"}
+
+Request: What does read_header do?
+Reply: {"search":["read_header"],"wants":"long answer"}
 
 Request: Delete old.txt
 Reply: {"search":["old.txt"],"wants":"action"}
@@ -168,6 +171,9 @@ Reply: {"search":["color","theme","set_color"],"wants":"short answer"}
 Request: Schick Anna die Rechnung vom Mai
 Reply: {"search":["Anna","invoice","May"],"wants":"action"}
 
+Request: which themes are there
+Reply: {"search":["theme","themes"],"wants":"long answer"}
+
 Request: who uses open_door
 Reply: {"search":["open_door"],"wants":"short answer"}
 
@@ -179,6 +185,9 @@ Reply: {"search":["delete_user"],"wants":"short answer"}
 
 Request: who are you
 Reply: {"search":[],"wants":"short answer"}
+
+Request: Json oder yaml, was ist besser?
+Reply: {"search":["json","yaml"],"wants":"long answer"}
 
 Request: How much did I spend in June?
 Reply: {"search":["spending","June","transaction"],"wants":"short answer"}
@@ -195,8 +204,17 @@ Reply: {"search":["log","file","path"],"wants":"short answer"}
 Request: Was passiert, wenn die Datei fehlt?
 Reply: {"search":["file","missing","FileNotFoundError"],"wants":"long answer"}
 
+Request: walk me through the upload
+Reply: {"search":["upload"],"wants":"long answer"}
+
 Request: Fix the bug in the parser
 Reply: {"search":["parser","parse","bug"],"wants":"action"}
+
+Request: What is the largest size?
+Reply: {"search":["size","max_size"],"wants":"short answer"}
+
+Request: ¿Qué errores puede dar?
+Reply: {"search":["error","exception","raise"],"wants":"long answer"}
 
 Request: all settings and their defaults
 Reply: {"search":["setting","default","config"],"wants":"long answer"}
@@ -340,7 +358,7 @@ jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Which facts in these results belong to the answer? Each fact is one sentence with the exact names, values and conditions that the results have, in the language of the request. Reply {"facts":["...","..."]}; [] if they hold none.\
+Answer it from these results, in plain text and not in JSON: a list, one sentence for each item, with the exact names, values and conditions that stand there, in the language of the request. If nothing there belongs to it, reply "-".\
 """,
         ]
     )
@@ -536,13 +554,16 @@ Tools:
 (those listed with the request and with its steps)
 
 First you sort the request: {"search":[words that a text about it holds, in English],"wants":W}
-W is "short answer" for a question that one sentence answers: where, which, who, when, how many, what value, what error, yes or no.
-W is "long answer" for a question that needs a paragraph or a list: explain, compare, summarise, list all, step by step.
+W is "short answer" for a question that one sentence answers: where, which one, who, when, how many, what value, what error, yes or no.
+W is "long answer" for a question that needs several sentences or a list: what something does, how it works, what happens, which ones there are, explain, compare, choose, summarise.
 W is "action" when the user tells you to change, create, send, book or delete something, also after looking something up.
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence in the user's language.
 
 Request: Where is the retry limit set?
 Reply: {"search":["retry","limit","max_retries"],"wants":"short answer"}
+
+Request: What does read_header do?
+Reply: {"search":["read_header"],"wants":"long answer"}
 
 Request: Delete old.txt
 Reply: {"search":["old.txt"],"wants":"action"}
@@ -559,6 +580,9 @@ Reply: {"search":["color","theme","set_color"],"wants":"short answer"}
 Request: Schick Anna die Rechnung vom Mai
 Reply: {"search":["Anna","invoice","May"],"wants":"action"}
 
+Request: which themes are there
+Reply: {"search":["theme","themes"],"wants":"long answer"}
+
 Request: who uses open_door
 Reply: {"search":["open_door"],"wants":"short answer"}
 
@@ -570,6 +594,9 @@ Reply: {"search":["delete_user"],"wants":"short answer"}
 
 Request: who are you
 Reply: {"search":[],"wants":"short answer"}
+
+Request: Json oder yaml, was ist besser?
+Reply: {"search":["json","yaml"],"wants":"long answer"}
 
 Request: How much did I spend in June?
 Reply: {"search":["spending","June","transaction"],"wants":"short answer"}
@@ -586,8 +613,17 @@ Reply: {"search":["log","file","path"],"wants":"short answer"}
 Request: Was passiert, wenn die Datei fehlt?
 Reply: {"search":["file","missing","FileNotFoundError"],"wants":"long answer"}
 
+Request: walk me through the upload
+Reply: {"search":["upload"],"wants":"long answer"}
+
 Request: Fix the bug in the parser
 Reply: {"search":["parser","parse","bug"],"wants":"action"}
+
+Request: What is the largest size?
+Reply: {"search":["size","max_size"],"wants":"short answer"}
+
+Request: ¿Qué errores puede dar?
+Reply: {"search":["error","exception","raise"],"wants":"long answer"}
 
 Request: all settings and their defaults
 Reply: {"search":["setting","default","config"],"wants":"long answer"}

@@ -138,7 +138,6 @@ class ScriptedModel:
     name: str
     answer: Callable[[str, Sequence[Message], Any], Any]
     context_tokens: int = 8192
-    provider: str = "script"
 
     async def chat(
         self,

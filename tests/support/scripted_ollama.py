@@ -239,7 +239,8 @@ def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] 
 
 def _says(reply: Reply, properties: frozenset[str]) -> bool:
     """Whether a scripted reply is one to a question with these keys, all or those of a branch."""
-    return isinstance(reply, dict) and bool(reply) and reply.keys() <= properties
+    said = reply.content if isinstance(reply, Answer) else reply
+    return isinstance(said, dict) and bool(said) and said.keys() <= properties
 
 
 class ScriptedOllama:

@@ -21,7 +21,7 @@ const SVG = "http://www.w3.org/2000/svg";
 function el(name, attributes, ...children) {
   const element = ["svg", "rect"].includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
-    if (value || value === 0) element.setAttribute(key, value === true ? "" : value);
+    if (value || value === 0 || value === "") element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child || child === 0));
   return element;
@@ -88,8 +88,8 @@ function age(seconds) {
 }
 
 /** A project by the name of its folder. */
-const folder = (project) =>
-  el("span", { class: "project", title: project }, project.split(/[\\/]/).filter(Boolean).pop());
+const folder = (project) => el("span", { class: "project", title: project }, folderName(project));
+const folderName = (project) => project.split(/[\\/]/).filter(Boolean).pop() ?? project;
 
 function moment(seconds) {
   const date = new Date(seconds * 1000);
@@ -173,9 +173,9 @@ function drawHead(report) {
       "p",
       { class: "state" },
       badge(report),
-      project && [" ", folder(project)],
-      created && ` · ${moment(created)}`,
-      seconds !== undefined && [" · ", el("time", { "data-began": since }, duration(seconds))],
+      project && folder(project),
+      created && el("span", null, moment(created)),
+      seconds !== undefined && el("time", { "data-began": since }, duration(seconds)),
       control && usage && status === "running" && el("button", { "data-do": "stop" }, "Stop"),
     ),
     el("h1", title.length > LONG_QUESTION && { class: "long", tabindex: 0 }, title),
@@ -217,7 +217,7 @@ function drawApproval({ approval, run_id, prompt, project }) {
     el(
       "p",
       { class: "faint" },
-      `It is made once, exactly as shown, for “${prompt.slice(0, LONG_QUESTION)}”${project ? ` in ${project}` : ""}. Without an answer it is not made: `,
+      `If you approve, the call is made once, exactly as shown, for “${prompt.slice(0, LONG_QUESTION)}”${project ? ` in ${project}` : ""}. If nobody answers, it is not made: `,
       el("time", { "data-lapses": approval.lapses }, left(approval.lapses)),
       ".",
     ),
@@ -378,21 +378,21 @@ function drawEvidence({ evidence, steps }) {
     el(
       "ul",
       null,
-      evidence.map(({ claims, lines, step, tool }) => {
+      evidence.map(({ claims, lines, source, step, tool }) => {
         const objective = steps.find((each) => each.number === step)?.objective ?? "Look around";
         return el(
           "li",
           null,
-          el("p", { class: "claims" }, claims.map((claim) => [el("code", null, claim), " "])),
-          el("p", { class: "faint" }, el("code", null, tool), ` in “${objective}”`),
+          el("p", null, source && [el("code", { class: "source" }, source), " "], el("span", { class: "faint" }, el("code", null, tool), ` in “${objective}”`)),
           lines.length > 0 && el("pre", { tabindex: 0 }, lines.join("\n")),
+          el("p", { class: "claims faint" }, "Supports: ", claims.map((claim) => [el("code", null, claim), " "])),
         );
       }),
     ),
   );
 }
 
-function drawCost({ usage }) {
+function drawCost({ usage, spared, answer }) {
   const about = usage.cached_told ? "" : "about ";
   const rows = [
     ["Model calls", usage.model_calls],
@@ -411,6 +411,13 @@ function drawCost({ usage }) {
       null,
       rows.map(([name, value]) => [el("dt", null, name), el("dd", null, value.toLocaleString("en"))]),
     ),
+    answer &&
+      spared.tokens > 0 &&
+      el(
+        "p",
+        { class: "faint" },
+        `The caller got an answer of some ${counted(spared.answer_tokens, "token")} and did not have to read some ${counted(spared.tokens, "token")} of tool results.`,
+      ),
   );
 }
 
@@ -685,19 +692,22 @@ function drawList(runs) {
 }
 
 function drawFilter(runs) {
-  const choice = (id, name, all, values) =>
+  const choice = (id, name, all, values, shown = (value) => value) =>
     el(
       "select",
       { id, "aria-label": name },
       el("option", { value: "" }, all),
-      [...new Set(values)].filter(Boolean).sort().map((each) => el("option", null, each)),
+      values.map((value) => el("option", { value }, shown(value))),
     );
+  const different = (values) => [...new Set(values)].filter(Boolean).sort();
+  const projects = different(runs.map(({ project }) => project));
+  const alike = (project) => projects.filter((each) => folderName(each) === folderName(project)).length > 1;
   return el(
     "form",
     { id: "filter", role: "search" },
     el("input", { id: "search", type: "search", placeholder: "Search", "aria-label": "Search the runs", autocomplete: "off" }),
-    choice("state", "State", "Every state", runs.map(stateOf)),
-    choice("project", "Project", "Every project", runs.map((run) => run.project)),
+    choice("state", "State", "Every state", different(runs.map(stateOf))),
+    choice("project", "Project", "Every project", projects, (each) => (alike(each) ? each : folderName(each))),
   );
 }
 
@@ -710,9 +720,8 @@ function drawListed(run) {
       "p",
       { class: "state" },
       badge(run),
-      " ",
       project && folder(project),
-      ` · ${age(Date.now() / 1000 - created)} · `,
+      el("span", null, age(Date.now() / 1000 - created)),
       el("code", null, id.slice(0, SHORT_ID)),
     ),
     el("a", { href: `?run=${encodeURIComponent(id)}` }, prompt || "(no question)"),

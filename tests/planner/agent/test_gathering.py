@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, planned, spec
+from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
 from serving import found, nowhere, plan, words
 
 from planner.agent.gathering import MAX_FILES, searches
@@ -362,7 +362,7 @@ async def explained(files: dict[str, str], prompt: str, *search: str) -> str:
     ]
     ran = await planned(
         Fast({"search": [*search], "wants": "long answer"}),
-        {"facts": ["`WIDTH_OF_GATES` is 31."]},
+        Unconstrained("- `WIDTH_OF_GATES` is 31."),
         {"final_answer": "`WIDTH_OF_GATES` is 31.", "complete": True},
         pool=pool,
         prompt=prompt,

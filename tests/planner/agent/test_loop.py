@@ -254,15 +254,43 @@ async def test_what_reads_like_an_action_is_answered_where_nothing_changes_anyth
     pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
     ran = await planned(
         brief("action", "guide"),
+        brief("short answer", "guide"),
         found("Bertha has written the guide."),
         pool=pool,
-        prompt="click on the guide, who wrote it?",
+        prompt="click on the guide, and on who wrote it",
     )
     assert ran.state.status == "partial"
     assert ran.state.answer == (
         "Bertha has written the guide.\n\n"
         "Nothing was changed: this run may only use tools that read."
     )
+
+
+async def test_a_question_that_reads_like_an_action_is_sorted_again_where_nothing_can_change(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    ran = await planned(
+        brief("action", "guide"),
+        brief("short answer", "guide"),
+        found("Bertha has written the guide."),
+        pool=pool,
+        prompt="Can I see who wrote the guide?",
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", "Bertha has written the guide.")
+
+
+async def test_an_order_with_a_question_mark_is_not_said_to_be_done(pool: DictionaryPool) -> None:
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    ran = await planned(
+        brief("action", "guide"),
+        brief("short answer", "guide"),
+        found("notes/guide.md was deleted; Bertha had written it."),
+        pool=pool,
+        prompt="Can you delete notes/guide.md?",
+    )
+    assert ran.state.status == "refused"
+    assert "Nothing was changed: this run may only use tools that read." in ran.state.answer
 
 
 async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
@@ -374,8 +402,8 @@ async def test_without_any_tool_the_conclusion_comes_at_once() -> None:
 PROSE = f"`{CLASS}` has a method `run`, which returns `{CONSTANT}`."
 
 
-def facts(*said: str) -> dict[str, list[str]]:
-    return {"facts": list(said)}
+def facts(*said: str) -> Unconstrained:
+    return Unconstrained("\n".join(f"- {each}" for each in said) or "-")
 
 
 async def test_a_long_answer_is_read_a_few_passages_at_a_time(pool: DictionaryPool) -> None:
@@ -387,20 +415,19 @@ async def test_a_long_answer_is_read_a_few_passages_at_a_time(pool: DictionaryPo
         facts(f"{CONSTANT} is {VALUE}.", "NOWHERE_TO_BE_SEEN is 9.", "jobs/secret.py"),
         facts(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function."),
         facts(),
-        facts(),
         {"final_answer": PROSE, "complete": True},
         pool=pool,
         prompt=f"Explain {CLASS}",
         context_tokens=16_384,
     )
-    assert [role for role, _ in ran.roles] == ["facts", "facts", "facts", "facts", "summary"]
+    assert [role for role, _ in ran.roles] == ["facts", "facts", "facts", "summary"]
     assert [(step.notes, step.success) for step in ran.state.steps] == [
         (f"{CONSTANT} is {VALUE}.", True),
         ("`phoenix_5` is a function.", True),
         ("", False),
-        ("", False),
     ]
     one, other, *_ = ran.asked
+    assert one.schema is None  # small models say more in plain text
     assert one.messages[:-1] == other.messages[:-1]  # each reads its own passages alone
     assert ran.state.answer == f"{PROSE}\n\n- {CONSTANT} is {VALUE}.\n- `phoenix_5` is a function."
     assert (ran.state.status, ran.state.main_objective) == ("answered", f"Explain {CLASS}")
@@ -436,6 +463,51 @@ async def test_what_a_long_answer_lacks_is_looked_for_with_other_words(
     assert ran.state.answer == f"`BOUND_OF_JOBS` is 31.\n\n- {CONSTANT} is {VALUE}."
 
 
+async def test_what_was_read_of_a_long_answer_is_kept_when_the_time_is_over(
+    pool: DictionaryPool,
+) -> None:
+    rows = "\n".join(f"    phoenix_{row} = {'x' * 60}" for row in range(60))
+    pool.files["jobs/more.py"] = f"def phoenix():\n{rows}\n"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        facts(f"{CONSTANT} is {VALUE}."),
+        Hangs(),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        limits=Limits(seconds=2),
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", f"- {CONSTANT} is {VALUE}.")
+    assert ran.state.reason == "the time limit of 2 s was reached"
+
+
+async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"Here is what is said:\n```\n1. {CONSTANT} is {VALUE}.\n* `BOUND` is 31."),
+        {"final_answer": PROSE, "complete": True},
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert [step.notes for step in ran.state.steps] == [f"{CONSTANT} is {VALUE}."]
+
+
+async def test_what_a_model_was_asked_is_no_answer(pool: DictionaryPool) -> None:
+    ran = await planned(
+        found(QUESTION),
+        plan("search"),
+        {"pattern": CONSTANT},
+        conclusion(f"from the results and notes above: {QUESTION}"),
+        pool=pool,
+        prompt=QUESTION,
+        limits=Limits(iterations=1),
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer.startswith("Could not find out: ")
+
+
 # Deeds
 
 
@@ -443,6 +515,7 @@ async def test_a_deed_that_nothing_permits_is_refused(pool: DictionaryPool) -> N
     pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
     ran = await planned(
         brief("action", "guide"),
+        brief("short answer", "guide"),
         found("notes/guide.md was deleted; Bertha had written it."),
         pool=pool,
         prompt="Delete notes/guide.md",

@@ -191,6 +191,9 @@ def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: Scri
     finally:
         end(asking)
     assert (asking.returncode, output) == (130, b"")
+    assert b"Traceback" not in errors, errors.decode()
+    assert ollama.requests[0].hung_up.wait(LONG)
+    assert place.processes() == []
     (run_id, options) = re.findall(
         r"Interrupted. Go on with it: planloom runs resume (\w+) (.+)\n", errors.decode()
     )[0]

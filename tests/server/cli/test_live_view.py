@@ -32,7 +32,7 @@ from serving import (
     until,
 )
 
-from server.cli.live_view import Drawing
+from server.cli.live_view import LiveView
 
 pytestmark = pytest.mark.anyio
 
@@ -62,10 +62,10 @@ async def ran() -> Ran:
 def drawn(ran: Ran, count: int) -> str:
     """The picture after so many events."""
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
-    drawing = Drawing(console, QUESTION, ran.events[0].at, Path.cwd())
-    drawing.tell(ran.events[:count])
+    view = LiveView(console, QUESTION, ran.events[0].at, Path.cwd())
+    view.tell(ran.events[:count])
     with console.capture() as captured:
-        console.print(drawing.drawn("Waiting"))
+        console.print(view.drawn("Waiting"))
     text = re.sub(r"[\d.]+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())
     return "\n".join(line.rstrip() for line in text.splitlines())
 
@@ -164,7 +164,7 @@ async def test_a_run_of_another_process_is_followed(
     assert again.stdout == report.decode()
     assert normalised(again.stderr) == snapshot("""\
    0.0 s  Started with 6 read-only tools
-   0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
+   0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)
    0.0 s  looking for value
    0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, which
    0.0 s  search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which

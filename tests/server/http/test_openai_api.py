@@ -778,8 +778,8 @@ async def test_a_call_that_waits_is_shown_with_how_to_answer(
                 done = await anyio.to_thread.run_sync(place.run, *command.split())
                 assert done.returncode == 0, done.stderr
     told = re.sub(r"\w{8}@\w{12}", "RUN@DIGEST", placed(told))
-    if approve:
-        assert told == snapshot("""\
+    question, _, after = told.partition("add_note was")
+    assert question == snapshot("""\
 A plan has been created where the objective is: Find out the value
 
 - Note hello (add_note may change something)
@@ -795,7 +795,11 @@ text: "hello"
 
 Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, or with `planloom runs approve RUN@DIGEST` or `planloom runs decline RUN@DIGEST`. No answer within 2400 s means no.
 
-add_note was approved: the user approved it with `planloom runs`.
+""")
+    expected = snapshot(
+        {
+            True: """\
+ approved: the user approved it with `planloom runs`.
 
 Final conclusion reached
 ------------------------
@@ -810,25 +814,9 @@ Evidence:
   `added`
 
 [The whole run](http://HOST/view?run=RUN)\
-""")
-    else:
-        assert told == snapshot("""\
-A plan has been created where the objective is: Find out the value
-
-- Note hello (add_note may change something)
-
-Note hello
-----------
-
-**Waiting for your approval:** add_note of notes (write: it adds or changes something)
-
-```text
-text: "hello"
-```
-
-Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, or with `planloom runs approve RUN@DIGEST` or `planloom runs decline RUN@DIGEST`. No answer within 2400 s means no.
-
-add_note was not approved: the user said no with `planloom runs`.
+""",
+            False: """\
+ not approved: the user said no with `planloom runs`.
 
 Final conclusion reached
 ------------------------
@@ -836,7 +824,10 @@ Final conclusion reached
 _Status: refused_
 
 Nothing was changed: add_note was not approved (the user said no with `planloom runs`).\
-""")
+""",
+        }
+    )
+    assert after == expected[approve]
     assert noted(place.project) == ([["hello", "nobody"]] if approve else [])
 
 

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from paths import OUTSIDE
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 from scripted_ollama import Answer, Drop, Hang, ScriptedOllama
-from serving import FILES, Caller, Place, deed, found, nowhere, until
-from serving import plan as timed_plan
+from serving import FILES, Caller, Place, found, nowhere, until, words
+from serving import plan as one_step
 
 from server.text import duration
 
@@ -25,7 +25,7 @@ CHROMIUM = "/usr/bin/chromium"
 MODULES = OUTSIDE / "view" / "node_modules"
 AXE = MODULES / "axe-core" / "axe.min.js"
 APPS = MODULES / "@modelcontextprotocol/ext-apps/dist/src/generated/schema.json"
-PATIENCE = 20_000
+PATIENCE = 60_000
 """Milliseconds; nothing waits for them to pass."""
 PICTURE = os.environ.get("VIEW_PICTURE")
 """Where a picture for the README is to go (`make docs/view.png`); others go beside it."""
@@ -72,9 +72,15 @@ LATER = ["Read what is raised then", "See where it is told to the caller", "Look
 
 
 def timed(reply: dict[str, Any] | list[Any]) -> Answer:
-    """A reply that took as long as it would have."""
+    """A reply that says how long it took. It does take that long where a picture shows it."""
     fields = {"load_duration": 0, "prompt_eval_duration": 210_000_000, "eval_duration": 640_000_000}
-    return Answer(reply, fields=fields)
+    words = len(json.dumps(reply)) / 4
+    return Answer(reply, fields=fields, gap_seconds=0.85 / words if PICTURE else 0)
+
+
+def read_as(wants: str) -> Answer:
+    """How the request is read."""
+    return timed({"search": ["upload"], "wants": wants})
 
 
 def move_on(objective: str, tool: str, notes: str) -> Answer:
@@ -106,7 +112,9 @@ def plan(
 
 def script(ollama: ScriptedOllama) -> None:
     """Two steps of a plan, and an answer that is half written when the model holds on."""
+    ollama.expect(read_as("short answer"))
     ollama.expect(timed(nowhere()))
+    ollama.expect(timed(words("deadline", "patience", "elapsed", "allowance")))
     ollama.expect(plan())
     ollama.expect(timed({"path": "transfer/limits.py", "start_line": 1}))
     ollama.expect(
@@ -172,10 +180,26 @@ async def accessible(page: Page) -> None:
 
 
 CLIPPED = """[...document.querySelectorAll("main *")]
-    .filter((each) => !each.closest("pre, .with, .project, h1.long, .runs a, input, select, svg"))
-    .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+    .filter((each) => !each.closest("pre, h1.long, input, select, svg, .unseen"))
+    .filter((each) => {
+        const { clientWidth, clientHeight, scrollWidth, scrollHeight } = each;
+        const hides = getComputedStyle(each).overflowY !== "visible";
+        const below = hides && scrollHeight > clientHeight + 1;
+        return clientWidth && (scrollWidth > clientWidth + 1 || below);
+    })
     .map((each) => each.outerHTML.slice(0, 200))"""
-"""What is wider than its room. Blocks of text are scrolled, and a summary is cut on purpose."""
+"""What is larger than its room; blocks of text are scrolled."""
+BROKEN = """[...document.querySelectorAll("#top a, .badge, .came, time, .kinds li, dd, button")]
+    .filter((each) => each.textContent && !each.closest(".call dl"))
+    .filter((each) => {
+        const text = document.createRange();
+        text.selectNodeContents(each);
+        const lines = [...text.getClientRects()].filter(({ width }) => width);
+        const [first, last] = [lines[0], lines.at(-1)];
+        return lines.length && last.top > first.bottom;
+    })
+    .map((each) => each.outerHTML.slice(0, 200))"""
+"""Names and figures with their units that take more than one line."""
 
 
 async def looked_at(page: Page, name: str, picture: str | None = None) -> None:
@@ -190,6 +214,7 @@ async def looked_at(page: Page, name: str, picture: str | None = None) -> None:
                 await accessible(page)
             assert await page.evaluate("document.documentElement.scrollWidth") <= width
             assert await page.evaluate(CLIPPED) == []
+            assert await page.evaluate(BROKEN) == []
             if folder := os.environ.get("VIEW_PICTURES"):
                 await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
             if PICTURE and picture:
@@ -243,7 +268,6 @@ async def test_a_run_is_seen_as_it_goes_on(
         call = region.locator("summary").last
         await expect(call).to_contain_text("read_file transfer/parts.py, 1")
         if PICTURE:
-            await page.wait_for_timeout(6_000)  # as long as the models are said to have taken
             await page.set_viewport_size({"width": 1080, "height": 900})
             await page.screenshot(path=PICTURE, full_page=True)
         await call.focus()
@@ -259,10 +283,12 @@ async def test_a_run_is_seen_as_it_goes_on(
         await expect(region.locator("details[open]")).to_contain_text(
             "with anyio.fail_after(UPLOAD_SECONDS)"
         )
-        await expect(page.get_by_role("region", name="Evidence")).to_contain_text(
-            "UPLOAD_SECONDS = 45"
-        )
-        await expect(page.get_by_role("region", name="Cost")).to_contain_text("Prompt tokens")
+        evidence = page.get_by_role("region", name="Evidence")
+        await expect(evidence).to_contain_text("UPLOAD_SECONDS = 45")
+        await expect(evidence.locator(".source").first).to_contain_text("transfer/")
+        cost = page.get_by_role("region", name="Cost")
+        await expect(cost).to_contain_text("Prompt tokens")
+        await expect(cost).to_contain_text("did not have to read some")
         timeline = page.get_by_role("region", name="Where the time went")
         await timeline.get_by_text("made a plan").click()
         await expect(timeline).to_contain_text('"main_objective"')
@@ -284,6 +310,22 @@ async def test_a_run_is_seen_as_it_goes_on(
         await page.goto("about:blank")
         await page.goto(f"{view}?run={run_id[:8]}#call-1")
         await expect(page.locator("#call-1 details[open]")).to_contain_text("Result, from files")
+
+
+async def test_the_list_of_runs_stays_when_it_is_drawn_again(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    ollama.expect(found(FIRST))
+    async with served(place) as (client, view):
+        await begin(client)
+        await page.goto(f"{view}#token={place.token}")
+        link = page.get_by_role("link", name=QUESTION)
+        await expect(link).to_be_visible()
+        for _ in range(3):
+            async with page.expect_response("**/view/runs"):
+                pass
+        assert await link.count() == 1
+        await expect(page.get_by_label("State", exact=True)).to_have_value("")
 
 
 async def test_without_a_token_there_is_nothing_to_see(
@@ -363,10 +405,10 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
     """The run was asked for on the page; its client cannot ask."""
     place.upstreams = {"files": FILES | {"policy": "ask"}}
     place.approval = {"timeout_s": 600}  # it does not lapse on a busy machine
-    ollama.expect(deed("note"))
-    ollama.expect(timed_plan("append_note"))
-    ollama.expect({"text": NOTE})
-    ollama.expect(found("It is noted."))
+    ollama.expect(read_as("action"))
+    ollama.expect(timed(one_step("append_note", objective="Append a note")))
+    ollama.expect(timed({"text": NOTE}))
+    ollama.expect(timed(found("It is noted.")))
     async with served(place) as (client, view):
         await page.goto(f"{view.removesuffix('/view')}/#token={place.token}")
         assert page.url.startswith(view)
@@ -416,6 +458,8 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
 
 async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, page: Page) -> None:
     place.upstreams = {"files": {key: FILES[key] for key in FILES if key != "tools"}}
+    ollama.expect(read_as("short answer"))
+    ollama.expect(timed({"lists": None, "reads": None}))
     ollama.expect(plan())
     ollama.expect(Drop())  # nothing is found yet that the run could end with
     async with served(place) as (client, view):

@@ -52,12 +52,19 @@ async def test_prompts_say_how_to_use_the_tools(
         with pytest.raises(Exception, match='There is no run "nope"'):
             await caller.client.get_prompt("look_at_run", {"run_id": "nope"})
         tools = {tool.name for tool in await caller.client.list_tools()}
-    shown = {each.name: [argument.name for argument in each.arguments or []] for each in listed}
-    assert shown == {
-        "plan": ["request"],
-        "plan_step_by_step": ["request", "tool"],
-        "look_at_run": ["run_id"],
+    shown = {
+        each.name: {argument.name: argument.description for argument in each.arguments or []}
+        for each in listed
     }
+    assert shown == {
+        "plan": {"request": "The question or task, in your own words."},
+        "plan_step_by_step": {
+            "request": "The question or task, in your own words.",
+            "tool": "A tool to begin with, if you know one.",
+        },
+        "look_at_run": {"run_id": "The id of the run; your client may offer those of the newest."},
+    }
+    assert "Args" not in "".join(each.description or "" for each in listed)
     said = [each.messages[0].content for each in (one, many)]
     texts = [each.text for each in said if isinstance(each, TextContent)]
     assert texts == snapshot(

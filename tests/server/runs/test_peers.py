@@ -43,7 +43,7 @@ from planner.events import GuardTripped, RunFinished
 from planner.protocol import RunRequest
 from server.config import load_settings
 from server.journal import journal_for
-from server.journal.base import Entry, Journal, KeyUsed, Letter, RunSetup, RunWriter
+from server.journal.base import Entry, Journal, KeyUsed, Letter, NewRun, RunSetup, RunWriter
 from server.journal.redis import SPACE, RedisJournal
 
 pytestmark = pytest.mark.anyio
@@ -217,8 +217,8 @@ MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 async def begun(journal: Journal, run_id: str, **options: Any) -> RunWriter:
     request = RunRequest(prompt=f"prompt of {run_id}")
-    given: dict[str, Any] = {"caller": "me", "request_key": None} | options
-    return await journal.begin(run_id, request, MADE, **given)
+    caller = options.pop("caller", "me")
+    return await journal.begin(NewRun(run_id, caller, request, MADE, **options))
 
 
 def guard(message: str) -> Entry:

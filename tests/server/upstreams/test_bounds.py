@@ -1,41 +1,50 @@
-"""What hostile upstreams send is bounded: bytes, requests, pages, lines."""
+"""What hostile upstreams send is bounded: bytes, requests, pages, lines; as a client sees it."""
 
-from collections.abc import Callable
+import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from generated import fitting
 from paths import SUPPORT
-from serving import LONG, Place, served
+from scripted_ollama import Answer, ScriptedOllama
+from serving import Caller, Place, served
 from starlette.middleware.gzip import GZipMiddleware
 from upstream_server import build_server
 
-from planner.tools import Outcome
 from server.upstreams import results, stdio
-from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
 
-MakePool = Callable[..., UpstreamPool]
-
 
 @pytest.fixture
-def pool_of(place: Place, tmp_path: Path) -> MakePool:
-    """A pool of these upstreams."""
+def ollama() -> Iterator[ScriptedOllama]:
+    """A model that says anything at all."""
+    chance = random.Random(0)
+    with ScriptedOllama(
+        handler=lambda request: Answer(json.dumps(fitting(request.schema or {}, chance, ["Done."])))
+    ) as ollama:
+        yield ollama
 
-    def pool_of(**upstreams: Any) -> UpstreamPool:
-        place.upstreams = upstreams
-        return UpstreamPool(place.settings, cache_dir=tmp_path / "cache")
 
-    return pool_of
+async def called(caller: Caller, name: str, **arguments: Any) -> tuple[str, str]:
+    """The outcome of a call, and its whole result."""
+    step = {"prompt": f"Call {name}", "tool": name, "arguments": arguments, "policy": "allow"}
+    done = await caller.call("run_step", **step)
+    assert done.whole, done
+    (call,) = done.whole["actions"][0]["tool_calls"]
+    got = {"run_id": done.whole["run_id"], "iteration": 0}
+    whole = (await caller.client.call_tool("get_run", got)).structured_content or {}
+    return call["outcome"], whole["result"]
 
 
-async def called(pool: UpstreamPool, name: str, **arguments: Any) -> tuple[Outcome, str]:
-    tool = pool.find(name)
-    assert tool
-    result = await pool.call(tool, arguments)
-    return result.outcome, result.text
+async def state(caller: Caller) -> tuple[str, str]:
+    """What the only upstream is, and why."""
+    (up,) = ((await caller.call("list_tools")).structured_content or {})["upstreams"]
+    return up["state"], str(up.get("error"))
 
 
 def compressing(app: Any) -> Any:
@@ -57,49 +66,48 @@ SPEAKER: dict[str, Any] = {
 }
 
 
-async def test_requests_whose_answers_are_not_read_are_not_kept(pool_of: MakePool) -> None:
-    async with pool_of(up=SPEAKER) as pool:
-        await pool.ready(LONG)
+async def test_requests_whose_answers_are_not_read_are_not_kept(place: Place) -> None:
+    place.upstreams = {"up": SPEAKER}
+    async with place.client() as caller:
+        assert (await state(caller))[0] == "ready"
         before = psutil.Process().memory_info().rss
-        assert await called(pool, "demand", n=5_000) == (Outcome.SUCCESS, "asked it all")
+        assert await called(caller, "demand", n=5_000) == ("SUCCESS", "asked it all")
         assert psutil.Process().memory_info().rss - before < 16 * 2**20
 
 
-async def test_the_pages_of_a_tool_list_are_bounded_in_sum(pool_of: MakePool) -> None:
-    pages = {**SPEAKER, "args": [*SPEAKER["args"], "pages"]}
-    async with pool_of(up=pages) as pool:
-        await pool.ready(LONG)
-        (status,) = pool.upstreams()
-        assert (status.state, status.tools) == ("failed", 0)
-        assert status.error == "its tool list is longer than 8 MiB, with all pages"
+async def test_the_pages_of_a_tool_list_are_bounded_in_sum(place: Place) -> None:
+    place.upstreams = {"up": {**SPEAKER, "args": [*SPEAKER["args"], "pages"]}}
+    async with place.client() as caller:
+        why = "its tool list is longer than 8 MiB, with all pages"
+        assert await state(caller) == ("failed", why)
 
 
-async def test_an_upstream_is_not_asked_to_compress(pool_of: MakePool, tmp_path: Path) -> None:
+async def test_an_upstream_is_not_asked_to_compress(place: Place, tmp_path: Path) -> None:
     with served(build_server(tmp_path), wrap=GZipMiddleware, json_response=True) as url:
-        async with pool_of(up={"url": url, "allow": ["flood", "say"]}) as pool:
-            await pool.ready(LONG)
-            outcome, said = await called(pool, "flood", characters=6 * stdio.MAX_MESSAGE_BYTES)
-            assert (outcome, "longer than 8 MiB" in said) == (Outcome.ERROR, True)
-            assert await called(pool, "say", text="still here") == (Outcome.SUCCESS, "still here")
+        place.upstreams = {"up": {"url": url, "allow": ["flood", "say"]}}
+        async with place.client() as caller:
+            flood = {"characters": 6 * stdio.MAX_MESSAGE_BYTES}
+            outcome, said = await called(caller, "flood", **flood)
+            assert (outcome, "longer than 8 MiB" in said) == ("ERROR", True)
+            assert await called(caller, "say", text="still here") == ("SUCCESS", "still here")
 
 
 async def test_an_answer_that_is_compressed_all_the_same_is_not_read(
-    pool_of: MakePool, tmp_path: Path
+    place: Place, tmp_path: Path
 ) -> None:
     with served(build_server(tmp_path), wrap=compressing, json_response=True) as url:
-        async with pool_of(up={"url": url}) as pool:
-            await pool.ready(LONG)
-            (status,) = pool.upstreams()
-            assert status.state == "failed"
-            compressed = "its answer is compressed (gzip), which Planloom did not ask for"
-            assert compressed in str(status.error)
+        place.upstreams = {"up": {"url": url}}
+        async with place.client() as caller:
+            failed, why = await state(caller)
+            assert failed == "failed"
+            assert "its answer is compressed (gzip), which Planloom did not ask for" in why
 
 
-async def test_the_lines_of_a_result_are_bounded(pool_of: MakePool, tmp_path: Path) -> None:
+async def test_the_lines_of_a_result_are_bounded(place: Place, tmp_path: Path) -> None:
     with served(build_server(tmp_path)) as url:
-        async with pool_of(up={"url": url}) as pool:
-            await pool.ready(LONG)
-            outcome, said = await called(pool, "say", text="a\n" * 200_000)
-            assert outcome is Outcome.SUCCESS
+        place.upstreams = {"up": {"url": url}}
+        async with place.client() as caller:
+            outcome, said = await called(caller, "say", text="a\n" * 200_000)
+            assert outcome == "SUCCESS"
             assert said.count("\n") == results.MAX_LINES
             assert said.endswith("a\n[cut here: 180001 of 200001 lines left out]")

@@ -680,32 +680,7 @@ async def test_the_shipped_serena_finds_a_symbol_and_leaves_the_project_alone(
     assert files_of(folder) == before
 
 
-# What is given again, and what is not waited for
-
-
-async def test_results_are_given_again_only_where_that_is_switched_on(
-    make: MakePool, folder: Path
-) -> None:
-    async with make(kept={"reuse_s": 600}, fresh={}) as pool:
-        assert await pool.ready(LONG)
-        before = {name: await call(pool, f"{name}.list_dir") for name in ("kept", "fresh")}
-        (folder / "new.txt").write_text("new")
-        assert (await call(pool, "kept.list_dir")).text == before["kept"].text
-        assert "new.txt" in (await call(pool, "fresh.list_dir")).text
-        assert "new.txt" not in (await call(pool, "kept.list_dir", path="jobs")).text
-        failed = [await call(pool, "kept.fail", text="no") for _ in range(2)]
-        assert all(each.seconds > 0 for each in failed)
-        await call(pool, "fresh.write_file", path="jobs/a.txt", text="a")  # may change what is read
-        assert "new.txt" in (await call(pool, "kept.list_dir")).text
-
-
-async def test_what_is_given_again_has_its_time(make: MakePool, folder: Path) -> None:
-    async with make(up={"reuse_s": 0.05}) as pool:
-        assert await pool.ready(LONG)
-        await call(pool, "list_dir")
-        (folder / "new.txt").write_text("new")
-        await anyio.sleep(0.1)
-        assert "new.txt" in (await call(pool, "list_dir")).text
+# What is not waited for
 
 
 async def test_an_upstream_that_does_not_read_the_project_is_not_waited_for(

