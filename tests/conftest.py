@@ -13,11 +13,12 @@ from serving import Place, SharedUpstream
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A suite in a shell's background ignores SIGINT, and so would every child it interrupts."""
 
-settings.register_profile(
-    "no time is asserted", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("no time is asserted")
-"""For every module: what hypothesis does by itself depends on whether `CI` is set."""
+NO_TIME_IS_ASSERTED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", NO_TIME_IS_ASSERTED, derandomize=True)
+settings.register_profile("search", NO_TIME_IS_ASSERTED, max_examples=1_000)
+settings.load_profile("same")
+"""A change passes or fails by itself, not by the examples of the day. `pytest -m hypothesis
+--hypothesis-profile search` looks for new ones; what it finds becomes an `@example`."""
 
 
 @pytest.fixture

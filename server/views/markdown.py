@@ -10,7 +10,7 @@ from planner import events
 from planner.state import RunState
 from server.text import flat, status_in_words
 from server.views import report
-from server.views.inert import inert
+from server.views.inert import inert, inert_piece
 
 CONCLUSION = "Final conclusion reached"
 MAX_UNDERLINE_CHARS = 72
@@ -68,7 +68,7 @@ class Document:
 
 def line(text: str) -> str:
     """A foreign text on one line that Markdown always reads as a paragraph."""
-    return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert(text)))
+    return re.sub(r"^(\d*)(?!`{1,2}[^`])([!-/:-@\[-`{-~])", r"\1\\\2", flat(inert_piece(text)))
 
 
 def _conclusion(event: events.RunFinished) -> str:

@@ -696,6 +696,7 @@ pieces = st.lists(
 
 @given(pieces, pieces, pieces, pieces)
 @example("", "a", "", "")
+@example("", "a![x]", "\n\n[x]: a", "")
 def test_what_strangers_wrote_stays_in_its_place(
     objective: str, later: str, step: str, notes: str
 ) -> None:

@@ -609,7 +609,14 @@ def test_clean_text_holds_nothing_unseen_and_stays_clean(text: str) -> None:
     once.encode()
 
 
-@given(st.text(st.characters(categories=["L", "N", "P", "Zs"], include_characters="\n\t")))
+seen = st.characters(
+    categories=["L", "N", "P", "Zs"],
+    include_characters="\n\t",
+    exclude_characters="\u115f\u1160\u3164\uffa0",  # letters of Hangul that fill a place
+)
+
+
+@given(st.text(seen))
 def test_ordinary_text_is_clean(text: str) -> None:
     assert clean(text) == text
 
