@@ -140,6 +140,10 @@ class Answer(Wire):
     found_in: Literal["results", "nowhere"]
     """`nowhere` when no result says it."""
 
+    @property
+    def found(self) -> bool:
+        return self.found_in == "results" and bool(self.final_answer.strip())
+
 
 class Summary(Wire):
     """The facts of a long answer in a few sentences."""

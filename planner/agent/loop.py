@@ -55,7 +55,7 @@ from planner.events import (
     StepStarted,
     ToolSelected,
 )
-from planner.evidence.passages import grouped
+from planner.evidence.passages import grouped, likeliest
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.inbox import Inbox
@@ -330,7 +330,10 @@ class _Run:
                 conclusion = await self.answer() if passages else None
             if conclusion:
                 return conclusion
-            if number + 1 < readings:
+            if wants == "long answer" and not self.facts:  # a short one may be wanted
+                wants = "short answer"
+                self.emit(BriefMade(search=search, wants=wants, may_be_order=self.may_be_order))
+            elif number + 1 < readings:
                 search = [*search, *await self.asker.words()]
         return self.certain()
 
@@ -378,13 +381,17 @@ class _Run:
     async def answer(self) -> Conclude | None:
         """A try at the answer from what was found; None when it is not there, or not certain.
 
-        Code looks up what it says, and a second reading has to agree: a small model's wrong answers
-        seldom come twice (docs/evaluation.md).
+        Code looks up what it says, and a second reading has to agree. The first one is of the
+        likeliest passages, the second of all, asked in other words: a small model's wrong answers
+        seldom come twice from what is not the same. Where they differ, the first question is
+        asked once more, of all passages (docs/evaluation.md).
         """
         problem: str | None = None
         for _ in range(2):
             said = await self.asker.answer(problem)
-            if said.found_in != "results" or not said.final_answer.strip():
+            if problem is None and not said.found and self.more_to_read:
+                said = await self.asker.answer(problem)
+            if not said.found:
                 return None
             missing = unsupported(self.state, said.final_answer)
             problem = f"no result says {', '.join(missing)}" if missing else None
@@ -394,20 +401,35 @@ class _Run:
         else:
             self.keep(said.final_answer, problem or "")
             return None
+        first = said.final_answer
         doing = self.deeds and self.asker.may_change
-        if doing or (self.wants == "long answer" and len(said.final_answer) > LONG):
-            return self.concluded(said.final_answer)
-        self.keep(said.final_answer, "the results were not read a second time")
+        if doing or (self.wants == "long answer" and len(first) > LONG):
+            return self.concluded(first)
+        self.keep(first, "the results were not read a second time")
         second = await self.asker.again()
         before, self.readings = self.readings, [*self.readings, second]
-        for answer, others in ((said.final_answer, self.readings), (second, before)):
-            same = any(agree(answer, each, self.request.prompt) for each in others)
-            if same and not unsupported(self.state, answer):
-                self.unsure = self.best = None
-                return self.concluded(answer)
-        self.keep(said.final_answer, f"Two readings of the results differ: {second}")
+        certain = self.agreed(first, self.readings) or self.agreed(second, before)
+        if certain is None and self.more_to_read:
+            certain = self.agreed(first, [(await self.asker.answer(None)).final_answer])
+        if certain is not None:
+            self.unsure = self.best = None
+            return self.concluded(certain)
+        self.keep(first, f"Two readings of the results differ: {second}")
         self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
         return None
+
+    def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
+        """The answer, if one of the other readings says the same and the results hold it."""
+        same = any(agree(answer, each, self.request.prompt) for each in readings)
+        return answer if same and not unsupported(self.state, answer) else None
+
+    @property
+    def more_to_read(self) -> bool:
+        """Whether an answer was read from the likeliest passages, and not yet from all."""
+        [*_, newest] = self.state.iterations
+        passages = newest.gathered.passages if newest.gathered else []
+        asked = sum(call.role == "answer" for call in newest.exchange)
+        return len(likeliest(passages)) < len(passages) and asked == 1
 
     def keep(self, answer: str, unsure: str | None) -> None:
         """Remember the best answer so far, and why it is not certain."""

@@ -14,6 +14,9 @@ MAX_UNIT = 500
 """Characters of a unit that is not divided further."""
 MIN_UNIT = 250
 """Characters up to which neighbouring units are put together; a smaller one says little."""
+LIKELIEST = 1000
+"""Characters of the passages that are read first: of more, a small model often names what stands
+beside the answer."""
 MAX_LINE = 300
 """Characters of a line; minified code has no telling ones."""
 
@@ -231,6 +234,11 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         elif line.strip() and start is None:
             start = number
     yield from ended(len(lines) - 1)
+
+
+def likeliest(passages: Sequence[Passage]) -> list[Passage]:
+    """The first of ranked passages."""
+    return grouped(passages, LIKELIEST)[0] if passages else []
 
 
 def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:

@@ -19,6 +19,7 @@ from planner.actions import actions, attempts
 from planner.checks import guards
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
+from planner.evidence.passages import likeliest
 from planner.evidence.tool_ranking import shown_whole
 from planner.models.base import Message
 from planner.passage import Passage
@@ -126,7 +127,7 @@ class Prompts:
         self._shown: dict[Hashable, str] = {}
         """Results as they stand in prompts, by all that they depend on."""
 
-    def conversation(self, state: RunState, question: str, role: Role = "answer") -> list[Message]:
+    def conversation(self, state: RunState, question: str, role: Role = "decide") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet. A result is read `again` as if nothing had been said of it."""
         messages = [self.system]
@@ -164,7 +165,7 @@ class Prompts:
             # The calls of a look-up are shown as the passages that came of them.
             if iteration.outcome is None or (iteration.by == "lookup" and not iteration.gathered):
                 continue
-            pending = _joined(pending, self._result(state, iteration, said))
+            pending = _joined(pending, self._result(state, iteration, said, role))
             for number, call in enumerate(iteration.exchange, 1):
                 if self._left_out(state, iteration, call, role):
                     continue
@@ -175,10 +176,10 @@ class Prompts:
 
     @staticmethod
     def _left_out(state: RunState, iteration: Iteration, call: ModelCalled, role: Role) -> bool:
-        """Whether a question and its reply do not stand in the prompt: for a second reading those
+        """Whether a question and its reply do not stand in the prompt: for another reading those
         about the newest result, and tries at an answer from passages when there are newer ones."""
         if iteration is state.shown_iterations[-1]:
-            return role == "again"
+            return role in ("answer", "again")
         superseded = iteration.gathered and iteration.part == len(state.parts) - 1
         return bool(superseded) and call.role in TRIES
 
@@ -397,10 +398,15 @@ class Prompts:
         tools = catalogue([self.listed_later[name] for name in names if name in self.listed_later])
         return fill("tools_listed", purpose=purpose, tools=tools) if tools else ""
 
-    def _result(self, state: RunState, iteration: Iteration, said: str) -> str:
-        """What came of a call, with its arguments unless they stand in what was `said` before."""
+    def _result(self, state: RunState, iteration: Iteration, said: str, role: Role) -> str:
+        """What came of a call, with its arguments unless they stand in what was `said` before. Of
+        passages, the first answer is read from the likeliest ones alone."""
         if iteration.gathered:
-            shown = fenced("\n\n".join(map(passage, iteration.gathered.passages)))
+            passages = iteration.gathered.passages
+            first = role == "answer" and iteration is state.shown_iterations[-1]
+            if first and not any(call.role == role for call in iteration.exchange):
+                passages = likeliest(passages)
+            shown = fenced("\n\n".join(map(passage, passages)))
             query = fenced(one_line(iteration.gathered.query))
             return fill("passages", query=query, passages=shown or "(nothing was found)")
         known = said and all(compact(value) in said for value in iteration.arguments.values())

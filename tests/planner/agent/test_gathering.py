@@ -218,8 +218,7 @@ async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None
     unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(200))
     pool = pool_of({"src/gates.py": f"{SOURCE}\n\n{unseen}"})
     ran = await planned(
-        nowhere(),
-        nowhere(),
+        *[nowhere()] * 3,  # of the likeliest passages and of all, and after other words
         plan("read_file"),
         {"path": "src/gates.py"},
         found("`filler_0` is 0."),
