@@ -206,3 +206,22 @@ class ToolPool(Protocol):
     async def listing(self) -> str | None:
         """The top-level listing of the project, or None when no upstream offers one."""
         ...
+
+
+class PoolAround:
+    """A pool around another, which does what this one does not do itself."""
+
+    def __init__(self, pool: ToolPool) -> None:
+        self.pool = pool
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self.pool.tools()
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self.pool.upstreams()
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        return await self.pool.call(tool, arguments)
+
+    async def listing(self) -> str | None:
+        return await self.pool.listing()

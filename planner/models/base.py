@@ -4,8 +4,9 @@ Adapters: `planner.models.ollama`, `planner.models.embedded`. A tool result reac
 as a message of the list given here (source: seeds/004).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, TypedDict
 
@@ -99,10 +100,16 @@ class ChatModel(Protocol):
 
 
 class ModelAround:
-    """A model around another, which does what this one does not do itself."""
+    """A model around another, with something done around each call (`around`)."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
+
+    async def around(
+        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """Make the call of the other model, or reply without it."""
+        return await call()
 
     @property
     def name(self) -> str:
@@ -120,9 +127,9 @@ class ModelAround:
         schema: dict[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        return await self.model.chat(
-            messages, max_tokens=max_tokens, schema=schema, on_text=on_text
-        )
+        chat = self.model.chat
+        call = partial(chat, messages, max_tokens=max_tokens, schema=schema, on_text=on_text)
+        return await self.around(messages, call)
 
     async def load(self) -> None:
         await self.model.load()

@@ -42,7 +42,7 @@ MAX_CALLS = 8
 
 
 class LiveView(ContextManagerMixin):
-    """The view of one run. Use it as a context: `tell` it about events and `wait` in between."""
+    """The view of one run. Use it as a context: `add` its events and `draw` it in between."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class LiveView(ContextManagerMixin):
         if self.console.is_interactive:
             self._live.start()
 
-    def tell(self, events: Iterable[Event]) -> None:
-        """Apply the next events."""
+    def add(self, events: Iterable[Event]) -> None:
+        """Apply the next events; where nothing can be drawn again, print each."""
         for event in events:
             self.state.apply(event)
             self._newest = event.at
@@ -95,7 +95,7 @@ class LiveView(ContextManagerMixin):
                 if isinstance(event, ApprovalAsked) and (call := self.waiting(self.state)):
                     self.console.print(asking(call), soft_wrap=True)
 
-    def wait(self, queued: bool = False) -> None:
+    def draw(self, queued: bool = False) -> None:
         """Draw the run and what it waits for; `queued`: it waits for its turn."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)

@@ -188,8 +188,8 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
             status = await journal.status(stored.id) or "deleted"  # first: it may end meanwhile
             entries = await journal.entries(stored.id, seen)
             seen += len(entries)
-            view.tell(entry.event for entry in entries if entry.kind == "event")
-            view.wait()
+            view.add(entry.event for entry in entries if entry.kind == "event")
+            view.draw()
             await anyio.sleep(FOLLOW_SECONDS)
     await show_run(settings, stored.id, whole, as_json)
 

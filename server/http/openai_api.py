@@ -265,8 +265,9 @@ class Completion:
 
     async def whole(self) -> Response:
         """The reply once the run has ended."""
-        parts = [self._told(event) async for event in self.run.follow() if event]
-        content = "".join(parts)
+        content = "".join(
+            [self._told(event) async for events in self.run.follow() for event in events]
+        )
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
@@ -283,17 +284,19 @@ class Completion:
 
     async def events(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
-        quiet_since = anyio.current_time()
         yield self._chunk({"role": "assistant", "content": ""})
-        async for event in self.run.follow(HEARTBEAT_SECONDS):
-            if event is None:
-                quiet = anyio.current_time() - quiet_since
-                waiting = self.run.approvals.waiting
-                yield f": {heartbeat(self._document.state, quiet, self.run.queued, waiting)}\n\n"
-                continue
-            quiet_since = anyio.current_time()
-            for delta in self._deltas(event):
-                yield self._chunk(delta)
+        async for events in self.run.follow(lambda: HEARTBEAT_SECONDS):
+            if not events:
+                doing = heartbeat(
+                    self._document.state,
+                    self.run.quiet,
+                    self.run.queued,
+                    self.run.approvals.waiting,
+                )
+                yield f": {doing}\n\n"
+            for event in events:
+                for delta in self._deltas(event):
+                    yield self._chunk(delta)
         if problem := self._problem():
             yield _event({"error": problem})
         else:
@@ -326,7 +329,7 @@ class Completion:
 
     def _told(self, event: Event) -> str:
         """What an event adds to the content."""
-        document = self._document.tell(event)
+        document = self._document.add(event)
         match event:
             case ApprovalAsked():
                 return self._question(event)

@@ -71,7 +71,7 @@ class Resolution(NamedTuple):
 WITHDRAWN = Resolution("policy", "it was withdrawn")
 
 
-class Conversation:
+class SideChannel:
     """What an upstream asks, logs and reports during one call."""
 
     def __init__(

@@ -24,7 +24,7 @@ class Document:
         self._later: list[str] | None = None
         """The later steps as last shown; None before there is a plan."""
 
-    def tell(self, event: events.Event) -> str:
+    def add(self, event: events.Event) -> str:
         """The text that an event adds, often none."""
         self.state.apply(event)
         match event:
