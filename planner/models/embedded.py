@@ -29,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, Reply
+from planner.models.http import lines
 
 WORKER = (
     sys.executable,
@@ -323,18 +324,14 @@ class EmbeddedModel:
             if response.is_error:
                 await response.aread()
                 raise self._refusal(response)
-            pending = b""
-            # Not aiter_lines(): it also breaks at U+2028 and the like, which JSON strings may hold.
-            async for chunk in response.aiter_bytes():
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    if not line.startswith(b"data: "):
-                        continue
-                    last = _Event.model_validate_json(line.removeprefix(b"data: "))
-                    if last.content:
-                        text += last.content
-                        if on_text is not None:
-                            on_text(last.content)
+            async for line in lines(response):
+                if not line.startswith(b"data: "):
+                    continue
+                last = _Event.model_validate_json(line.removeprefix(b"data: "))
+                if last.content:
+                    text += last.content
+                    if on_text is not None:
+                        on_text(last.content)
         if last.error is not None:
             raise self._error(last.error)
         if last.timings is None:

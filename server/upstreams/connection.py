@@ -191,11 +191,10 @@ class Connection:
                 closing.start_soon(self._close, closed)
                 with anyio.move_on_after(grace):
                     await closed.wait()
-                if self._launch and self._stdio:
-                    # A group that has ended may be another program's by now.
-                    groups = set() if closed.is_set() else self._stdio.groups
+                # Not again: a group that has ended may be another program's by now.
+                if self._launch and self._stdio and not self._stdio.ended:
                     with suppress(OSError):  # without a file to open, the reaper does it in the end
-                        await anyio.to_thread.run_sync(end, groups, self._launch.mark)
+                        await anyio.to_thread.run_sync(end, self._stdio.groups, self._launch.mark)
                 with anyio.move_on_after(CLOSE_S):
                     await closed.wait()
                 closing.cancel_scope.cancel()

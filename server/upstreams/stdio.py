@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Unpack
 
 import anyio
+import anyio.to_thread
 import psutil
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
-from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
@@ -32,6 +32,7 @@ from mcp_types import (
 )
 
 from server.upstreams.launch import Launch
+from server.upstreams.reaper import end
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,6 @@ EDGE = 4096
 """Bytes of a message that is not read whole, at its start and at its end, where its id is."""
 END_SECONDS = 2.0
 """For an upstream to end by itself once its input has ended."""
-TERM_SECONDS = 0.5
-"""Between SIGTERM and SIGKILL."""
 LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 
@@ -163,6 +162,8 @@ class StdioTransport(ClientTransport):
         self._process: Process | None = None
         self.fault: str | None = None
         """Why the connection was given up, if it was."""
+        self.ended = False
+        """Whether all that it started is gone."""
         self._said, self._line = "", b""
         """Of its standard error: the end of what was logged, and the line that has no end yet."""
         self._launch, self._redact = launch, redact
@@ -277,14 +278,16 @@ class StdioTransport(ClientTransport):
                 file.write(text)
 
     async def _end(self, process: Process) -> None:
-        """Close its input, which asks it to end; then end its whole process group."""
+        """Close its input, which asks it to end; then end all that it started."""
         assert process.stdin
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             await process.stdin.aclose()
         await _ended(process)
-        await terminate_posix_process_tree(process, TERM_SECONDS)
+        with suppress(OSError):  # without a file to open, the reaper does it in the end
+            await anyio.to_thread.run_sync(end, self.groups, self._launch.mark)
+            self.ended = True
+            self._launch.reaper.release(process.pid)
         await _ended(process)
-        self._launch.reaper.release(process.pid)
 
 
 async def _ended(process: Process) -> None:
