@@ -20,6 +20,7 @@ from planner.evidence.context import readable
 from planner.evidence.words import words
 from planner.protocol import Mode
 from planner.state import Iteration, RunState
+from planner.text import counted, flat, shortened
 from planner.tools import DecidedBy, Outcome, Safety
 
 Relevance = Literal["high", "medium", "low"]
@@ -122,16 +123,16 @@ def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
     for call in (call for action in done for call in action.tool_calls):
-        made = _flat(f"{call.name}({in_words(call.args)[:MAX_ARGUMENTS_CHARS]})")
-        glimpse = _flat(call.result)[:MAX_GLIMPSE_CHARS]
+        made = flat(f"{call.name}({in_words(call.args)[:MAX_ARGUMENTS_CHARS]})")
+        glimpse = flat(call.result)[:MAX_GLIMPSE_CHARS]
         if ranks.index(call.relevance) < ranks.index(least):
             others.setdefault(made)
         elif not call.insights:
             lines.setdefault(f"{made} → {call.learning}: {glimpse}")
         elif call.relevance == "high":
-            lines.setdefault(f"{_flat(call.insights)} ({made})")
+            lines.setdefault(f"{flat(call.insights)} ({made})")
         else:  # its words hold none of the result's
-            lines.setdefault(f"{_flat(call.insights)} ({made} → {glimpse})")
+            lines.setdefault(f"{flat(call.insights)} ({made} → {glimpse})")
     return [*lines, *([f"without result: {'; '.join(others)}"] if others else [])]
 
 
@@ -181,7 +182,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 upstream=iteration.upstream,
                 args=iteration.arguments,
                 approval=_approval(iteration),
-                result=_cut(iteration.result, longest),
+                result=shortened(iteration.result, longest),
                 outcome=iteration.outcome,
                 came=came(iteration, over=state.status != "running"),
                 execution_time=round(iteration.seconds, 3),
@@ -248,7 +249,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
         case Outcome.SUCCESS if guards.empty(iteration.result):
             return "found nothing"
         case Outcome.SUCCESS if fresh:
-            return f"{fresh} new {'line' if fresh == 1 else 'lines'}"
+            return counted(fresh, "new line")
         case Outcome.SUCCESS:
             return "nothing new"
         case _:
@@ -267,14 +268,6 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
         return "high"
     asked = {word for word in words(request) if len(word) > MIN_TELLING_CHARS}
     return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def in_words(arguments: dict[str, Any]) -> str:

@@ -39,6 +39,7 @@ from planner.events import (
 )
 from planner.passage import Passage
 from planner.protocol import Mode, RunRequest, Steering
+from planner.text import flat
 from planner.tools import Outcome
 
 Status = Literal["running"] | FinalStatus
@@ -114,7 +115,7 @@ class Step:
 
 def plain(objective: str) -> str:
     """An objective as it is compared: models copy them with another case or a stop at the end."""
-    return " ".join(objective.casefold().split()).rstrip(".")
+    return flat(objective.casefold()).rstrip(".")
 
 
 def skipped(said: Sequence[Steering]) -> set[str]:

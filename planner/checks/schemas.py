@@ -27,6 +27,7 @@ from planner.grammar import (
 )
 from planner.grammar import UNUSABLE as NO_SCHEMA
 from planner.protocol import Mode
+from planner.text import flat
 
 MAX_STEPS = 6
 """Of one plan; more can follow when these are done."""
@@ -331,7 +332,7 @@ def _plain(node: Any) -> Any:
 def _told(error: jsonschema.ValidationError | jsonschema.SchemaError) -> str:
     place = ".".join(str(part) for part in error.absolute_path)
     text = f"{place}: {error.message}" if place else error.message
-    return " ".join(text.split())[:300]
+    return flat(text)[:300]
 
 
 def data_schema_problem(schema: Schema) -> str | None:

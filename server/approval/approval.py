@@ -48,6 +48,7 @@ from planner.tools import (
     strictest,
 )
 from server.config import HIDDEN
+from server.text import shortened
 from server.views import consent
 from server.views.consent import Waiting, visible
 
@@ -169,8 +170,7 @@ class Approvals:
     @property
     def about(self) -> str:
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
-        short = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"{prompt[:MAX_PROMPT_CHARS]}…"
-        return f"run {self._run_id}: {short}"
+        return f"run {self._run_id}: {shortened(prompt, MAX_PROMPT_CHARS + 1)}"
 
     @property
     def question(self) -> Question | None:

@@ -19,7 +19,7 @@ from planner.evidence.words import words
 from planner.passage import Passage
 from planner.state import RunState
 from server.cli.hyperlinks import linked
-from server.text import clean, counted, duration, flat
+from server.text import clean, counted, duration, one_line
 from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
 from server.views.report import steps, usage
@@ -187,4 +187,4 @@ def asking(call: Waiting) -> Text:
 def _line(text: str, style: str = "") -> Text:
     """The text on one line, without terminal control sequences."""
     indent = len(text) - len(text.lstrip(" "))
-    return Text(" " * indent + flat(clean(text)), style=style)
+    return Text(" " * indent + one_line(text), style=style)

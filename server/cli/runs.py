@@ -20,7 +20,7 @@ from server.cli.live_view import LiveView, asking
 from server.config import Settings
 from server.journal import journal_for
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
-from server.text import clean, flat, shortened, status_in_words
+from server.text import clean, one_line, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
@@ -60,7 +60,7 @@ async def list_runs(settings: Settings, most: int) -> None:
             "waits for approval" if asked[run.id] else status_in_words(run.status),
             age(time.time() - run.created),
             _place(run.project),
-            shortened(clean(flat(run.prompt)), MAX_PROMPT_CHARS),
+            one_line(run.prompt, MAX_PROMPT_CHARS),
         )
         for run in runs
     ]

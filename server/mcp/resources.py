@@ -18,7 +18,7 @@ from server.auth import caller
 from server.mcp.context import callers_run, engine_of
 from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
 from server.runs.run import report_of
-from server.text import clean, counted, flat, shortened
+from server.text import clean, counted, one_line
 from server.views.report import markdown
 from server.views.transcript import transcript
 
@@ -73,7 +73,7 @@ class NewestRuns(Provider):
             Resource(
                 uri=AnyUrl(RUN.format(run_id=run.id)),
                 name=f"run-{run.id[:8]}",
-                title=shortened(flat(clean(run.prompt)), MAX_TITLE_CHARS),
+                title=one_line(run.prompt, MAX_TITLE_CHARS),
                 description=f"{run.status}, {_at(run.created)}",
                 mime_type="text/markdown",
             )

@@ -79,9 +79,9 @@ class Messages:
 
     def feed(self, chunk: bytes) -> Iterator[JSONRPCMessage]:
         """The messages that end in this chunk. Raises `EndlessLine`."""
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield from self._add(end)
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield from self._add(line)
             yield from self._finish()
         yield from self._add(rest)
 

@@ -7,7 +7,7 @@ from planner import events
 from planner.actions import came, in_words, size
 from planner.state import RunState
 from planner.tools import Outcome
-from server.text import clean, counted, duration, flat, shortened, status_in_words
+from server.text import counted, duration, one_line, shortened, status_in_words
 from server.views import consent
 from server.views.consent import Waiting, shown_arguments
 from server.views.report import UP, planned_change, steering_in_words
@@ -45,7 +45,7 @@ GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 def message(event: events.Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
-    line = flat(clean(text)) or event.type.replace("_", " ")
+    line = one_line(text) or event.type.replace("_", " ")
     line = line[:1].upper() + line[1:] if isinstance(event, events.ToolSelected) else line
     return shortened(
         line, MAX_ASKED_CHARS if isinstance(event, events.ApprovalAsked) else MAX_LINE_CHARS
