@@ -38,18 +38,18 @@ PLACES = ("relative_path", "path", "directory", "folder", "file")
 """Arguments that say where."""
 
 
-class Record(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Hypothesis(Record):
+class Hypothesis(_Frozen):
     """What a deep decision believed, and the call that tests it. Empty in fast mode."""
 
     belief: str = ""
     test: str = ""
 
 
-class ActionApproval(Record):
+class ActionApproval(_Frozen):
     """The decision on a call whose tool is not read-only."""
 
     safety: Safety
@@ -58,7 +58,7 @@ class ActionApproval(Record):
     reason: str
 
 
-class ActionToolCall(Record):
+class ActionToolCall(_Frozen):
     """One tool call."""
 
     name: str
@@ -83,7 +83,7 @@ class ActionToolCall(Record):
     )
 
 
-class Action(Record):
+class Action(_Frozen):
     """One iteration: a tool call, and the decision on its result."""
 
     iteration: int = Field(description="From 0.")
@@ -184,7 +184,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 approval=_approval(iteration),
                 result=shortened(iteration.result, longest),
                 outcome=iteration.outcome,
-                came=came(iteration, over=state.status != "running"),
+                came=outcome_in_words(iteration, over=state.status != "running"),
                 execution_time=round(iteration.seconds, 3),
                 insights=insights,
                 learning=_learning(iteration, fresh),
@@ -211,7 +211,7 @@ def _approval(iteration: Iteration) -> ActionApproval | None:
     )
 
 
-def came(iteration: Iteration, *, over: bool = False) -> str:
+def outcome_in_words(iteration: Iteration, *, over: bool = False) -> str:
     """What came of a call, in a few words. `over`: its run has ended."""
     match iteration.outcome:
         case None if over:

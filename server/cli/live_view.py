@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from planner.actions import came, in_words
+from planner.actions import in_words, outcome_in_words
 from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepStarted
 from planner.evidence.words import words
 from planner.passage import Passage
@@ -153,7 +153,11 @@ class LiveView(ContextManagerMixin):
             made = [each for each in self.state.iterations if each.step == step]
             for each in made[-MAX_CALLS:]:
                 took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
-                row("", f"  {each.tool} {in_words(each.arguments)}", f"{came(each)}{took}")
+                row(
+                    "",
+                    f"  {each.tool} {in_words(each.arguments)}",
+                    f"{outcome_in_words(each)}{took}",
+                )
 
         if not self.state.steps:
             row("current", "Look around")

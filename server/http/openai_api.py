@@ -54,11 +54,11 @@ SAID_CHARACTERS, MAX_SAID_CHARS = 2000, 600
 """Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 """What comes after an answer begins so."""
-TOLD = (
+IN_CONTENT = (
     *(ApprovalAsked, ApprovalDecided, PlanMade, PlanRevised, RunFinished),
     *(StepConcluded, StepContinued, StepStarted),
 )
-"""What the content tells."""
+"""What is in the content; the rest is reasoning."""
 
 
 class Part(BaseModel):
@@ -266,7 +266,7 @@ class Completion:
     async def whole(self) -> Response:
         """The reply once the run has ended."""
         content = "".join(
-            [self._told(event) async for events in self.run.follow() for event in events]
+            [self._content(event) async for events in self.run.follow() for event in events]
         )
         if problem := self._problem():
             # Another try would be another run, and as long.
@@ -311,14 +311,14 @@ class Completion:
 
     def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
         """What an event adds to the stream."""
-        content = self._told(event)
+        content = self._content(event)
         if isinstance(event, AnswerDelta):
             begins = "Draft: " if event.begins else ""
             yield {"reasoning_content": inert_piece(begins + event.text)}
             self._drafting = True
         elif self.as_data and isinstance(event, ApprovalAsked | ApprovalDecided):
             yield {"reasoning_content": content}
-        elif self.as_data or not isinstance(event, TOLD):
+        elif self.as_data or not isinstance(event, IN_CONTENT):
             newline = "\n" if self._drafting else ""
             line = message(event, self._document.state)
             yield {"reasoning_content": f"{newline}{inert_piece(line)}\n"}
@@ -327,7 +327,7 @@ class Completion:
         if content and not self.as_data and not failed:
             yield {"content": content}
 
-    def _told(self, event: Event) -> str:
+    def _content(self, event: Event) -> str:
         """What an event adds to the content."""
         document = self._document.add(event)
         match event:
@@ -366,8 +366,8 @@ class Completion:
             code, text = "run_failed", self.run.state.answer
         else:
             return None
-        told = " ".join([text, *(f"Warning: {each}" for each in report_of(self.run).warnings)])
-        return {"message": clean(told), "type": "server_error", "param": None, "code": code}
+        message = " ".join([text, *(f"Warning: {each}" for each in report_of(self.run).warnings)])
+        return {"message": clean(message), "type": "server_error", "param": None, "code": code}
 
     def _data(self) -> dict[str, str | None]:
         """The answer as the client's schema asks; without one, or where a check failed, the answer

@@ -55,7 +55,7 @@ class Entry:
         return cls("event", event.model_dump(), seconds=seconds)
 
     @classmethod
-    def recorded(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
+    def stored(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
         """An entry from the store. Raises `ValidationError` for an event of another version."""
         entry = cls(kind, data, key, seconds)
         if kind == "event":

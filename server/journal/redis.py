@@ -551,7 +551,5 @@ async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
-        found.append(
-            Entry.recorded(each["kind"], each["data"], each.get("key", ""), each["seconds"])
-        )
+        found.append(Entry.stored(each["kind"], each["data"], each.get("key", ""), each["seconds"]))
     return found

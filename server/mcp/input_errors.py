@@ -21,8 +21,8 @@ class RefusedCall(ToolError):
     """A call that is not made, as its caller is told. It is no fault of the server's: FastMCP would
     log a bare "Error calling tool" for it."""
 
-    def __init__(self, *told: object) -> None:
-        super().__init__(*told, log_level=logging.DEBUG)
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments, log_level=logging.DEBUG)
 
 
 class ClearInputErrors(Middleware):

@@ -57,7 +57,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         """Those that are gone, too: their secrets may still be said."""
         self._redactor = Redactor(self._everyone)
         self._upstreams = {
-            name: self._made(name, upstream) for name, upstream in settings.upstreams.items()
+            name: self._new(name, upstream) for name, upstream in settings.upstreams.items()
         }
         self._retiring: set[Upstream] = set()
         self._running: TaskGroup
@@ -65,7 +65,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self._seen: list[object] = []
         self._catalogue: dict[str, ToolSpec] = {}
 
-    def _made(self, name: str, settings: UpstreamSettings) -> Upstream:
+    def _new(self, name: str, settings: UpstreamSettings) -> Upstream:
         redactor = Redactor(self._everyone, settings)
         return Upstream(name, settings, self._launcher, self._pins, redactor, self._for_operator)
 
@@ -101,7 +101,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             return
         self._everyone += [each for each in upstreams.values() if each not in self._everyone]
         self._upstreams = {
-            name: before[name] if settings.get(name) == wanted else self._made(name, wanted)
+            name: before[name] if settings.get(name) == wanted else self._new(name, wanted)
             for name, wanted in upstreams.items()
         }
         for redactor in (self._redactor, *(each._redactor for each in before.values())):

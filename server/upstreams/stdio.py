@@ -134,19 +134,19 @@ def _error(request: bytes, why: str) -> JSONRPCMessage:
     return JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
 
 
-class Hearing:
+class ChatterLimit:
     """Limits an upstream's log and progress messages per second."""
 
     def __init__(self) -> None:
-        self._since = self._heard = 0.0
+        self._since = self._passed = 0.0
 
-    def out(self, message: JSONRPCMessage) -> bool:
+    def allows(self, message: JSONRPCMessage) -> bool:
         if not isinstance(message, JSONRPCNotification) or message.method not in CHATTER:
             return True
         if anyio.current_time() - self._since > 1:
-            self._since, self._heard = anyio.current_time(), 0
-        self._heard += 1
-        return self._heard <= CHATTER_PER_SECOND
+            self._since, self._passed = anyio.current_time(), 0
+        self._passed += 1
+        return self._passed <= CHATTER_PER_SECOND
 
 
 class StdioTransport(ClientTransport):
@@ -200,13 +200,13 @@ class StdioTransport(ClientTransport):
         incoming: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
         assert process.stdout
-        messages, hears, warned = Messages(), Hearing(), False
+        messages, limit, warned = Messages(), ChatterLimit(), False
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
             async with incoming:
                 try:
                     while True:
                         for message in messages.feed(await process.stdout.receive(CHUNK)):
-                            if hears.out(message):
+                            if limit.allows(message):
                                 await incoming.send(SessionMessage(message))
                         if messages.rubbish and not warned:
                             log.warning("%s prints lines that are not messages", self.log_file.stem)

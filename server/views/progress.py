@@ -4,7 +4,7 @@ import json
 import time
 
 from planner import events
-from planner.actions import came, in_words, size
+from planner.actions import in_words, outcome_in_words, size
 from planner.state import RunState
 from planner.tools import Outcome
 from server.text import counted, duration, one_line, shortened, status_in_words
@@ -124,7 +124,7 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.ToolReturned(outcome=Outcome.SUCCESS):
             return f"{at}{event.tool} returned {size(event.text)} in {duration(event.seconds)}"
         case events.ToolReturned():
-            how = came(state.iterations[event.iteration])
+            how = outcome_in_words(state.iterations[event.iteration])
             return f"{at}{event.tool} {'was ' * how.startswith('not ')}{how}: {event.text}"
         case events.ToolProgressed():
             got = f"{event.progress:g}" + (f" of {event.total:g}" if event.total else "")
