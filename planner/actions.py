@@ -1,4 +1,4 @@
-"""What a run did, as records, and the short of it for prompts (source: seeds/003).
+"""What a run did, as records, and the short of it for prompts.
 
 Both are derived from the state, which is a fold of the journal; neither is stored. Who says what:
 
@@ -257,7 +257,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
-    """By what was said of the result, beyond what the user said himself."""
+    """By what was said of the result, beyond the user's own words."""
     if iteration.outcome is not Outcome.SUCCESS or guards.empty(iteration.result):
         return "low"
     request = state.user_words

@@ -50,7 +50,7 @@ class Iteration:
     """One tool call and the decision on it."""
 
     number: int
-    """From 0, over the whole run (source: seeds/003)."""
+    """From 0, over the whole run."""
     step: int
     """The step it served; 0 is the gathering before the plan."""
     tool: str
@@ -119,12 +119,12 @@ def plain(objective: str) -> str:
 
 
 def skipped(said: Sequence[Steering]) -> set[str]:
-    """The steps that the user does not want done, `plain`."""
+    """The steps that the user does not want, `plain`."""
     return {plain(step) for each in said for step in each.skip}
 
 
 def wanted_first(said: Sequence[Steering]) -> list[str]:
-    """The later steps that the user wants done before the others, as he said last, `plain`."""
+    """The later steps that the user wants done before the others, as last said, `plain`."""
     order = next((each.order for each in reversed(said) if each.order), [])
     return [plain(step) for step in order]
 
@@ -477,7 +477,7 @@ class RunState:
             case QuestionAnswered():
                 self.questions[-1].answer = event
             case ToolProgressed() | UpstreamLogged():
-                pass  # for whoever watches
+                pass  # only views show them
             case AnswerDelta():
                 self.draft = event.text if event.begins else self.draft + event.text
             case RunFinished():

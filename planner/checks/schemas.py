@@ -301,7 +301,7 @@ def _matches(pattern: str, value: str) -> bool:
     except ValidationError:
         return False
     except pydantic_core.SchemaError:
-        re.compile(pattern)  # no pattern at all makes the schema unusable
+        re.compile(pattern)  # an invalid pattern makes the schema unusable
     return True
 
 
@@ -341,15 +341,16 @@ def data_schema_problem(schema: Schema) -> str | None:
     try:
         size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
         if size > MAX_DATA_SCHEMA_CHARS:
-            return f"it has {size} characters, and at most {MAX_DATA_SCHEMA_CHARS} are taken"
+            return f"it has {size} characters; the limit is {MAX_DATA_SCHEMA_CHARS}"
         validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
         for part in _objects(schema):
             reference = part.get("$ref", "#")
             if isinstance(reference, str) and not _leads(reference, schema):
-                return f"the reference {reference!r} leads to nothing in it, and none is fetched"
+                where = "leads to nothing in it; other documents are not fetched"
+                return f"the reference {reference!r} {where}"
         simplified(schema)
     except jsonschema.SchemaError as error:
-        return f"it is no JSON Schema: {_described(error)}"
+        return f"it is not a JSON Schema: {_described(error)}"
     except UNUSABLE as error:
         return f"it is too deep or too large ({error})"
     return None

@@ -1,7 +1,6 @@
 """The model as the planner sees it: one `chat` call on explicit messages under a JSON Schema.
 
-Adapters: `planner.models.ollama`, `planner.models.embedded`. A tool result reaches the model only
-as a message of the list given here (source: seeds/004).
+A tool result reaches the model only as a message of the list given here.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +29,7 @@ class Reply(BaseModel):
     cached_tokens: int = 0
     """The part of the prompt that was not computed again."""
     cached_told: bool = False
-    """Whether the server told that; else it is what the prompt before covers (`PromptBefore`)."""
+    """Whether the server said so; else it is what the prompt before covers (`PromptBefore`)."""
     generated_tokens: int
     load_seconds: float = 0.0
     prefill_seconds: float = 0.0

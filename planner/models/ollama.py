@@ -48,7 +48,7 @@ RECORD_BYTES, SPARE_RECORDS = 1000, 100
 """A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
 a record of some 150 bytes for each."""
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
-"""What a server may count; what is beyond, or negative, is none of its counts."""
+"""What a server may count; a number beyond that, or below 0, is wrong."""
 
 
 class ChatReply(ollama.ChatResponse):
@@ -120,7 +120,7 @@ class OllamaModel:
 
     `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
     together; it belongs to the model for as long as the model is loaded. `keep_alive` says how
-    long that is after a call: seconds, or a duration such as `30m`; -1 is for good.
+    long that is after a call: seconds, or a duration such as `30m`; -1 is for ever.
     """
 
     def __init__(
@@ -291,8 +291,8 @@ class _Version(BaseModel):
 async def probe(host: str | None = None) -> OllamaServer | None:
     """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s.
 
-    None if nothing answers there, or something that is no Ollama server. Raises `ConfigError` for a
-    `host` that is no address.
+    None if nothing answers there, or another kind of server. Raises `ConfigError` for a
+    `host` that is not an address.
     """
     async with OllamaClient(host) as client:
         with (

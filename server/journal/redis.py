@@ -54,7 +54,7 @@ LEASE_SECONDS = 10.0
 """How long after its last sign of life a server counts as dead."""
 RENEW_SECONDS = 2.0
 PRUNE_SECONDS = 30.0
-"""How often it is looked for runs to delete, at most."""
+"""The shortest time between two searches for runs to delete."""
 
 # KEYS are those of a run: its hash, its entries, its letters, what is left for it. ARGV begins with
 # the sender.

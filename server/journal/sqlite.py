@@ -205,7 +205,7 @@ class SqliteJournal(Journal):
         """Writes that failed; used by the writing thread only."""
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
-        """When it was last tried to open the file."""
+        """When the file was last opened, or could not be."""
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncIterator[Self]:

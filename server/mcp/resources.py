@@ -1,7 +1,7 @@
 """Runs as resources: reports, transcripts, whole tool results, and a list of the newest runs.
 
-What a tool's result links to, and what a user picks from his client's menu. A run is its caller's,
-here as everywhere.
+Results of tools link to them, and a user picks them from a client's menu. Each caller sees only
+their own runs, as everywhere.
 """
 
 import time

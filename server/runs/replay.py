@@ -60,7 +60,7 @@ NOT_RECORDED = (
 
 
 class Diverged(Exception):
-    """A run that is resumed does something else than its record says."""
+    """A resumed run does not do what its record says."""
 
 
 class NotRecorded(Exception):
@@ -140,7 +140,7 @@ class Tape:
         ask: Callable[[], Awaitable[T]],
         in_doubt: T | None = None,
     ) -> T:
-        """What comes of asking something outside: from the record, else by `ask`, and recorded.
+        """The result of asking something outside: from the record, else by `ask`, and recorded.
 
         `asked` identifies the request. `in_doubt` is given for what must not be done twice: the
         result to continue with if it is unknown whether it was done. Raises `ModelError` as `ask`
@@ -170,7 +170,7 @@ class Tape:
             if self._writer.lost:
                 await anyio.sleep_forever()  # the server sees it soon, and lets go of the run
             self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
-            raise NotRecorded  # for good, should the intent still come on record
+            raise NotRecorded  # finally, even if the intent is recorded later
         return await self._asked(key, ask)
 
     async def flush(self) -> bool:
@@ -289,7 +289,7 @@ class _TapedModel(ModelAround):
         return await self._tape.take(Reply, ["reply", self.name, messages[-1]["content"]], call)
 
     async def load(self) -> None:
-        """The model is its backend's to load, and to close."""
+        """Does nothing: the backend loads and closes the model."""
 
     async def aclose(self) -> None:
         """See `load`."""

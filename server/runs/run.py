@@ -60,7 +60,7 @@ class Run:
         """How many events its caller knew when a call last returned before the end of the run."""
         self.clock = Clock()
         self.scope = anyio.CancelScope()
-        """Of what it does here."""
+        """Cancels what it does here."""
         self.writer: RunWriter | None = None
         self._changed = anyio.Event()
 

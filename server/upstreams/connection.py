@@ -218,6 +218,6 @@ def _as_uri(root: Expanded) -> str:
 
 def _ready_log(path: Path) -> None:
     """Where an upstream's standard error goes; readable by the user only."""
-    with suppress(OSError):  # a disk that takes no log is no reason to do without the upstream
+    with suppress(OSError):  # the upstream works without a log, too
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)

@@ -208,8 +208,8 @@ class SideChannel:
             raise elicitation.Unfit("its form shows a secret of the operator's")
         lines = [SECRET] if elicitation.asks_for_secret(text, form) else []
         lines.append(
-            f"Your answer goes to {self._of['upstream']} alone. What it says of it in a result, "
-            "models read, and it is recorded."
+            f"Your answer goes to {self._of['upstream']} alone. If it repeats the answer in "
+            "a result, models read it, and it is recorded."
         )
         return Question(self._message(text, lines), form=form)
 

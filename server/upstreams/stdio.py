@@ -66,7 +66,7 @@ class EndlessLine(Exception):
 class Messages:
     """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
 
-    What is no message is left out (some servers print a greeting); `rubbish` says whether there
+    What is not a message is left out (some servers print a greeting); `rubbish` says whether there
     was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
     """
 

@@ -72,7 +72,7 @@ class Upstream:
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
         self.unreadable: list[str] = []
-        """What was listed and is no tool, and why."""
+        """What it lists that is not a valid tool, and why."""
         self.changed = anyio.Event()
         self._launcher = launcher
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
@@ -106,7 +106,7 @@ class Upstream:
                         self._launcher,
                         self._redactor,
                     )
-                except ValueError as error:  # nothing to connect to: trying is no use
+                except ValueError as error:  # nothing to connect to: another try does not help
                     self._become(FAILED, self._scrub(str(error)))
                     return
                 except OSError as error:  # no file left to open, for example
@@ -346,7 +346,7 @@ class Upstream:
 
     def _become(self, state: str, error: str | None = None) -> None:
         if self.state == CLOSED:
-            return  # for good, whatever is still under way
+            return  # it stays closed, whatever is still under way
         self.state, self._error = state, error
         self.changed.set()
         self.changed = anyio.Event()

@@ -1,4 +1,4 @@
-"""A run as Markdown that only grows, for who shows what comes as it comes (source: seeds/001).
+"""A run as Markdown that only grows, for clients that show a reply while it is written.
 
 What models and strangers wrote stays in its place: their lines are one line each and begin no
 block, and the answer, which may be any Markdown, comes last.

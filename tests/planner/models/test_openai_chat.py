@@ -599,7 +599,7 @@ async def test_doctor_looks_at_the_server(place: Place) -> None:
         [
             (
                 "model server",
-                "of no use at URL/v1",
+                "cannot be used at URL/v1",
                 "The model server at URL/v1 refused access (HTTP 401); set PLANLOOM_MODEL_KEY to a key it accepts.",
             )
         ]
