@@ -228,7 +228,6 @@ class RunState:
 
     @property
     def step(self) -> Step | None:
-        """The step being worked on."""
         return self.steps[-1] if self.steps and not self.steps[-1].completed else None
 
     @property
@@ -259,7 +258,6 @@ class RunState:
 
     @property
     def user_words(self) -> str:
-        """All that the user has said."""
         prompts = [part.request.prompt for part in self.parts]
         return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
 

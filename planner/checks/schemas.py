@@ -70,7 +70,6 @@ def one_of(names: Sequence[str]) -> Schema:
 
 
 def or_none(names: Sequence[str]) -> Schema:
-    """One of the names, or null."""
     return {"enum": [*names, None]}
 
 
@@ -126,7 +125,6 @@ def conclude(longest: int = 1200) -> Schema:
 
 
 def tool_calls(choice: Schema) -> Schema:
-    """The calls of one decision."""
     call = closed(prompt=text(240), tool=choice)
     return {"type": "array", "items": call, "minItems": 1, "maxItems": MAX_CALLS}
 

@@ -56,7 +56,6 @@ class PromptBefore:
         return covered / max(1, sum(len(message["content"]) for message in messages))
 
     def read(self, messages: Sequence[Message], reply: str) -> None:
-        """Remember a prompt and its reply."""
         self._messages = [*messages, {"role": "assistant", "content": reply}]
 
 

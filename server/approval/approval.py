@@ -174,7 +174,6 @@ class Approvals:
 
     @property
     def question(self) -> Question | None:
-        """The open question, if there is one."""
         open_ = self._question is not None and not self._question.closed.is_set()
         return self._question if open_ else None
 
@@ -302,7 +301,6 @@ class Approvals:
 
     @property
     def waiting(self) -> Waiting | None:
-        """The call that waits for approval."""
         asking = self.question is not None
         return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
 

@@ -148,7 +148,6 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
 
 
 async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting | None:
-    """The call that a run waits with, if it goes on."""
     stored = await journal.load(run_id)
     if stored is None or stored.status != "running":
         return None

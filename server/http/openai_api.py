@@ -310,7 +310,6 @@ class Completion:
         yield "data: [DONE]\n\n"
 
     def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
-        """What an event adds to the stream."""
         content = self._content(event)
         if isinstance(event, AnswerDelta):
             begins = "Draft: " if event.begins else ""
@@ -328,7 +327,6 @@ class Completion:
             yield {"content": content}
 
     def _content(self, event: Event) -> str:
-        """What an event adds to the content."""
         document = self._document.add(event)
         match event:
             case ApprovalAsked():

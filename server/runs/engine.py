@@ -269,7 +269,6 @@ class Engine:
         self._peers.join(fleet)
 
     def under_way(self) -> list[Run]:
-        """The runs that this server drives."""
         return [run for run in self._runs.values() if run.under_way]
 
     def has_turn(self) -> bool:

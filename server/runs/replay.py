@@ -243,7 +243,6 @@ class Tape:
 
 
 def taped_models(models: Models, tape: Tape) -> Models:
-    """The models, with every reply on the tape."""
     fast = _TapedModel(models.fast, tape)
     full = fast if models.full is models.fast else _TapedModel(models.full, tape)
     return Models(fast, full)

@@ -39,7 +39,6 @@ async def watch_file(
 async def apply_file(
     started: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Apply the file as it is now to the pool."""
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
     except ConfigError as error:

@@ -93,7 +93,6 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
 
 
 def approval_by_person(approve: bool, where: str = "") -> Approval:
-    """The approval for a person's yes or no."""
     word = "approved it" if approve else "said no"
     return Approval(approved=approve, by="person", reason=f"the user {word}{where}")
 
