@@ -58,6 +58,28 @@ class PromptBefore:
     def read(self, messages: Sequence[Message], reply: str) -> None:
         self._messages = [*messages, {"role": "assistant", "content": reply}]
 
+    def reply(
+        self,
+        messages: Sequence[Message],
+        text: str,
+        prompt_tokens: int | None,
+        cached_tokens: int | None,
+        **cost: Any,
+    ) -> Reply:
+        """The reply to a prompt, which is remembered. What the server did not count is estimated:
+        a token has four characters, and those that the prompt before covers were cached."""
+        if prompt_tokens is None:
+            prompt_tokens = sum(len(message["content"]) for message in messages) // 4
+        covered = round(self.covers(messages) * prompt_tokens)
+        self.read(messages, text)
+        return Reply(
+            text=text,
+            prompt_tokens=prompt_tokens,
+            cached_tokens=covered if cached_tokens is None else cached_tokens,
+            cached_told=cached_tokens is not None,
+            **cost,
+        )
+
 
 class ChatModel(Protocol):
     """One local model behind one server."""

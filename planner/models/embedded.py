@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +116,8 @@ class _Worker:
 class EmbeddedModel:
     """One model in one worker process, started by the first call; calls queue.
 
-    `weights` is a GGUF file, or a function that fetches one when the worker first starts (see
-    `planner.models.weights.fetch`). `context_tokens` is the window for prompt and reply together;
-    it takes about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` read the prompt, by
+    `weights` is a GGUF file. `context_tokens` is the window for prompt and reply together; it takes
+    about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` read the prompt, by
     default as many as the physical cores this process may use; one less writes the reply. `command`
     starts the worker.
     """
@@ -126,7 +125,7 @@ class EmbeddedModel:
     def __init__(
         self,
         name: str,
-        weights: Path | Callable[[], Awaitable[Path]],
+        weights: Path,
         *,
         context_tokens: int = 8192,
         threads: int | None = None,
@@ -209,13 +208,12 @@ class EmbeddedModel:
         return self._worker
 
     async def _start(self) -> _Worker:
-        weights = self._weights if isinstance(self._weights, Path) else await self._weights()
-        if not weights.is_file():
-            raise ModelUnavailable(f"{self._name}: there are no weights at {weights}.")
+        if not self._weights.is_file():
+            raise ModelUnavailable(f"{self._name}: there are no weights at {self._weights}.")
         api_key = secrets.token_urlsafe(32)
         # The key and the path go through stdin: other users may read a command line.
         settings = {
-            "weights": str(weights),
+            "weights": str(self._weights),
             "api_key": api_key,
             "context_tokens": self._context_tokens,
             "threads": self._threads,

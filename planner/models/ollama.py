@@ -183,9 +183,17 @@ class OllamaModel:
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
             self._client.check_whole(self._name, messages, counted, self.context_tokens)
-        reply = _reply("".join(pieces), last, messages, self._before.covers(messages))
-        self._before.read(messages, reply.text)
-        return reply
+        return self._before.reply(
+            messages,
+            "".join(pieces),
+            counted,
+            _plausible(last.prompt_eval_cached_count, MAX_TOKENS),
+            finish="length" if last.done_reason == "length" else "stop",
+            generated_tokens=_plausible(last.eval_count, MAX_TOKENS) or 0,
+            load_seconds=_seconds(last.load_duration),
+            prefill_seconds=_seconds(last.prompt_eval_duration),
+            decode_seconds=_seconds(last.eval_duration),
+        )
 
     async def load(self) -> None:
         """Have the server load the model, with the options of every call."""
@@ -334,23 +342,6 @@ def host_url(host: str | None) -> str:
             "`http://example.com:11434`."
         )
     return str(url)
-
-
-def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
-    count = _plausible(last.prompt_eval_count, MAX_TOKENS)
-    cached = _plausible(last.prompt_eval_cached_count, MAX_TOKENS)
-    tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
-    return Reply(
-        text=text,
-        finish="length" if last.done_reason == "length" else "stop",
-        prompt_tokens=tokens,
-        cached_tokens=round(covered * tokens) if cached is None else cached,
-        cached_told=cached is not None,
-        generated_tokens=_plausible(last.eval_count, MAX_TOKENS) or 0,
-        load_seconds=_seconds(last.load_duration),
-        prefill_seconds=_seconds(last.prompt_eval_duration),
-        decode_seconds=_seconds(last.eval_duration),
-    )
 
 
 def _plausible(count: int | None, maximum: int) -> int | None:

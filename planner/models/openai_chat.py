@@ -318,42 +318,24 @@ class OpenAIModel:
                 "its log, and try again."
             )
         ended = time.monotonic()
-        covered = self._before.covers(messages)
-        reply = self._reply("".join(pieces), finish, usage, timings, messages, covered)
-        if timings is None:
-            read = first or ended
-            took = {"prefill_seconds": read - begun, "decode_seconds": ended - read}
-            reply = reply.model_copy(update=took)
-        self._before.read(messages, reply.text)
-        return reply
-
-    def _reply(
-        self,
-        text: str,
-        finish: str,
-        usage: _Usage | None,
-        timings: _Timings | None,
-        messages: Sequence[Message],
-        covered: float,
-    ) -> Reply:
-        if usage:
-            counted = usage.prompt_tokens
+        read = first or ended
+        counted = usage.prompt_tokens if usage else None
+        if counted is not None:
             self._client.check_whole(self._name, messages, counted, self.context_tokens)
-        characters = sum(len(message["content"]) for message in messages)
-        tokens = usage.prompt_tokens if usage else characters // 4
         details = usage.prompt_tokens_details if usage else None
         cached = details.cached_tokens if details else None
         if cached is None and timings:
             cached = timings.cache_n
-        return Reply(
-            text=text,
+        whole = "".join(pieces)
+        return self._before.reply(
+            messages,
+            whole,
+            counted,
+            cached,
             finish="length" if finish == "length" else "stop",
-            prompt_tokens=tokens,
-            cached_tokens=round(covered * tokens) if cached is None else cached,
-            cached_told=cached is not None,
-            generated_tokens=usage.completion_tokens if usage else len(text) // 4,
-            prefill_seconds=timings.prompt_ms / 1000 if timings else 0.0,
-            decode_seconds=timings.predicted_ms / 1000 if timings else 0.0,
+            generated_tokens=usage.completion_tokens if usage else len(whole) // 4,
+            prefill_seconds=timings.prompt_ms / 1000 if timings else read - begun,
+            decode_seconds=timings.predicted_ms / 1000 if timings else ended - read,
         )
 
     async def load(self) -> None:
