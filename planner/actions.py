@@ -1,4 +1,4 @@
-"""What a run did, as records, and the short of it for prompts (source: seeds/003).
+"""What a run did, as records, and the short of it for prompts.
 
 Both are derived from the state, which is a fold of the journal; neither is stored. Who says what:
 
@@ -20,6 +20,7 @@ from planner.evidence.context import readable
 from planner.evidence.words import words
 from planner.protocol import Mode
 from planner.state import Iteration, RunState
+from planner.text import counted, flat, shortened
 from planner.tools import DecidedBy, Outcome, Safety
 
 Relevance = Literal["high", "medium", "low"]
@@ -37,18 +38,18 @@ PLACES = ("relative_path", "path", "directory", "folder", "file")
 """Arguments that say where."""
 
 
-class Record(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Hypothesis(Record):
+class Hypothesis(_Frozen):
     """What a deep decision believed, and the call that tests it. Empty in fast mode."""
 
     belief: str = ""
     test: str = ""
 
 
-class ActionApproval(Record):
+class ActionApproval(_Frozen):
     """The decision on a call whose tool is not read-only."""
 
     safety: Safety
@@ -57,7 +58,7 @@ class ActionApproval(Record):
     reason: str
 
 
-class ActionToolCall(Record):
+class ActionToolCall(_Frozen):
     """One tool call."""
 
     name: str
@@ -82,7 +83,7 @@ class ActionToolCall(Record):
     )
 
 
-class Action(Record):
+class Action(_Frozen):
     """One iteration: a tool call, and the decision on its result."""
 
     iteration: int = Field(description="From 0.")
@@ -122,16 +123,16 @@ def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
     for call in (call for action in done for call in action.tool_calls):
-        made = _flat(f"{call.name}({in_words(call.args)[:MAX_ARGUMENTS_CHARS]})")
-        glimpse = _flat(call.result)[:MAX_GLIMPSE_CHARS]
+        made = flat(f"{call.name}({in_words(call.args)[:MAX_ARGUMENTS_CHARS]})")
+        glimpse = flat(call.result)[:MAX_GLIMPSE_CHARS]
         if ranks.index(call.relevance) < ranks.index(least):
             others.setdefault(made)
         elif not call.insights:
             lines.setdefault(f"{made} → {call.learning}: {glimpse}")
         elif call.relevance == "high":
-            lines.setdefault(f"{_flat(call.insights)} ({made})")
+            lines.setdefault(f"{flat(call.insights)} ({made})")
         else:  # its words hold none of the result's
-            lines.setdefault(f"{_flat(call.insights)} ({made} → {glimpse})")
+            lines.setdefault(f"{flat(call.insights)} ({made} → {glimpse})")
     return [*lines, *([f"without result: {'; '.join(others)}"] if others else [])]
 
 
@@ -181,9 +182,9 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 upstream=iteration.upstream,
                 args=iteration.arguments,
                 approval=_approval(iteration),
-                result=_cut(iteration.result, longest),
+                result=shortened(iteration.result, longest),
                 outcome=iteration.outcome,
-                came=came(iteration, over=state.status != "running"),
+                came=outcome_in_words(iteration, over=state.status != "running"),
                 execution_time=round(iteration.seconds, 3),
                 insights=insights,
                 learning=_learning(iteration, fresh),
@@ -210,7 +211,7 @@ def _approval(iteration: Iteration) -> ActionApproval | None:
     )
 
 
-def came(iteration: Iteration, *, over: bool = False) -> str:
+def outcome_in_words(iteration: Iteration, *, over: bool = False) -> str:
     """What came of a call, in a few words. `over`: its run has ended."""
     match iteration.outcome:
         case None if over:
@@ -248,7 +249,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
         case Outcome.SUCCESS if guards.empty(iteration.result):
             return "found nothing"
         case Outcome.SUCCESS if fresh:
-            return f"{fresh} new {'line' if fresh == 1 else 'lines'}"
+            return counted(fresh, "new line")
         case Outcome.SUCCESS:
             return "nothing new"
         case _:
@@ -256,7 +257,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
-    """By what was said of the result, beyond what the user said himself."""
+    """By what was said of the result, beyond the user's own words."""
     if iteration.outcome is not Outcome.SUCCESS or guards.empty(iteration.result):
         return "low"
     request = state.user_words
@@ -267,14 +268,6 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
         return "high"
     asked = {word for word in words(request) if len(word) > MIN_TELLING_CHARS}
     return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def in_words(arguments: dict[str, Any]) -> str:

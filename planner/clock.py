@@ -10,7 +10,7 @@ class Clock:
     """Counts a run's seconds on the event loop's clock, which never jumps.
 
     A run that is resumed begins with the seconds it had `spent`. While the clock is held nothing
-    counts and nothing is cut off: so while what happened before is gone through again.
+    counts and nothing is cut off, as while a record is replayed.
     """
 
     def __init__(self, spent: float = 0.0) -> None:
@@ -41,7 +41,7 @@ class Clock:
         return any(scope.cancel_called for _, scope in self._open)
 
     def expire(self) -> None:
-        """Let the innermost limit be reached now, as it was in the run that is gone through."""
+        """Let the innermost limit be reached now, as it was in the run that is replayed."""
         self._open[-1][1].cancel()
 
     def hold(self) -> None:

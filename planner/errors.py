@@ -18,11 +18,11 @@ class Busy(PlanloomError):
 
 
 class ConfigError(PlanloomError):
-    """`upstreams.yaml`, an option or an environment variable is wrong: the place and the mend."""
+    """`upstreams.yaml`, an option or a variable is wrong; the text has the place and the fix."""
 
 
 class ModelError(PlanloomError):
-    """A model call failed in a way that another try of the same call would not mend."""
+    """A model call failed in a way that another try of the same call would not fix."""
 
 
 class ModelUnavailable(ModelError):

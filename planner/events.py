@@ -48,8 +48,8 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 FROM_OUTSIDE = frozenset(
     {"run_resumed", "run_steered", "upstream_logged", "question_asked", "question_answered"}
 )
-"""The types of what others than the agent record. They do not come again when a recorded run is
-gone through again."""
+"""The types of what others than the agent record. They do not come again when a record is
+replayed."""
 
 
 class BaseEvent(BaseModel):
@@ -102,7 +102,7 @@ class ToolSelected(BaseEvent):
     type: Literal["tool_selected"] = "tool_selected"
     tool: str | None
     prompt: str
-    """What the tool shall find."""
+    """What the tool should find."""
     by: Literal["lookup", "choice"] = "choice"
     """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
     beside: bool = False
@@ -191,7 +191,7 @@ class ToolReturned(BaseEvent):
 
 
 class ToolProgressed(BaseEvent):
-    """How far an upstream says that a call has got. Of the moment: no record keeps it."""
+    """How far an upstream says that a call has got. No record keeps it."""
 
     type: Literal["tool_progressed"] = "tool_progressed"
     iteration: int | None
@@ -225,7 +225,7 @@ class QuestionAsked(BaseEvent):
 
 
 class QuestionAnswered(BaseEvent):
-    """How the person took it. What he answered is in no event: it is the upstream's alone."""
+    """How the person reacted. No event has the answer itself, which is for the upstream only."""
 
     type: Literal["question_answered"] = "question_answered"
     iteration: int | None

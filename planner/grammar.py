@@ -17,7 +17,7 @@ DEEPEST_REFERENCE = 4
 MAX_PARTS = 1000
 """Of a schema once its references are inlined; they can multiply without end."""
 UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a schema that is none raises; a stranger wrote it, and nobody has checked it."""
+"""What an invalid schema raises; a stranger wrote it, and nobody has checked it."""
 
 
 def for_grammar(schema: Schema) -> Schema:
@@ -30,7 +30,7 @@ def for_grammar(schema: Schema) -> Schema:
 
 
 def simplified(schema: Schema) -> Schema:
-    """As `for_grammar`; raises one of `UNUSABLE` for what is no schema."""
+    """As `for_grammar`; raises one of `UNUSABLE` for an invalid schema."""
     return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MAX_PARTS)))
 
 

@@ -14,5 +14,5 @@ class Inbox:
         return []
 
     def next_request(self) -> RunContinued | None:
-        """What the run shall do more, when it has done what was asked; None ends it."""
+        """What else the run has to do when it has done what was asked; None ends it."""
         return None

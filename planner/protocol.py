@@ -1,4 +1,4 @@
-"""What is asked of the planner, and what the models say (source: seeds/000 and 001).
+"""What is asked of the planner, and what the models say.
 
 The wire shapes are flat and their keys stand in alphabetical order, since some model servers sort
 them: `assessment` (thinking) comes before `decision` (choice) and before `final_answer`.
@@ -41,7 +41,7 @@ class RunRequest(BaseModel):
     """The user's question or task. The client's own system prompt never comes here."""
     said_before: str = ""
     """The conversation up to the prompt, as data that the models see; nothing is looked up in it.
-    Whoever gives it keeps it short: it stands in every prompt."""
+    Keep it short: it is in every prompt."""
     goal: Goal = "answer"
     """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes;
     `conclude`: the answer from the steps before."""
@@ -58,7 +58,7 @@ class RunRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_older_records(cls, data: Any) -> Any:
-        """Until 2026-11-23 records held the caller's folders, which nothing read."""
+        """Until 2026-11-23 records held the caller's folders, which have no use any more."""
         return {k: v for k, v in data.items() if k != "roots"} if isinstance(data, dict) else data
 
 
@@ -121,7 +121,7 @@ class Call(Wire):
     """A tool call to be made; its arguments are written in a call of their own."""
 
     prompt: str = ""
-    """What the tool shall find or do."""
+    """What the tool should find or do."""
     tool: str
 
 
@@ -161,7 +161,7 @@ class Formatted(Wire):
     @field_validator("data")
     @classmethod
     def finite(cls, data: Any) -> Any:
-        json.dumps(data, allow_nan=False)  # 1e999 is read as infinity, which is no JSON
+        json.dumps(data, allow_nan=False)  # 1e999 is read as infinity, which JSON does not have
         return data
 
 
@@ -203,7 +203,7 @@ class MakePlan(Wire):
     """The plan, made once; decisions may change what comes later."""
 
     assessment: str = ""
-    """`conclusion_from_assistant_data` of seeds/000: what is known so far."""
+    """What is known so far."""
     main_objective: str
     steps: list[PlannedStep] = Field(min_length=1)
 
@@ -226,7 +226,6 @@ class MoveOn(Assessed):
     """`give_up`: what the step is for was not found."""
     later_steps: list[str] | None = None
     notes: str
-    """`notes_to_future_self` of seeds/000."""
     objective: str = ""
     """Of the next step; empty: it is the first of the later steps as they were."""
     tool_calls: list[Call] = Field(min_length=1)

@@ -39,6 +39,7 @@ from planner.events import (
 )
 from planner.passage import Passage
 from planner.protocol import Mode, RunRequest, Steering
+from planner.text import flat
 from planner.tools import Outcome
 
 Status = Literal["running"] | FinalStatus
@@ -49,7 +50,7 @@ class Iteration:
     """One tool call and the decision on it."""
 
     number: int
-    """From 0, over the whole run (source: seeds/003)."""
+    """From 0, over the whole run."""
     step: int
     """The step it served; 0 is the gathering before the plan."""
     tool: str
@@ -114,16 +115,16 @@ class Step:
 
 def plain(objective: str) -> str:
     """An objective as it is compared: models copy them with another case or a stop at the end."""
-    return " ".join(objective.casefold().split()).rstrip(".")
+    return flat(objective.casefold()).rstrip(".")
 
 
 def skipped(said: Sequence[Steering]) -> set[str]:
-    """The steps that the user does not want done, `plain`."""
+    """The steps that the user does not want, `plain`."""
     return {plain(step) for each in said for step in each.skip}
 
 
 def wanted_first(said: Sequence[Steering]) -> list[str]:
-    """The later steps that the user wants done before the others, as he said last, `plain`."""
+    """The later steps that the user wants done before the others, as last said, `plain`."""
     order = next((each.order for each in reversed(said) if each.order), [])
     return [plain(step) for step in order]
 
@@ -227,7 +228,6 @@ class RunState:
 
     @property
     def step(self) -> Step | None:
-        """The step being worked on."""
         return self.steps[-1] if self.steps and not self.steps[-1].completed else None
 
     @property
@@ -258,7 +258,6 @@ class RunState:
 
     @property
     def user_words(self) -> str:
-        """All that the user has said."""
         prompts = [part.request.prompt for part in self.parts]
         return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
 
@@ -476,7 +475,7 @@ class RunState:
             case QuestionAnswered():
                 self.questions[-1].answer = event
             case ToolProgressed() | UpstreamLogged():
-                pass  # for whoever watches
+                pass  # only views show them
             case AnswerDelta():
                 self.draft = event.text if event.begins else self.draft + event.text
             case RunFinished():

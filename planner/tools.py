@@ -43,7 +43,7 @@ def strictest(*policies: Policy) -> Policy:
 
 
 class Outcome(StrEnum):
-    """How a tool call ended (source: seeds/003, `tool_calls[].outcome`).
+    """How a tool call ended.
 
     `FAILURE` is the tool's own "no" (an error result), `ERROR` a call that did not come through
     (upstream dead, protocol error, refused), `TIMEOUT` one that was cut off.
@@ -80,7 +80,7 @@ class ToolSpec(BaseModel):
     fixed_arguments: dict[str, Any] = Field(default_factory=dict)
     """The operator's, sent with each call whatever the model wrote."""
     priority: int = 0
-    """Higher is offered earlier and breaks ties between equal names (source: seeds/002)."""
+    """Higher is offered earlier and breaks ties between equal names."""
     text_argument: str | None = None
     """The argument that takes a regular expression, if this tool searches the project's text. The
     planner looks the request's names up with it, and widens empty results."""
@@ -154,7 +154,7 @@ class UpstreamStatus(BaseModel):
     held: list[str] = []
     """Tools that are not used until the operator consents: each name, and what has changed."""
     unreadable: list[str] = []
-    """What it lists as tools and is none by the protocol: each name, and why."""
+    """What it lists that is not a valid tool: each name, and why."""
 
 
 DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]
@@ -206,3 +206,22 @@ class ToolPool(Protocol):
     async def listing(self) -> str | None:
         """The top-level listing of the project, or None when no upstream offers one."""
         ...
+
+
+class PoolAround:
+    """A pool around another, which does what this one does not do itself."""
+
+    def __init__(self, pool: ToolPool) -> None:
+        self.pool = pool
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self.pool.tools()
+
+    def upstreams(self) -> Sequence[UpstreamStatus]:
+        return self.pool.upstreams()
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        return await self.pool.call(tool, arguments)
+
+    async def listing(self) -> str | None:
+        return await self.pool.listing()

@@ -29,7 +29,7 @@ from server.mcp.tasks import Tasks
 from server.runs.engine import Engine
 from server.upstreams.launch import Launcher
 from server.upstreams.pool import UpstreamPool
-from server.upstreams.reload import follow, take_up
+from server.upstreams.reload import apply_file, watch_file
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ def build(
                 open_parts(settings, launcher=launcher, for_operator=auth is None) as opened,
                 anyio.create_task_group() as tasks,
             ):
-                tasks.start_soon(follow, settings, opened.pool, announce)
+                tasks.start_soon(watch_file, settings, opened.pool, announce)
                 running[:] = [opened]
                 yield opened
                 tasks.cancel_scope.cancel()
@@ -166,7 +166,7 @@ def build(
 
                 async def move(project: Path) -> None:
                     settings.move_to(project)
-                    await take_up(settings, opened.pool, announce)
+                    await apply_file(settings, opened.pool, announce)
 
                 given["project"] = CallersProject(settings.project, move)
             yield given

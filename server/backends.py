@@ -2,12 +2,12 @@
 the embedded ones."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -87,18 +87,11 @@ class InTurn(ModelAround):
         super().__init__(model)
         self._turns = anyio.CapacityLimiter(parallel)
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
+    async def around(
+        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
     ) -> Reply:
         async with self._turns:
-            return await super().chat(
-                messages, max_tokens=max_tokens, schema=schema, on_text=on_text
-            )
+            return await call()
 
 
 async def open_models(settings: ModelSettings, on_download: OnDownload | None = None) -> Models:

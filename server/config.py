@@ -275,8 +275,8 @@ class UpstreamSettings(_Frozen):
     questions: bool = True
     """Whether its questions to the user (elicitation) are passed on."""
     roots: tuple[Text, ...] = ()
-    """The folders that it is told of if it asks for roots, as absolute paths. Empty: it cannot ask
-    for roots."""
+    """The folders that it gets when it asks for roots, as absolute paths. Empty: it cannot ask for
+    roots."""
     policy: Policy = Policy.ASK
     """What is permitted at most for its tools that are not read-only. A run can only tighten it."""
     allow: tuple[str, ...] = ("*",)

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from planner.text import flat
 from server.config import File
 
 NAME = "upstreams.schema.json"
@@ -36,5 +37,5 @@ def schema_text() -> str:
 def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
     """The description on one line; the source wraps it."""
     if isinstance(description := schema.get("description"), str):
-        schema["description"] = " ".join(description.split())
+        schema["description"] = flat(description)
     return schema

@@ -4,6 +4,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from planner.text import counted as counted
+from planner.text import flat as flat
+from planner.text import shortened as shortened
+
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
@@ -48,12 +52,11 @@ def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -
     return value
 
 
-def flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def one_line(text: str, most: int | None = None) -> str:
+    """A foreign text on one harmless line of at most so many characters."""
+    if most is None:
+        return flat(clean(text))
+    return shortened(flat(clean(text[: 10 * most])), most)
 
 
 def fence(text: str) -> str:
@@ -74,11 +77,6 @@ def duration(seconds: float) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 tool`, `2 tools`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def indented(text: str, spaces: int) -> str:

@@ -1,4 +1,4 @@
-"""The whole of it, with real models and a real Serena: `make live` (source: seeds/004)."""
+"""The whole of it, with real models and a real Serena: `make live`."""
 
 import ast
 import json

@@ -50,7 +50,7 @@ _FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
 class Evidence(BaseModel):
-    """A passage or tool result that bears the answer out."""
+    """A passage or tool result that supports the answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -227,7 +227,7 @@ def results(state: RunState) -> str:
 def seen(state: RunState) -> str:
     """All that the models were shown and the user said."""
     texts = [results(state)]
-    # A single step's notes are an answer, which bears nothing out.
+    # A single step's notes are an answer, which supports nothing.
     noted = [] if state.single_steps else state.completed_steps
     texts += [f"{step.objective}\n{step.notes}" for step in noted]
     if state.started:
@@ -281,7 +281,7 @@ def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
 
 def said(state: RunState, data: Any) -> str:
     """What data holds, as an answer would say it, one value a line. What the caller's schema names
-    is left out: it is his own word, as the request is."""
+    is left out, as words of the request are."""
     schema = state.request.data_schema if state.request else None
     return "\n".join(_said(data, "", schemas.named(schema or {})))
 
@@ -300,7 +300,7 @@ def _said(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
         case _ if value in named:
             return
         case int() if "line" in key.lower():
-            yield f"line {value}"  # a line's number is borne out by its place alone
+            yield f"line {value}"  # the place of a line supports its number
         case float() if value.is_integer():
             yield str(int(value))
         case _:

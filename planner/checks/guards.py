@@ -42,7 +42,7 @@ def nearest(name: str, names: Sequence[str], most: int = 3) -> list[str]:
 
 
 def unknown_tool(name: str, tools: Sequence[ToolSpec]) -> str:
-    """An invented tool "does not exist"; never "is not available" (source: design section 3)."""
+    """An invented tool "does not exist"; never "is not available"."""
     near = nearest(name, [tool.name for tool in tools])
     hint = f" The nearest tools are: {', '.join(near)}." if near else ""
     return f'The tool "{name}" does not exist.{hint}'

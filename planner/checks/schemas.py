@@ -27,6 +27,7 @@ from planner.grammar import (
 )
 from planner.grammar import UNUSABLE as NO_SCHEMA
 from planner.protocol import Mode
+from planner.text import flat
 
 MAX_STEPS = 6
 """Of one plan; more can follow when these are done."""
@@ -50,7 +51,7 @@ def text(longest: int) -> Schema:
     return {"type": "string", "maxLength": longest}
 
 
-def record(**properties: Schema) -> Schema:
+def closed(**properties: Schema) -> Schema:
     return _object(properties, required=list(properties))
 
 
@@ -69,20 +70,19 @@ def one_of(names: Sequence[str]) -> Schema:
 
 
 def or_none(names: Sequence[str]) -> Schema:
-    """One of the names, or null."""
     return {"enum": [*names, None]}
 
 
 def selection(choice: Schema) -> Schema:
-    return record(tool=choice)
+    return closed(tool=choice)
 
 
 def words() -> Schema:
-    return record(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
+    return closed(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
 
 
 def file_tools(lists: Sequence[str], reads: Sequence[str]) -> Schema:
-    return record(lists=or_none(lists), reads=or_none(reads))
+    return closed(lists=or_none(lists), reads=or_none(reads))
 
 
 SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z_@./ -]{0,29}$"}
@@ -96,28 +96,28 @@ def brief(acting: bool = True) -> Schema:
     may be for an action."""
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
-    sorted_ = record(search=search, wants=one_of(wants))
+    sorted_ = closed(search=search, wants=one_of(wants))
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk]}
 
 
 def answer(longest: int) -> Schema:
-    return record(
+    return closed(
         assessment=text(300), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
     )
 
 
 def second_reading() -> Schema:
-    return record(answer_again=text(240))
+    return closed(answer_again=text(240))
 
 
 def summary() -> Schema:
-    return record(final_answer=text(800), complete={"type": "boolean"})
+    return closed(final_answer=text(800), complete={"type": "boolean"})
 
 
 def conclude(longest: int = 1200) -> Schema:
-    return record(
+    return closed(
         decision={"const": "conclude"},
         final_answer=text(longest),
         success={"type": "boolean"},
@@ -125,8 +125,7 @@ def conclude(longest: int = 1200) -> Schema:
 
 
 def tool_calls(choice: Schema) -> Schema:
-    """The calls of one decision."""
-    call = record(prompt=text(240), tool=choice)
+    call = closed(prompt=text(240), tool=choice)
     return {"type": "array", "items": call, "minItems": 1, "maxItems": MAX_CALLS}
 
 
@@ -136,8 +135,8 @@ def later_steps() -> Schema:
 
 def plan(tools: Sequence[str], calls: bool = False) -> Schema:
     """Steps with the tool that each calls; `calls`: each has to call one."""
-    step = record(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
-    return record(
+    step = closed(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
+    return closed(
         main_objective=text(200),
         steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS},
     )
@@ -180,7 +179,7 @@ def iteration_decision(
 
 def formatted(data_schema: Schema) -> Schema:
     """The caller's schema inside an object, so that its root may be anything."""
-    return record(data=for_grammar(data_schema))
+    return closed(data=for_grammar(data_schema))
 
 
 def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
@@ -265,7 +264,7 @@ def problem(value: Any, schema: Schema) -> str | None:
         error = next(iter(validator.iter_errors(value)), None)
     except UNUSABLE as unusable:
         return f"the schema itself cannot be used ({type(unusable).__name__})"
-    return _told(error) if error else None
+    return _described(error) if error else None
 
 
 _checks: ContextVar[Iterator[int]] = ContextVar("checks")
@@ -300,7 +299,7 @@ def _matches(pattern: str, value: str) -> bool:
     except ValidationError:
         return False
     except pydantic_core.SchemaError:
-        re.compile(pattern)  # no pattern at all makes the schema unusable
+        re.compile(pattern)  # an invalid pattern makes the schema unusable
     return True
 
 
@@ -328,10 +327,10 @@ def _plain(node: Any) -> Any:
     return {key: _plain(part) for key, part in node.items() if key not in left_out}
 
 
-def _told(error: jsonschema.ValidationError | jsonschema.SchemaError) -> str:
+def _described(error: jsonschema.ValidationError | jsonschema.SchemaError) -> str:
     place = ".".join(str(part) for part in error.absolute_path)
     text = f"{place}: {error.message}" if place else error.message
-    return " ".join(text.split())[:300]
+    return flat(text)[:300]
 
 
 def data_schema_problem(schema: Schema) -> str | None:
@@ -340,15 +339,16 @@ def data_schema_problem(schema: Schema) -> str | None:
     try:
         size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
         if size > MAX_DATA_SCHEMA_CHARS:
-            return f"it has {size} characters, and at most {MAX_DATA_SCHEMA_CHARS} are taken"
+            return f"it has {size} characters; the limit is {MAX_DATA_SCHEMA_CHARS}"
         validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
         for part in _objects(schema):
             reference = part.get("$ref", "#")
             if isinstance(reference, str) and not _leads(reference, schema):
-                return f"the reference {reference!r} leads to nothing in it, and none is fetched"
+                where = "leads to nothing in it; other documents are not fetched"
+                return f"the reference {reference!r} {where}"
         simplified(schema)
     except jsonschema.SchemaError as error:
-        return f"it is no JSON Schema: {_told(error)}"
+        return f"it is not a JSON Schema: {_described(error)}"
     except UNUSABLE as error:
         return f"it is too deep or too large ({error})"
     return None

@@ -1,11 +1,11 @@
 """The model as the planner sees it: one `chat` call on explicit messages under a JSON Schema.
 
-Adapters: `planner.models.ollama`, `planner.models.embedded`. A tool result reaches the model only
-as a message of the list given here (source: seeds/004).
+A tool result reaches the model only as a message of the list given here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, TypedDict
 
@@ -29,7 +29,7 @@ class Reply(BaseModel):
     cached_tokens: int = 0
     """The part of the prompt that was not computed again."""
     cached_told: bool = False
-    """Whether the server told that; else it is what the prompt before covers (`PromptBefore`)."""
+    """Whether the server said so; else it is what the prompt before covers (`PromptBefore`)."""
     generated_tokens: int
     load_seconds: float = 0.0
     prefill_seconds: float = 0.0
@@ -56,8 +56,29 @@ class PromptBefore:
         return covered / max(1, sum(len(message["content"]) for message in messages))
 
     def read(self, messages: Sequence[Message], reply: str) -> None:
-        """Remember a prompt and its reply."""
         self._messages = [*messages, {"role": "assistant", "content": reply}]
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        text: str,
+        prompt_tokens: int | None,
+        cached_tokens: int | None,
+        **cost: Any,
+    ) -> Reply:
+        """The reply to a prompt, which is remembered. What the server did not count is estimated:
+        a token has four characters, and those that the prompt before covers were cached."""
+        if prompt_tokens is None:
+            prompt_tokens = sum(len(message["content"]) for message in messages) // 4
+        covered = round(self.covers(messages) * prompt_tokens)
+        self.read(messages, text)
+        return Reply(
+            text=text,
+            prompt_tokens=prompt_tokens,
+            cached_tokens=covered if cached_tokens is None else cached_tokens,
+            cached_told=cached_tokens is not None,
+            **cost,
+        )
 
 
 class ChatModel(Protocol):
@@ -99,10 +120,16 @@ class ChatModel(Protocol):
 
 
 class ModelAround:
-    """A model around another, which does what this one does not do itself."""
+    """A model around another, with something done around each call (`around`)."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
+
+    async def around(
+        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """Make the call of the other model, or reply without it."""
+        return await call()
 
     @property
     def name(self) -> str:
@@ -120,9 +147,9 @@ class ModelAround:
         schema: dict[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        return await self.model.chat(
-            messages, max_tokens=max_tokens, schema=schema, on_text=on_text
-        )
+        chat = self.model.chat
+        call = partial(chat, messages, max_tokens=max_tokens, schema=schema, on_text=on_text)
+        return await self.around(messages, call)
 
     async def load(self) -> None:
         await self.model.load()

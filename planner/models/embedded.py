@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, Reply
+from planner.models.http import lines
 
 WORKER = (
     sys.executable,
@@ -115,9 +116,8 @@ class _Worker:
 class EmbeddedModel:
     """One model in one worker process, started by the first call; calls queue.
 
-    `weights` is a GGUF file, or a function that fetches one when the worker first starts (see
-    `planner.models.weights.fetch`). `context_tokens` is the window for prompt and reply together;
-    it takes about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` read the prompt, by
+    `weights` is a GGUF file. `context_tokens` is the window for prompt and reply together; it takes
+    about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` read the prompt, by
     default as many as the physical cores this process may use; one less writes the reply. `command`
     starts the worker.
     """
@@ -125,7 +125,7 @@ class EmbeddedModel:
     def __init__(
         self,
         name: str,
-        weights: Path | Callable[[], Awaitable[Path]],
+        weights: Path,
         *,
         context_tokens: int = 8192,
         threads: int | None = None,
@@ -208,13 +208,12 @@ class EmbeddedModel:
         return self._worker
 
     async def _start(self) -> _Worker:
-        weights = self._weights if isinstance(self._weights, Path) else await self._weights()
-        if not weights.is_file():
-            raise ModelUnavailable(f"{self._name}: there are no weights at {weights}.")
+        if not self._weights.is_file():
+            raise ModelUnavailable(f"{self._name}: there are no weights at {self._weights}.")
         api_key = secrets.token_urlsafe(32)
         # The key and the path go through stdin: other users may read a command line.
         settings = {
-            "weights": str(weights),
+            "weights": str(self._weights),
             "api_key": api_key,
             "context_tokens": self._context_tokens,
             "threads": self._threads,
@@ -323,18 +322,14 @@ class EmbeddedModel:
             if response.is_error:
                 await response.aread()
                 raise self._refusal(response)
-            pending = b""
-            # Not aiter_lines(): it also breaks at U+2028 and the like, which JSON strings may hold.
-            async for chunk in response.aiter_bytes():
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    if not line.startswith(b"data: "):
-                        continue
-                    last = _Event.model_validate_json(line.removeprefix(b"data: "))
-                    if last.content:
-                        text += last.content
-                        if on_text is not None:
-                            on_text(last.content)
+            async for line in lines(response):
+                if not line.startswith(b"data: "):
+                    continue
+                last = _Event.model_validate_json(line.removeprefix(b"data: "))
+                if last.content:
+                    text += last.content
+                    if on_text is not None:
+                        on_text(last.content)
         if last.error is not None:
             raise self._error(last.error)
         if last.timings is None:

@@ -1,13 +1,16 @@
-"""What the adapters of model servers share: addresses, errors within errors, cut prompts."""
+"""What the adapters of model servers share: the connection and its faults, lines, cut prompts."""
 
 import ipaddress
 import json
+import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
 
 import httpx
 
+from planner.errors import ContextExceeded, ModelUnavailable
 from planner.models.base import Message
 
 DEFAULT_GAP_SECONDS = 300.0
@@ -40,10 +43,96 @@ def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
     }
 
 
-def http_client(url: str, gap_seconds: float, key: str | None, **options: Any) -> httpx.AsyncClient:
-    """A client of the server at `url`; `key` goes out in the header `Authorization` only."""
-    headers = {"Authorization": f"Bearer {key}"} if key else None
-    return httpx.AsyncClient(headers=headers, **client_options(url, gap_seconds), **options)
+class ServerClient:
+    """The connection to a model server; models may share it.
+
+    `key` goes out in the header `Authorization` only. `gap_seconds` bounds the wait for the next
+    piece of a reply, the first included.
+    """
+
+    called: ClassVar[str]
+    """The server, within a sentence."""
+    advice: ClassVar[str]
+    """What to do when it does not answer."""
+    larger_window: ClassVar[str]
+    """How to have more of a prompt read; has the number of tokens."""
+
+    def __init__(self, url: str, key: str | None, gap_seconds: float, **options: Any) -> None:
+        self.url = url
+        self.gap_seconds = gap_seconds
+        self.http = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {key}"} if key else None,
+            **client_options(url, gap_seconds),
+            **options,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+    @property
+    def at(self) -> str:
+        """`Ollama at URL`, at the beginning of a sentence."""
+        return f"{self.called[:1].upper()}{self.called[1:]} at {self.url}"
+
+    def absent(self) -> ModelUnavailable:
+        called = self.called[:1].upper() + self.called[1:]
+        return ModelUnavailable(f"{called} does not answer at {self.url}; {self.advice}")
+
+    @contextmanager
+    def faults(self, name: str) -> Iterator[None]:
+        """Raise `ModelUnavailable` for a connection that fails in a call of this model."""
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise self.absent() from error
+        except httpx.ReadTimeout as error:
+            raise ModelUnavailable(
+                f"{self.at} sent nothing for {self.gap_seconds:g} s while `{name}` was to answer; "
+                "the machine may be too slow for this prompt: use a smaller model or a shorter "
+                "prompt."
+            ) from error
+        except httpx.HTTPError as error:
+            raise ModelUnavailable(
+                f"The connection to {self.called} at {self.url} broke while `{name}` was answering "
+                f"({type(error).__name__}: {error}); see whether the server still runs, then try "
+                "again."
+            ) from error
+
+    def check_whole(
+        self, name: str, messages: Sequence[Message], counted: int, context_tokens: int
+    ) -> None:
+        """Raise `ContextExceeded` if a server that counted so many tokens cannot have read all of a
+        prompt: some cut what is too long without a word."""
+        # A token is at least a byte: a prompt of no more bytes than the window has tokens fits.
+        if sum(len(m["content"].encode(errors="replace")) for m in messages) <= context_tokens:
+            return
+        words = sum(len(_WORD.findall(m["content"])) for m in messages)
+        if counted < _TOKENS_PER_WORD * words:
+            raise ContextExceeded(
+                f"{self.at} cut the prompt for `{name}`: it read {counted} tokens of at least "
+                f"{words}. {self.larger_window.format(context_tokens)}"
+            )
+
+
+async def lines(response: httpx.Response, most: float = math.inf) -> AsyncGenerator[bytes]:
+    """The lines of a response as they arrive. Not httpx's, which also end at U+0085 and U+2028: a
+    JSON string may contain these. Raises `OverflowError` after `most` bytes."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        most -= len(chunk)
+        if most < 0:
+            raise OverflowError
+        *ended, rest = (rest + chunk).split(b"\n")
+        for line in ended:
+            yield line
+    if rest:
+        yield rest
 
 
 def is_loopback(url: str) -> bool:
@@ -74,13 +163,3 @@ def sendable(messages: Sequence[Message]) -> list[Message]:
         {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
         for m in messages
     ]
-
-
-def words_if_cut(messages: Sequence[Message], counted: int, context_tokens: int) -> int | None:
-    """How many words a prompt has, if a server that counted so many tokens cannot have read all of
-    it: some cut what is too long without a word. None for one that it can have read."""
-    # A token is at least a byte: a prompt of no more bytes than the window has tokens fits.
-    if sum(len(m["content"].encode(errors="replace")) for m in messages) <= context_tokens:
-        return None
-    words = sum(len(_WORD.findall(m["content"])) for m in messages)
-    return words if counted < _TOKENS_PER_WORD * words else None

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -26,11 +26,11 @@ from planner.models.http import (
     CONTEXT_REFUSED,
     DEFAULT_GAP_SECONDS,
     PROBE_SECONDS,
+    ServerClient,
     client_options,
-    http_client,
     innermost,
+    lines,
     sendable,
-    words_if_cut,
 )
 
 DEFAULT_CONTEXT_TOKENS = 8192
@@ -48,7 +48,7 @@ RECORD_BYTES, SPARE_RECORDS = 1000, 100
 """A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
 a record of some 150 bytes for each."""
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
-"""What a server may count; what is beyond, or negative, is none of its counts."""
+"""What a server may count; a number beyond that, or below 0, is wrong."""
 
 
 class ChatReply(ollama.ChatResponse):
@@ -57,44 +57,40 @@ class ChatReply(ollama.ChatResponse):
     prompt_eval_cached_count: int | None = None
 
 
-class OllamaClient:
+class OllamaClient(ServerClient):
     """The connection to one server: chats with the fields that the official client's `chat` lacks,
     and that client (`api`) for everything else.
 
-    `host` is what `OLLAMA_HOST` may hold (default: that variable, else `127.0.0.1:11434`).
-    `gap_seconds` bounds the wait for the next piece of a reply, the first included. A server on
-    this machine is reached directly, never through a proxy. Raises `ConfigError` for a `host` that
-    is no address.
+    `host` is what `OLLAMA_HOST` may hold (default: that variable, else `127.0.0.1:11434`). Raises
+    `ConfigError` for a `host` that is not an address.
     """
+
+    called = "Ollama"
+    advice = "start it with `ollama serve`, or set OLLAMA_HOST to the address where it listens."
+    larger_window = (
+        "Use a context window (num_ctx) larger than {} tokens, or a shorter prompt. (Ollama "
+        "0.30.0, and those before 0.4, do not count cached tokens: update them.)"
+    )
 
     def __init__(
         self, host: str | None = None, *, gap_seconds: float = DEFAULT_GAP_SECONDS
     ) -> None:
-        self.url = host_url(os.environ.get("OLLAMA_HOST") if host is None else host)
-        self.gap_seconds = gap_seconds
+        url = host_url(os.environ.get("OLLAMA_HOST") if host is None else host)
         key = os.environ.get("OLLAMA_API_KEY")
-        self._http = http_client(
-            self.url, gap_seconds, key, base_url=self.url, follow_redirects=True
-        )
+        super().__init__(url, key, gap_seconds, base_url=url, follow_redirects=True)
 
     @cached_property
     def api(self) -> ollama.AsyncClient:
         return ollama.AsyncClient(self.url, **client_options(self.url, self.gap_seconds))
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await super().aclose()
         if "api" in vars(self):
             await self.api.close()  # type: ignore[no-untyped-call]
 
     async def version(self) -> str:
         """The server's version, which the official client does not ask for."""
-        response = await self._http.get("/api/version")
+        response = await self.http.get("/api/version")
         return _Version.model_validate_json(response.raise_for_status().content).version
 
     async def chat_records(self, body: dict[str, Any]) -> AsyncGenerator[ChatReply]:
@@ -102,47 +98,21 @@ class OllamaClient:
 
         Raises `ModelUnavailable`, `ContextExceeded` or `ModelError`.
         """
-        name = body["model"]
-        try:
-            async with self._http.stream(
-                "POST", "/api/chat", json={**body, "stream": True}
-            ) as response:
+        name, tokens = body["model"], body["options"].get("num_predict", 0)
+        request = self.http.stream("POST", "/api/chat", json={**body, "stream": True})
+        with self.faults(name):
+            async with request as response:
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise _refusal(said, response.status_code, name, self.url)
-                # Not the client's own loop: it takes U+0085 in a reply for the end of a line.
-                rest, tokens = b"", body["options"].get("num_predict", 0)
-                room = RECORD_BYTES * (tokens + SPARE_RECORDS)
-                async for chunk in response.aiter_bytes():
-                    room -= len(chunk)
-                    if room < 0:
-                        raise ModelError(
-                            f"Ollama at {self.url} did not end the reply of `{name}` after the "
-                            f"{tokens} tokens it was to have (num_predict). Update or restart it, "
-                            "or use another model."
-                        )
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
+                try:
+                    async for line in lines(response, RECORD_BYTES * (tokens + SPARE_RECORDS)):
                         yield _record(line, name, self.url)
-                if rest:
-                    yield _record(rest, name, self.url)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise ModelUnavailable(
-                f"Ollama does not answer at {self.url}; start it with `ollama serve`, "
-                "or set OLLAMA_HOST to the address where it listens."
-            ) from error
-        except httpx.ReadTimeout as error:
-            raise ModelUnavailable(
-                f"Ollama at {self.url} sent nothing for {self.gap_seconds:g} s while `{name}` was "
-                "to answer; the machine may be too slow for this prompt: allow more time, or use "
-                "a smaller model or a shorter prompt."
-            ) from error
-        except httpx.HTTPError as error:
-            raise ModelUnavailable(
-                f"The connection to Ollama at {self.url} broke while `{name}` was answering "
-                f"({type(error).__name__}: {error}); see whether the server still runs, "
-                "then try again."
-            ) from error
+                except OverflowError:
+                    raise ModelError(
+                        f"{self.at} did not end the reply of `{name}` after the {tokens} tokens it "
+                        "was to have (num_predict). Update or restart it, or use another model."
+                    ) from None
 
 
 class OllamaModel:
@@ -150,7 +120,7 @@ class OllamaModel:
 
     `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
     together; it belongs to the model for as long as the model is loaded. `keep_alive` says how
-    long that is after a call: seconds, or a duration such as `30m`; -1 is for good.
+    long that is after a call: seconds, or a duration such as `30m`; -1 is for ever.
     """
 
     def __init__(
@@ -206,28 +176,35 @@ class OllamaModel:
                     last = record
         if last is None:
             raise ModelError(
-                f"Ollama at {self._client.url} ended the reply of `{self._name}` before it was "
-                "complete; it does so when a model repeats itself without end. Reword the prompt, "
-                "or use another model."
+                f"{self._client.at} ended the reply of `{self._name}` before it was complete; it "
+                "does so when a model repeats itself without end. Reword the prompt, or use "
+                "another model."
             )
-        self._check_whole(messages, last)
-        reply = _reply("".join(pieces), last, messages, self._before.covers(messages))
-        self._before.read(messages, reply.text)
-        return reply
+        counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
+        if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
+            self._client.check_whole(self._name, messages, counted, self.context_tokens)
+        return self._before.reply(
+            messages,
+            "".join(pieces),
+            counted,
+            _plausible(last.prompt_eval_cached_count, MAX_TOKENS),
+            finish="length" if last.done_reason == "length" else "stop",
+            generated_tokens=_plausible(last.eval_count, MAX_TOKENS) or 0,
+            load_seconds=_seconds(last.load_duration),
+            prefill_seconds=_seconds(last.prompt_eval_duration),
+            decode_seconds=_seconds(last.eval_duration),
+        )
 
     async def load(self) -> None:
         """Have the server load the model, with the options of every call."""
-        body = self._body([], self._options)
-        async with contextlib.aclosing(self._client.chat_records(body)) as records:
-            async for _ in records:
-                pass
+        async for _ in self._client.chat_records(self._body([], self._options)):
+            pass
 
     async def unload(self) -> None:
         """Have the server forget the model, which leaves its memory to others."""
         body = {**self._body([], self._options), "keep_alive": 0}
-        async with contextlib.aclosing(self._client.chat_records(body)) as records:
-            async for _ in records:
-                pass
+        async for _ in self._client.chat_records(body):
+            pass
 
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
@@ -243,20 +220,6 @@ class OllamaModel:
             "shift": False,
             "think": False,
         }
-
-    def _check_whole(self, messages: Sequence[Message], last: ChatReply) -> None:
-        """Raise `ContextExceeded` if the server cut the prompt, as 0.5.4 does in spite of
-        `truncate: false`."""
-        count = _plausible(last.prompt_eval_count, MAX_TOKENS)
-        if count is None:
-            return
-        if words := words_if_cut(messages, count, self.context_tokens):
-            raise ContextExceeded(
-                f"Ollama at {self._client.url} cut the prompt for `{self._name}`: it read {count} "
-                f"tokens of at least {words}. Use a context window (num_ctx) larger than "
-                f"{self.context_tokens} tokens, or a shorter prompt. (Ollama 0.30.0, and those "
-                "before 0.4, do not count cached tokens: update them.)"
-            )
 
 
 @dataclass(frozen=True)
@@ -336,8 +299,8 @@ class _Version(BaseModel):
 async def probe(host: str | None = None) -> OllamaServer | None:
     """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s.
 
-    None if nothing answers there, or something that is no Ollama server. Raises `ConfigError` for a
-    `host` that is no address.
+    None if nothing answers there, or another kind of server. Raises `ConfigError` for a
+    `host` that is not an address.
     """
     async with OllamaClient(host) as client:
         with (
@@ -379,23 +342,6 @@ def host_url(host: str | None) -> str:
             "`http://example.com:11434`."
         )
     return str(url)
-
-
-def _reply(text: str, last: ChatReply, messages: Sequence[Message], covered: float) -> Reply:
-    count = _plausible(last.prompt_eval_count, MAX_TOKENS)
-    cached = _plausible(last.prompt_eval_cached_count, MAX_TOKENS)
-    tokens = sum(len(m["content"]) for m in messages) // 4 if count is None else count
-    return Reply(
-        text=text,
-        finish="length" if last.done_reason == "length" else "stop",
-        prompt_tokens=tokens,
-        cached_tokens=round(covered * tokens) if cached is None else cached,
-        cached_told=cached is not None,
-        generated_tokens=_plausible(last.eval_count, MAX_TOKENS) or 0,
-        load_seconds=_seconds(last.load_duration),
-        prefill_seconds=_seconds(last.prompt_eval_duration),
-        decode_seconds=_seconds(last.eval_duration),
-    )
 
 
 def _plausible(count: int | None, maximum: int) -> int | None:

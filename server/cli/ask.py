@@ -34,7 +34,6 @@ from server.runs.run import Run, report_of
 from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing
 from server.upstreams.pins import Pins, digest_of, identity
-from server.views.progress import HEARTBEAT_SECONDS
 from server.views.report import UP, Usage, conclusion
 
 Detail = Literal["quiet", "usual", "verbose"]
@@ -50,6 +49,8 @@ EXIT_CODES = {
 }
 """What a command that runs a question ends with, by the run's status. An honest "not found" is an
 answer; 2 is for what cannot be run at all."""
+REDRAW_SECONDS = 1.0
+"""How often a run is drawn again while nothing happens in it."""
 
 
 async def ask_on_terminal(
@@ -126,24 +127,17 @@ async def run_on_terminal(
 
 async def show(run: Run, project: Path, beside: Console) -> None:
     """Show a run as it goes on, and put its questions to the person."""
+    asked: Question | None = None
     with LiveView(beside, run.request.prompt, time.time(), project) as view:
-        shown_count = 0
-        asked: Question | None = None
-        while True:
-            new = run.events[shown_count:]
-            shown_count += len(new)
-            view.tell(new)
-            if run.finished and shown_count == len(run.events):
-                return
+        view.draw(run.queued)
+        async for events in run.follow(lambda: REDRAW_SECONDS):
+            view.add(events)
             if (question := run.approvals.question) and question is not asked:
                 asked = question
                 view.pause()
                 await ask(question)
                 view.resume()
-                continue
-            view.wait(run.queued)
-            with anyio.move_on_after(1.0 if beside.is_interactive else HEARTBEAT_SECONDS):
-                await run.wait_beyond(shown_count)
+            view.draw(run.queued)
 
 
 async def ask(question: Question) -> None:

@@ -99,7 +99,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def do_without(upstream: str, settings: Settings) -> str:
-    """How to mend an upstream or turn it off. The shipped file is not for editing: an upgrade
+    """How to fix an upstream or turn it off. The shipped file is not for editing: an upgrade
     replaces it."""
     if settings.source == shipped_file():
         return (
@@ -167,7 +167,7 @@ async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
     try:
         server = await client.probe()
     except ModelUnavailable as error:
-        yield Finding("model server", f"of no use at {client.url}", str(error))
+        yield Finding("model server", f"cannot be used at {client.url}", str(error))
         return
     finally:
         await client.aclose()

@@ -24,7 +24,6 @@ def link(file: Path, line: int, environ: Mapping[str, str]) -> str:
 
 
 def linked(text: Text, project: Path) -> Text:
-    """The text, with a link on each place that is in the project."""
     for match in PLACE.finditer(text.plain):
         file = (project / match["path"]).resolve()
         if file.is_relative_to(project.resolve()) and file.is_file():

@@ -26,7 +26,7 @@ from server.client_configs.importing import (
     missing_variables,
 )
 from server.config import named_variables, own_file, shipped_file
-from server.text import clean, flat
+from server.text import one_line
 
 WIDEST = 10_000
 """So that no text is wrapped."""
@@ -117,8 +117,8 @@ def _entry(imported: ImportedServer) -> str:
     if imported.variables:
         comments.append(f"Set {', '.join(each.name for each in imported.variables)}")
     data = _dumped({imported.name: imported.settings})
-    lines = [*(f"# {_flat(comment)}." for comment in comments), *data.splitlines()]
-    return "\n".join(f"  {line}" for line in lines)
+    lines = [*(f"# {one_line(comment)}." for comment in comments), *data.splitlines()]
+    return "\n".join(f"  {each}" for each in lines)
 
 
 def _dumped(data: dict[str, Any]) -> str:
@@ -142,21 +142,17 @@ def _report(
         lines.append("Taken:")
         for each in imported:
             lines.append(
-                f"  {_flat(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
+                f"  {one_line(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
             )
     if skipped:
         lines += ["Left out:", *(f"  {_line(each)}" for each in skipped)]
     if variables := missing_variables(imported):
         lines.append("Set these variables where Planloom is started; no value was copied:")
-        lines += [f"  {name}: {_flat('; '.join(each))}" for name, each in variables.items()]
+        lines += [f"  {name}: {one_line('; '.join(each))}" for name, each in variables.items()]
     if named := os.environ.get("PLANLOOM_UPSTREAMS"):
         lines.append(f"PLANLOOM_UPSTREAMS names {named}, which is read instead.")
     return [*lines, "Next: planloom doctor"]
 
 
 def _line(left: SkippedServer) -> str:
-    return _flat(f"{left.name} ({left.source.title}): {left.why}")
-
-
-def _flat(text: str) -> str:
-    return flat(clean(text))
+    return one_line(f"{left.name} ({left.source.title}): {left.why}")

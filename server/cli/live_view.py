@@ -13,13 +13,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from planner.actions import came, in_words
+from planner.actions import in_words, outcome_in_words
 from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepStarted
 from planner.evidence.words import words
 from planner.passage import Passage
 from planner.state import RunState
 from server.cli.hyperlinks import linked
-from server.text import clean, counted, duration, flat
+from server.text import clean, counted, duration, one_line
 from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
 from server.views.report import steps, usage
@@ -42,7 +42,7 @@ MAX_CALLS = 8
 
 
 class LiveView(ContextManagerMixin):
-    """The view of one run. Use it as a context: `tell` it about events and `wait` in between."""
+    """The view of one run. Use it as a context: `add` its events and `draw` it in between."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class LiveView(ContextManagerMixin):
         if self.console.is_interactive:
             self._live.start()
 
-    def tell(self, events: Iterable[Event]) -> None:
-        """Apply the next events."""
+    def add(self, events: Iterable[Event]) -> None:
+        """Apply the next events; where nothing can be drawn again, print each."""
         for event in events:
             self.state.apply(event)
             self._newest = event.at
@@ -95,7 +95,7 @@ class LiveView(ContextManagerMixin):
                 if isinstance(event, ApprovalAsked) and (call := self.waiting(self.state)):
                     self.console.print(asking(call), soft_wrap=True)
 
-    def wait(self, queued: bool = False) -> None:
+    def draw(self, queued: bool = False) -> None:
         """Draw the run and what it waits for; `queued`: it waits for its turn."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
@@ -153,7 +153,11 @@ class LiveView(ContextManagerMixin):
             made = [each for each in self.state.iterations if each.step == step]
             for each in made[-MAX_CALLS:]:
                 took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
-                row("", f"  {each.tool} {in_words(each.arguments)}", f"{came(each)}{took}")
+                row(
+                    "",
+                    f"  {each.tool} {in_words(each.arguments)}",
+                    f"{outcome_in_words(each)}{took}",
+                )
 
         if not self.state.steps:
             row("current", "Look around")
@@ -187,4 +191,4 @@ def asking(call: Waiting) -> Text:
 def _line(text: str, style: str = "") -> Text:
     """The text on one line, without terminal control sequences."""
     indent = len(text) - len(text.lstrip(" "))
-    return Text(" " * indent + flat(clean(text)), style=style)
+    return Text(" " * indent + one_line(text), style=style)

@@ -20,7 +20,7 @@ from server.cli.live_view import LiveView, asking
 from server.config import Settings
 from server.journal import journal_for
 from server.journal.base import Journal, Letter, RunSummary, StoredRun
-from server.text import clean, flat, shortened, status_in_words
+from server.text import clean, one_line, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
 from server.views.transcript import transcript
@@ -60,7 +60,7 @@ async def list_runs(settings: Settings, most: int) -> None:
             "waits for approval" if asked[run.id] else status_in_words(run.status),
             age(time.time() - run.created),
             _place(run.project),
-            shortened(clean(flat(run.prompt)), MAX_PROMPT_CHARS),
+            one_line(run.prompt, MAX_PROMPT_CHARS),
         )
         for run in runs
     ]
@@ -148,7 +148,6 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
 
 
 async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting | None:
-    """The call that a run waits with, if it goes on."""
     stored = await journal.load(run_id)
     if stored is None or stored.status != "running":
         return None
@@ -188,8 +187,8 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
             status = await journal.status(stored.id) or "deleted"  # first: it may end meanwhile
             entries = await journal.entries(stored.id, seen)
             seen += len(entries)
-            view.tell(entry.event for entry in entries if entry.kind == "event")
-            view.wait()
+            view.add(entry.event for entry in entries if entry.kind == "event")
+            view.draw()
             await anyio.sleep(FOLLOW_SECONDS)
     await show_run(settings, stored.id, whole, as_json)
 

@@ -32,7 +32,6 @@ class Client:
     where Linux does."""
 
     def files(self) -> list[Path]:
-        """The files that exist."""
         return [file for place in self.patterns for file in _matching(place) if file.is_file()]
 
     @property

@@ -16,6 +16,7 @@ from ruamel.yaml.tokens import CommentToken
 from ruamel.yaml.util import load_yaml_guess_indent
 from tomlkit.exceptions import TOMLKitError
 
+from planner.text import flat
 from server.client_configs import jsonc
 from server.client_configs.jsonc import Place
 
@@ -102,7 +103,7 @@ def _yaml(text: str, changes: Mapping[Place, Any]) -> str:
         out = StringIO()
         writer.dump(data, out)
     except YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(flat(str(error))) from None
     return before + out.getvalue()
 
 

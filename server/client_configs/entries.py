@@ -183,7 +183,7 @@ class Entry:
         servers = data.get(form.key) or ([] if form.listed else {})
         if not isinstance(servers, list if form.listed else dict):
             kind = "list" if form.listed else "map"
-            raise ConfigError(f"{self.file}: `{form.key}` is no {kind}; correct that first")
+            raise ConfigError(f"{self.file}: `{form.key}` is not a {kind}; correct that first")
         if isinstance(servers, dict):
             yield from ((str(name), (name, entry)) for name, entry in servers.items())
         else:

@@ -102,8 +102,6 @@ class ImportedServer:
 
 @dataclass(frozen=True)
 class SkippedServer:
-    """A server or a file that is not imported."""
-
     name: str
     source: Source
     why: str

@@ -143,7 +143,6 @@ def _unit(text: str) -> str:
 
 
 def _line_indent(text: str, at: int) -> str:
-    """The indentation of the line at this place."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 

@@ -1,4 +1,4 @@
-"""The planner as a model of the OpenAI API, for clients that know no MCP (source: seeds/000, 001).
+"""The planner as a model of the OpenAI API, for clients without MCP.
 
 `/v1/chat/completions` is one more view on the engine: the last user message starts a run, its plan
 and answer come as Markdown (`server.views.markdown`), and the run ends when the client hangs up.
@@ -54,11 +54,11 @@ SAID_CHARACTERS, MAX_SAID_CHARS = 2000, 600
 """Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 """What comes after an answer begins so."""
-TOLD = (
+IN_CONTENT = (
     *(ApprovalAsked, ApprovalDecided, PlanMade, PlanRevised, RunFinished),
     *(StepConcluded, StepContinued, StepStarted),
 )
-"""What the content tells."""
+"""What is in the content; the rest is reasoning."""
 
 
 class Part(BaseModel):
@@ -265,8 +265,9 @@ class Completion:
 
     async def whole(self) -> Response:
         """The reply once the run has ended."""
-        parts = [self._told(event) async for event in self.run.follow() if event]
-        content = "".join(parts)
+        content = "".join(
+            [self._content(event) async for events in self.run.follow() for event in events]
+        )
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
@@ -283,17 +284,19 @@ class Completion:
 
     async def events(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
-        quiet_since = anyio.current_time()
         yield self._chunk({"role": "assistant", "content": ""})
-        async for event in self.run.follow(HEARTBEAT_SECONDS):
-            if event is None:
-                quiet = anyio.current_time() - quiet_since
-                waiting = self.run.approvals.waiting
-                yield f": {heartbeat(self._document.state, quiet, self.run.queued, waiting)}\n\n"
-                continue
-            quiet_since = anyio.current_time()
-            for delta in self._deltas(event):
-                yield self._chunk(delta)
+        async for events in self.run.follow(lambda: HEARTBEAT_SECONDS):
+            if not events:
+                doing = heartbeat(
+                    self._document.state,
+                    self.run.quiet,
+                    self.run.queued,
+                    self.run.approvals.waiting,
+                )
+                yield f": {doing}\n\n"
+            for event in events:
+                for delta in self._deltas(event):
+                    yield self._chunk(delta)
         if problem := self._problem():
             yield _event({"error": problem})
         else:
@@ -307,15 +310,14 @@ class Completion:
         yield "data: [DONE]\n\n"
 
     def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
-        """What an event adds to the stream."""
-        content = self._told(event)
+        content = self._content(event)
         if isinstance(event, AnswerDelta):
             begins = "Draft: " if event.begins else ""
             yield {"reasoning_content": inert_piece(begins + event.text)}
             self._drafting = True
         elif self.as_data and isinstance(event, ApprovalAsked | ApprovalDecided):
             yield {"reasoning_content": content}
-        elif self.as_data or not isinstance(event, TOLD):
+        elif self.as_data or not isinstance(event, IN_CONTENT):
             newline = "\n" if self._drafting else ""
             line = message(event, self._document.state)
             yield {"reasoning_content": f"{newline}{inert_piece(line)}\n"}
@@ -324,9 +326,8 @@ class Completion:
         if content and not self.as_data and not failed:
             yield {"content": content}
 
-    def _told(self, event: Event) -> str:
-        """What an event adds to the content."""
-        document = self._document.tell(event)
+    def _content(self, event: Event) -> str:
+        document = self._document.add(event)
         match event:
             case ApprovalAsked():
                 return self._question(event)
@@ -363,8 +364,8 @@ class Completion:
             code, text = "run_failed", self.run.state.answer
         else:
             return None
-        told = " ".join([text, *(f"Warning: {each}" for each in report_of(self.run).warnings)])
-        return {"message": clean(told), "type": "server_error", "param": None, "code": code}
+        message = " ".join([text, *(f"Warning: {each}" for each in report_of(self.run).warnings)])
+        return {"message": clean(message), "type": "server_error", "param": None, "code": code}
 
     def _data(self) -> dict[str, str | None]:
         """The answer as the client's schema asks; without one, or where a check failed, the answer

@@ -55,7 +55,7 @@ class Entry:
         return cls("event", event.model_dump(), seconds=seconds)
 
     @classmethod
-    def recorded(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
+    def stored(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
         """An entry from the store. Raises `ValidationError` for an event of another version."""
         entry = cls(kind, data, key, seconds)
         if kind == "event":
@@ -172,8 +172,8 @@ class KeyUsed(Exception):
 class Letter(BaseModel):
     """What a server has to tell the one that drives a run.
 
-    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: what a person
-    said to a question of it.
+    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: a person's
+    answer to its question.
     """
 
     model_config = ConfigDict(frozen=True)

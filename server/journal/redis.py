@@ -54,7 +54,7 @@ LEASE_SECONDS = 10.0
 """How long after its last sign of life a server counts as dead."""
 RENEW_SECONDS = 2.0
 PRUNE_SECONDS = 30.0
-"""How often it is looked for runs to delete, at most."""
+"""The shortest time between two searches for runs to delete."""
 
 # KEYS are those of a run: its hash, its entries, its letters, what is left for it. ARGV begins with
 # the sender.
@@ -551,7 +551,5 @@ async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
-        found.append(
-            Entry.recorded(each["kind"], each["data"], each.get("key", ""), each["seconds"])
-        )
+        found.append(Entry.stored(each["kind"], each["data"], each.get("key", ""), each["seconds"]))
     return found

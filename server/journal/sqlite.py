@@ -3,7 +3,7 @@
 One SQLite file for all servers of a user, in WAL mode: a killed process loses nothing that was
 committed, a torn last record is not there for the next one, and several processes write side by
 side. One thread writes what has gathered since it last did, so that no run waits for the disk
-except where a promise rests on it (`Record.flush`).
+except where a promise rests on it (`RunWriter.flush`).
 
 A server holds a lock on a file of its own as long as it lives, kill -9 included; that is how others
 know which runs are under way. A run's owner is that server's name; `@` and the fleet's follow where
@@ -205,7 +205,7 @@ class SqliteJournal(Journal):
         """Writes that failed; used by the writing thread only."""
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
-        """When it was last tried to open the file."""
+        """When the file was last opened, or could not be."""
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
@@ -607,5 +607,5 @@ def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]
         data = json.loads(row["data"])
         if row["long"] is not None:
             data["text"] = json.loads(row["long"])
-        found.append(Entry.recorded(row["kind"], data, row["key"], row["seconds"]))
+        found.append(Entry.stored(row["kind"], data, row["key"], row["seconds"]))
     return found

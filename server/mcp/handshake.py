@@ -1,4 +1,4 @@
-"""What a server says of itself, so that it can be said before the server is imported.
+"""What the server says about itself, which can be sent before the server is imported.
 
 Hosts wait a few seconds for the answer to `initialize` or `server/discover`, and FastMCP alone
 takes longer to import where models keep the machine busy. Nothing but the standard library and a

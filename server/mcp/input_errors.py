@@ -18,11 +18,11 @@ MAX_GIVEN = 60
 
 
 class RefusedCall(ToolError):
-    """A call that is not made, as its caller is told. It is no fault of the server's: FastMCP would
-    log a bare "Error calling tool" for it."""
+    """The error of a call that is refused. The server has no fault, for which FastMCP would log a
+    bare "Error calling tool"."""
 
-    def __init__(self, *told: object) -> None:
-        super().__init__(*told, log_level=logging.DEBUG)
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments, log_level=logging.DEBUG)
 
 
 class ClearInputErrors(Middleware):

@@ -7,7 +7,7 @@ from mcp_types import ResourceLink
 from planner.actions import MAX_RESULT_CHARS, in_words
 from planner.checks.claims import Evidence
 from planner.state import Iteration, RunState
-from server.text import clean, flat, shortened
+from server.text import clean, one_line
 
 RUN = "run://{run_id}"
 TRANSCRIPT = "run://{run_id}/transcript"
@@ -27,12 +27,11 @@ def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[Re
 
 
 def _link(run_id: str, iteration: Iteration) -> ResourceLink:
-    called = flat(clean(f"{iteration.tool} {in_words(iteration.arguments)}"))
     return ResourceLink(
         type="resource_link",
         uri=RESULT.format(run_id=run_id, iteration=iteration.number),
         name=f"result-{iteration.number}",
-        title=shortened(called, MAX_TITLE_CHARS),
+        title=one_line(f"{iteration.tool} {in_words(iteration.arguments)}", MAX_TITLE_CHARS),
         description="The whole result of this tool call, of which the report contains the "
         "beginning.",
         mime_type="text/plain",

@@ -1,5 +1,5 @@
-"""A call's view of a run: progress as it comes and questions to the person, until the run or the
-call's time is over."""
+"""A call's view of a run: its progress, and questions to the person, until the run or the call's
+time is over."""
 
 import math
 import warnings
@@ -36,25 +36,26 @@ whose call is cut off finds the run again."""
 async def followed(
     run: Run, engine: Engine, ctx: Context, wait_s: float
 ) -> InputRequiredResult | None:
-    """Tell the client every event as progress until the run ends or `wait_s` seconds are over.
+    """Send the client every event as progress until the run ends or `wait_s` seconds are over.
 
     A question to a person ends the view as its result, or is asked beside it: `wait_s` does not end
-    it as long as the person has it before him. The run's own record is the queue of events, so a
+    the view while the person sees the question. The run's own record is the queue of events, so a
     client that does not read holds up this view only.
     """
-    tell = _teller(ctx, run)
+    send_progress = _progress_sender(ctx, run)
     asks = can_ask(ctx)
     if asks:
         await engine.attend(run)
     asked: Question | None = None
-    asking, pause = False, anyio.CancelScope()
     required: InputRequiredResult | None = None
-    seen = RunState()
+    state = RunState()
     deadline = anyio.current_time() + wait_s
-    quiet_since = anyio.current_time()
     continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
     sent, begins = 0, max([run.reported_events, *continued])
-    deaf = False
+    asking = deaf = False
+
+    def time_left() -> float:
+        return math.inf if asking else deadline - anyio.current_time()
 
     async def in_time(send: Callable[..., Awaitable[None]], *what: Any) -> None:
         nonlocal deaf
@@ -68,21 +69,16 @@ async def followed(
         nonlocal asking
         await question.elicit(ctx)
         asking = False
-        pause.cancel()
 
     async with anyio.create_task_group() as tasks:
-        while True:
-            known = len(run.events)
-            await run.flush()  # what a client has seen is not lost
-            while sent < known:
-                event = run.events[sent]
+        async for events in run.follow(lambda: min(HEARTBEAT_SECONDS, time_left())):
+            for event in events:
                 sent += 1
-                seen.apply(event)
+                state.apply(event)
                 if sent > begins and len(run.events) - sent < BACKLOG:
-                    await in_time(tell, message(event, seen), _slim(event))
+                    await in_time(send_progress, message(event, state), _slim(event))
                     if isinstance(event, UpstreamLogged):
                         await in_time(ctx.log, event.text, event.level, event.upstream)
-                quiet_since = anyio.current_time()
             if sent < len(run.events):
                 continue
             question = run.approvals.question
@@ -92,16 +88,11 @@ async def followed(
                     break
                 asked, asking = question, True
                 tasks.start_soon(elicit, question)
-            left = math.inf if asking else deadline - anyio.current_time()
-            if run.finished or left <= 0:
+            if time_left() <= 0:
                 break
-            with anyio.move_on_after(min(HEARTBEAT_SECONDS, left)) as pause:
-                await run.wait_beyond(sent)
-                continue
-            quiet = anyio.current_time() - quiet_since
-            if left > HEARTBEAT_SECONDS <= quiet:
-                line = heartbeat(seen, run.quiet, run.queued, run.approvals.waiting)
-                await in_time(tell, line, None)
+            if not events:
+                line = heartbeat(state, run.quiet, run.queued, run.approvals.waiting)
+                await in_time(send_progress, line, None)
     return required
 
 
@@ -112,13 +103,13 @@ def _slim(event: Event) -> dict[str, Any]:
     return slim
 
 
-def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
+def _progress_sender(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
     """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
     request = ctx.request_context
     token = (request.meta or {}).get("progressToken") if request else None
     number = 0
 
-    async def tell(text: str, event: dict[str, Any] | None) -> None:
+    async def send(text: str, event: dict[str, Any] | None) -> None:
         nonlocal number
         if token is None:
             return
@@ -135,4 +126,4 @@ def _teller(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
             )
         )
 
-    return tell
+    return send

@@ -1,7 +1,7 @@
-"""Prompts that a user picks in his client, and the completion of their arguments.
+"""Prompts that a user picks in a client, and the completion of their arguments.
 
-A prompt is what the user says to his own model, so that it uses the tools well. Tools' arguments
-cannot be completed: the protocol has that for prompts and resource templates only.
+A prompt is what the user says to the client's model, so that it uses the tools well. Arguments of
+tools cannot be completed: the protocol has that for prompts and resource templates only.
 """
 
 from contextlib import suppress
@@ -62,7 +62,7 @@ def register(mcp: FastMCP) -> None:
     """Publish the prompts, and complete their arguments and those of the resources.
 
     Arguments are described in docstrings: to one that is `Annotated`, FastMCP adds a JSON Schema,
-    and a person reads that in his client.
+    and the client shows that to a person.
     """
 
     @mcp.prompt(title="Plan and answer")

@@ -1,7 +1,7 @@
 """Runs as resources: reports, transcripts, whole tool results, and a list of the newest runs.
 
-What a tool's result links to, and what a user picks from his client's menu. A run is its caller's,
-here as everywhere.
+Results of tools link to them, and a user picks them from a client's menu. Each caller sees only
+their own runs, as everywhere.
 """
 
 import time
@@ -18,7 +18,7 @@ from server.auth import caller
 from server.mcp.context import callers_run, engine_of
 from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
 from server.runs.run import report_of
-from server.text import clean, counted, flat, shortened
+from server.text import clean, counted, one_line
 from server.views.report import markdown
 from server.views.transcript import transcript
 
@@ -73,7 +73,7 @@ class NewestRuns(Provider):
             Resource(
                 uri=AnyUrl(RUN.format(run_id=run.id)),
                 name=f"run-{run.id[:8]}",
-                title=shortened(flat(clean(run.prompt)), MAX_TITLE_CHARS),
+                title=one_line(run.prompt, MAX_TITLE_CHARS),
                 description=f"{run.status}, {_at(run.created)}",
                 mime_type="text/markdown",
             )

@@ -1,5 +1,5 @@
-"""The folders that a caller works in (MCP roots), asked of its client: they name the project where
-nobody else did.
+"""The folders that a caller works in (MCP roots), which the client is asked for. They say what the
+project is if nobody else did.
 
 They were deprecated with 2026-07-28, where they come as the answer to an `InputRequiredResult`; up
 to 2025-11-25 a server asks for them with `roots/list`.

@@ -129,7 +129,7 @@ OWN_CHANGES = ToolAnnotations(
 PLAN_AND_ANSWER = """\
 Answer a question about the project in {project}: its code, files and libraries. An agent with \
 small local models plans, searches and reads with its own tools, and returns the answer with the \
-lines that bear it out. It changes something only if the prompt asks for it and the user approves.
+lines that support it. It changes something only if the prompt asks for it and the user approves.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
 goes on where it stopped.\
 """

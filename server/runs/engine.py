@@ -214,7 +214,7 @@ class Engine:
         if stored is None and kept is not None:
             return kept
         if stored is None:
-            named = f' "{run_id}"' if run_id.isalnum() else " of that id"  # for it may be logged
+            named = f' "{run_id}"' if run_id.isalnum() else " of that id"  # it may be logged
             raise RequestError(
                 f"There is no run{named}. Run ids come with the report of plan_and_answer; "
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
@@ -269,7 +269,6 @@ class Engine:
         self._peers.join(fleet)
 
     def under_way(self) -> list[Run]:
-        """The runs that this server drives."""
         return [run for run in self._runs.values() if run.under_way]
 
     def has_turn(self) -> bool:

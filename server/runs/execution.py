@@ -42,7 +42,7 @@ async def execute(
         run.writer.save_tools(tools)
     tape = Tape(run.writer, run.record, stored, spent)
     run.clock = tape.clock
-    ours = RunPool(upstreams, run.state, run.converse)
+    ours = RunPool(upstreams, run.state, run.open_channel)
     guarded = GuardedPool(ours, run.approvals, upstreams.changed())
     pool = TapedPool(guarded, tape, tools, stored.began if stored else None)
     taped = taped_models(models, tape)

@@ -169,10 +169,10 @@ class Peers:
                 log.info("letters: %s", error)  # they are still there the next time
                 continue
             for letter in letters:
-                self._obey(letter, driven[letter.run_id])
+                self._carry_out(letter, driven[letter.run_id])
         self._reading_letters = False
 
-    def _obey(self, letter: Letter, run: Run) -> None:
+    def _carry_out(self, letter: Letter, run: Run) -> None:
         match letter.kind:
             case "cancel":
                 run.scope.cancel()

@@ -34,6 +34,7 @@ from planner.tools import (
     Approval,
     Approver,
     Outcome,
+    PoolAround,
     Safety,
     ToolPool,
     ToolResult,
@@ -59,7 +60,7 @@ NOT_RECORDED = (
 
 
 class Diverged(Exception):
-    """A run that is resumed does something else than its record says."""
+    """A resumed run does not do what its record says."""
 
 
 class NotRecorded(Exception):
@@ -139,7 +140,7 @@ class Tape:
         ask: Callable[[], Awaitable[T]],
         in_doubt: T | None = None,
     ) -> T:
-        """What comes of asking something outside: from the record, else by `ask`, and recorded.
+        """The result of asking something outside: from the record, else by `ask`, and recorded.
 
         `asked` identifies the request. `in_doubt` is given for what must not be done twice: the
         result to continue with if it is unknown whether it was done. Raises `ModelError` as `ask`
@@ -169,7 +170,7 @@ class Tape:
             if self._writer.lost:
                 await anyio.sleep_forever()  # the server sees it soon, and lets go of the run
             self._write("error", {"error": NotRecorded.__name__, "text": ""}, key)
-            raise NotRecorded  # for good, should the intent still come on record
+            raise NotRecorded  # finally, even if the intent is recorded later
         return await self._asked(key, ask)
 
     async def flush(self) -> bool:
@@ -242,7 +243,6 @@ class Tape:
 
 
 def taped_models(models: Models, tape: Tape) -> Models:
-    """The models, with every reply on the tape."""
     fast = _TapedModel(models.fast, tape)
     full = fast if models.full is models.fast else _TapedModel(models.full, tape)
     return Models(fast, full)
@@ -282,29 +282,19 @@ class _TapedModel(ModelAround):
         super().__init__(model)
         self._tape = tape
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
+    async def around(
+        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
     ) -> Reply:
-        async def ask() -> Reply:
-            return await self.model.chat(
-                messages, max_tokens=max_tokens, schema=schema, on_text=on_text
-            )
-
-        return await self._tape.take(Reply, ["reply", self.name, messages[-1]["content"]], ask)
+        return await self._tape.take(Reply, ["reply", self.name, messages[-1]["content"]], call)
 
     async def load(self) -> None:
-        """The model is its backend's to load, and to close."""
+        """Does nothing: the backend loads and closes the model."""
 
     async def aclose(self) -> None:
         """See `load`."""
 
 
-class TapedPool:
+class TapedPool(PoolAround):
     """The pool as a run sees it: with the tools it began with, and every result on the tape."""
 
     def __init__(
@@ -315,8 +305,8 @@ class TapedPool:
         began: RunStarted | None = None,
     ) -> None:
         """`tools`: those the run began with; `began`: how, if that is recorded."""
-        self._pool, self._tape, self._tools = pool, tape, tools
-        self._began = began
+        super().__init__(pool)
+        self._tape, self._tools, self._began = tape, tools, began
         now = {tool.name: tool for tool in pool.tools()} if began else {}
         self._changed = {
             tool.name for tool in tools if tool.name in now and not _same(tool, now[tool.name])
@@ -326,11 +316,11 @@ class TapedPool:
         return self._tools
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
-        return self._began.upstreams if self._began else self._pool.upstreams()
+        return self._began.upstreams if self._began else super().upstreams()
 
     async def listing(self) -> str | None:
         async def ask() -> Listing:
-            return Listing(text=await self._pool.listing())
+            return Listing(text=await self.pool.listing())
 
         return (await self._tape.take(Listing, ["listing"], ask)).text
 
@@ -340,7 +330,7 @@ class TapedPool:
                 text = f"{tool.name} was changed since this run began, and is not called any more."
                 return ToolResult(outcome=Outcome.ERROR, text=text)
             await self._tape.flush()
-            return await self._pool.call(tool, arguments)
+            return await self.pool.call(tool, arguments)
 
         twice = tool.safety is Safety.READ_ONLY
         unknown = None if twice else ToolResult(outcome=Outcome.ERROR, text=UNKNOWN, answered=False)

@@ -3,7 +3,7 @@
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Literal, Self
 
 import anyio
@@ -16,7 +16,7 @@ from planner.tools import ToolSpec
 from server.approval.approval import Approvals
 from server.config import ApprovalSettings
 from server.journal.base import Entry, RunWriter, StoredRun
-from server.upstreams.side_channel import Conversation
+from server.upstreams.side_channel import SideChannel
 from server.views.report import Report, report
 
 LOCAL = ""
@@ -60,7 +60,7 @@ class Run:
         """How many events its caller knew when a call last returned before the end of the run."""
         self.clock = Clock()
         self.scope = anyio.CancelScope()
-        """Of what it does here."""
+        """Cancels what it does here."""
         self.writer: RunWriter | None = None
         self._changed = anyio.Event()
 
@@ -129,8 +129,8 @@ class Run:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def converse(self, tool: ToolSpec, iteration: int | None) -> Conversation:
-        return Conversation(
+    def open_channel(self, tool: ToolSpec, iteration: int | None) -> SideChannel:
+        return SideChannel(
             tool,
             iteration,
             self.approvals,
@@ -157,22 +157,24 @@ class Run:
         while len(self.events) <= count and not self.finished:
             await self._changed.wait()
 
-    async def follow(self, heartbeat: float = math.inf) -> AsyncIterator[Event | None]:
-        """Every event from the first to the last, once it is on disk or cannot be; None after each
-        `heartbeat` seconds without one."""
+    async def follow(
+        self, patience: Callable[[], float] = lambda: math.inf
+    ) -> AsyncIterator[list[Event]]:
+        """The run's events up to its end, the new ones each time, once they are on disk or cannot
+        be. `patience`: after so many seconds without one, the list is empty."""
         seen = 0
         while True:
             known = len(self.events)
             await self.flush()  # what a client has seen is not lost
-            for event in self.events[seen:known]:
-                yield event
+            if new := self.events[seen:known]:
+                yield new
             seen = known
             if self.finished and seen == len(self.events):
                 return
-            with anyio.move_on_after(heartbeat) as wait:
+            with anyio.move_on_after(patience()) as wait:
                 await self.wait_beyond(seen)
             if wait.cancelled_caught:
-                yield None
+                yield []
 
 
 def cancelled(state: RunState, why: str) -> RunFinished:

@@ -23,7 +23,7 @@ from server.upstreams.launch import Launch, Launcher
 from server.upstreams.reaper import end
 from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import Session, UpstreamClient
-from server.upstreams.side_channel import NONE, Conversation
+from server.upstreams.side_channel import NONE, SideChannel
 from server.upstreams.stdio import StdioTransport
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
@@ -45,8 +45,8 @@ class _Changes(MessageHandler):
         self._connection.news.set()
 
 
-_CALL: ContextVar[Conversation | None] = ContextVar("_CALL", default=None)
-"""The conversation of the call that is being made, which the SDK carries along: to what asks for
+_CALL: ContextVar[SideChannel | None] = ContextVar("_CALL", default=None)
+"""The channel of the call that is being made, which the SDK carries along: to what asks for
 input since 2026-07-28, and over HTTP to all that an upstream says in answer to the call."""
 
 
@@ -64,7 +64,7 @@ class Connection:
         self.stale = False
         self.news = anyio.Event()
         """Set when `lost` or `stale` became true."""
-        self.calls: dict[anyio.CancelScope, Conversation | None] = {}
+        self.calls: dict[anyio.CancelScope, SideChannel | None] = {}
         """Those under way."""
         self.timeouts = 0
         """Calls in a row that ran out of time."""
@@ -111,27 +111,27 @@ class Connection:
 
     @contextmanager
     def serving(
-        self, scope: anyio.CancelScope, conversation: Conversation | None
+        self, scope: anyio.CancelScope, channel: SideChannel | None
     ) -> Iterator[ProgressHandler | None]:
-        """Connects the upstream to a call's conversation; yields the progress handler. `lose`
+        """Connects the upstream to a call's channel; yields the progress handler. `lose`
         cancels `scope`."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None
         ) -> None:
-            if conversation:
+            if channel:
                 said = self._redactor.redact_output(clean(message or ""))
-                conversation.report_progress(progress, total, said)
+                channel.report_progress(progress, total, said)
 
-        self.calls[scope] = conversation
-        token = _CALL.set(conversation)
+        self.calls[scope] = channel
+        token = _CALL.set(channel)
         try:
-            yield report_progress if conversation else None
+            yield report_progress if channel else None
         finally:
             _CALL.reset(token)
             del self.calls[scope]
 
-    def _speaking(self) -> Conversation | None:
+    def _speaking(self) -> SideChannel | None:
         """The call that an upstream's message belongs to. Over stdio, up to 2025-11-25, messages do
         not say so: it is known only while one run's calls are under way. Otherwise it belongs to
         nobody, so that no caller gets what is meant for another."""
@@ -145,15 +145,13 @@ class Connection:
     async def _asked(
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult:
-        conversation = self._speaking()
-        return (
-            await conversation.ask(params, self._redactor.redact_output) if conversation else NONE
-        )
+        channel = self._speaking()
+        return await channel.ask(params, self._redactor.redact_output) if channel else NONE
 
     async def _logged(self, message: mcp_types.LoggingMessageNotificationParams) -> None:
-        if conversation := self._speaking():
+        if channel := self._speaking():
             text = results.log_text(message.data)
-            conversation.report_log(message.level, self._redactor.redact_output(text))
+            channel.report_log(message.level, self._redactor.redact_output(text))
 
     @property
     def fault(self) -> str | None:
@@ -193,11 +191,10 @@ class Connection:
                 closing.start_soon(self._close, closed)
                 with anyio.move_on_after(grace):
                     await closed.wait()
-                if self._launch and self._stdio:
-                    # A group that has ended may be another program's by now.
-                    groups = set() if closed.is_set() else self._stdio.groups
+                # Not again: a group that has ended may be another program's by now.
+                if self._launch and self._stdio and not self._stdio.ended:
                     with suppress(OSError):  # without a file to open, the reaper does it in the end
-                        await anyio.to_thread.run_sync(end, groups, self._launch.mark)
+                        await anyio.to_thread.run_sync(end, self._stdio.groups, self._launch.mark)
                 with anyio.move_on_after(CLOSE_S):
                     await closed.wait()
                 closing.cancel_scope.cancel()
@@ -221,6 +218,6 @@ def _as_uri(root: Expanded) -> str:
 
 def _ready_log(path: Path) -> None:
     """Where an upstream's standard error goes; readable by the user only."""
-    with suppress(OSError):  # a disk that takes no log is no reason to do without the upstream
+    with suppress(OSError):  # the upstream works without a log, too
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)

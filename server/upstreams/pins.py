@@ -26,7 +26,7 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict
 
 from server.config import UpstreamSettings
-from server.text import clean, flat, shortened
+from server.text import clean, one_line
 
 BUSY_SECONDS = 5.0
 """How long another process may hold the file."""
@@ -298,9 +298,5 @@ def _quoted(value: Any) -> str:
     if value is None:
         return "not given"
     if not isinstance(value, str):
-        return _short(json.dumps(value, ensure_ascii=False))
-    return f'"{_short(value)}"'
-
-
-def _short(text: str) -> str:
-    return shortened(flat(clean(text)), MAX_QUOTE_CHARS)
+        return one_line(json.dumps(value, ensure_ascii=False), MAX_QUOTE_CHARS)
+    return f'"{one_line(value, MAX_QUOTE_CHARS)}"'

@@ -11,14 +11,14 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from planner.checks import guards
 from planner.state import RunState
-from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamStatus
 from server.background import background_tasks
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results
 from server.upstreams.launch import Launcher
 from server.upstreams.pins import HeldTool, Pins
 from server.upstreams.redaction import Redactor
-from server.upstreams.side_channel import Conversation
+from server.upstreams.side_channel import SideChannel
 from server.upstreams.upstream import READY, STARTING, Upstream
 
 COURTESY_SECONDS = 1.0
@@ -57,7 +57,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         """Those that are gone, too: their secrets may still be said."""
         self._redactor = Redactor(self._everyone)
         self._upstreams = {
-            name: self._made(name, upstream) for name, upstream in settings.upstreams.items()
+            name: self._new(name, upstream) for name, upstream in settings.upstreams.items()
         }
         self._retiring: set[Upstream] = set()
         self._running: TaskGroup
@@ -65,7 +65,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self._seen: list[object] = []
         self._catalogue: dict[str, ToolSpec] = {}
 
-    def _made(self, name: str, settings: UpstreamSettings) -> Upstream:
+    def _new(self, name: str, settings: UpstreamSettings) -> Upstream:
         redactor = Redactor(self._everyone, settings)
         return Upstream(name, settings, self._launcher, self._pins, redactor, self._for_operator)
 
@@ -101,7 +101,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             return
         self._everyone += [each for each in upstreams.values() if each not in self._everyone]
         self._upstreams = {
-            name: before[name] if settings.get(name) == wanted else self._made(name, wanted)
+            name: before[name] if settings.get(name) == wanted else self._new(name, wanted)
             for name, wanted in upstreams.items()
         }
         for redactor in (self._redactor, *(each._redactor for each in before.values())):
@@ -209,15 +209,15 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self,
         tool: ToolSpec,
         arguments: dict[str, Any],
-        conversation: Conversation | None = None,
+        channel: SideChannel | None = None,
     ) -> ToolResult:
-        """See `planner.tools.ToolPool`. `conversation` gets what else the upstream sends."""
+        """See `planner.tools.ToolPool`. `channel` gets what else the upstream sends."""
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
             text = guards.unknown_tool(tool.name, self.tools())
             return ToolResult(outcome=Outcome.ERROR, text=text)
-        return await upstream.call(name, arguments, conversation, reading=tool.read_only)
+        return await upstream.call(name, arguments, channel, reading=tool.read_only)
 
     async def listing(self) -> str | None:
         for upstream in self._upstreams.values():
@@ -249,33 +249,25 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return named
 
 
-class RunPool:
-    """The pool of one run: it connects upstreams with the run."""
+class RunPool(PoolAround):
+    """The pool of one run, which what upstreams say during a call reaches."""
 
     def __init__(
         self,
         pool: UpstreamPool,
         state: RunState,
-        converse: Callable[[ToolSpec, int | None], Conversation],
+        open_channel: Callable[[ToolSpec, int | None], SideChannel],
     ) -> None:
-        """`converse` opens the conversation of a call in an iteration."""
-        self._pool, self._state, self._converse = pool, state, converse
-
-    def tools(self) -> Sequence[ToolSpec]:
-        return self._pool.tools()
-
-    def upstreams(self) -> Sequence[UpstreamStatus]:
-        return self._pool.upstreams()
-
-    async def listing(self) -> str | None:
-        return await self._pool.listing()
+        """`open_channel` opens the side channel of a call in an iteration."""
+        super().__init__(pool)
+        self._upstreams, self._state, self._open_channel = pool, state, open_channel
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        conversation = self._converse(tool, self._iteration(tool, arguments))
+        channel = self._open_channel(tool, self._iteration(tool, arguments))
         try:
-            return await self._pool.call(tool, arguments, conversation)
+            return await self._upstreams.call(tool, arguments, channel)
         finally:
-            conversation.end()
+            channel.end()
 
     def _iteration(self, tool: ToolSpec, arguments: dict[str, Any]) -> int | None:
         """The run's iteration that waits for this call; its arguments may have been widened."""

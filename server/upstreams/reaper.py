@@ -119,7 +119,7 @@ class Reaper:
         try:
             self._write(line)
         except OSError:  # it and its standby were killed just now
-            with suppress(OSError):  # no process is to be had: `_watch` tries again
+            with suppress(OSError):  # no process can be started: `_watch` tries again
                 self._begin()
                 self._write(line)
 

@@ -19,7 +19,7 @@ AT_START = ("models", "approval", "runs")
 log = logging.getLogger(__name__)
 
 
-async def follow(
+async def watch_file(
     settings: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
     """Apply changes of the file to the pool until cancelled. A file with mistakes changes nothing,
@@ -32,14 +32,13 @@ async def follow(
         stamps = await anyio.to_thread.run_sync(_stamps, files)
         if stamps != known and stamps == before:  # else it may be half written
             known = stamps
-            await take_up(settings, pool, on_change)
+            await apply_file(settings, pool, on_change)
         before = stamps
 
 
-async def take_up(
+async def apply_file(
     started: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Apply the file as it is now to the pool."""
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
     except ConfigError as error:

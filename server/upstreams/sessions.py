@@ -140,8 +140,8 @@ class Session(ClientSession):
 class UpstreamClient(Client[ClientTransport]):
     """A client of an upstream; `ask` answers its questions, None if it may not ask any."""
 
-    # Importing fastmcp_tasks makes every client of the process offer tasks, and a call that an
-    # upstream turns into a task is beyond reach of its time limit and of cancellation.
+    # Importing fastmcp_tasks makes every client of the process offer tasks, and
+    # neither a time limit nor a cancellation reaches a call that an upstream turns into a task.
     _auto_internal_extensions = False
 
     def __init__(

@@ -35,7 +35,7 @@ from planner.tools import DecidedBy, ToolSpec
 from server.approval import elicitation
 from server.approval.approval import Approvals, Question
 from server.config import HIDDEN
-from server.text import clean, fence
+from server.text import clean, fence, one_line
 from server.upstreams.results import cut
 
 MAX_QUESTION_CHARS = 2000
@@ -71,7 +71,7 @@ class Resolution(NamedTuple):
 WITHDRAWN = Resolution("policy", "it was withdrawn")
 
 
-class Conversation:
+class SideChannel:
     """What an upstream asks, logs and reports during one call."""
 
     def __init__(
@@ -122,16 +122,16 @@ class Conversation:
         if not math.isfinite(progress + (total or 0)):
             return
         self._progress_reported_at = now
-        line = elicitation.line(self.hide_typed(message), MAX_PROGRESS_CHARS)
-        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=line))
+        shown = one_line(self.hide_typed(message), MAX_PROGRESS_CHARS)
+        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=shown))
 
     def report_log(self, level: LoggingLevel, text: str) -> None:
         """Pass on a log message, unless it is for debugging, or one too many."""
         if self._over or level == "debug" or self._logs >= MAX_LOGS:
             return
         self._logs += 1
-        line = elicitation.line(self.hide_typed(text), MAX_LOG_CHARS)
-        self._record(UpstreamLogged(**self._of, level=level, text=line))
+        shown = one_line(self.hide_typed(text), MAX_LOG_CHARS)
+        self._record(UpstreamLogged(**self._of, level=level, text=shown))
 
     async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
         """Put a question to the person; returns the upstream's answer. `redact` removes operator's
@@ -208,8 +208,8 @@ class Conversation:
             raise elicitation.Unfit("its form shows a secret of the operator's")
         lines = [SECRET] if elicitation.asks_for_secret(text, form) else []
         lines.append(
-            f"Your answer goes to {self._of['upstream']} alone. What it says of it in a result, "
-            "models read, and it is recorded."
+            f"Your answer goes to {self._of['upstream']} alone. If it repeats the answer in "
+            "a result, models read it, and it is recorded."
         )
         return Question(self._message(text, lines), form=form)
 

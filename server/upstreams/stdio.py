@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Unpack
 
 import anyio
+import anyio.to_thread
 import psutil
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
-from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
@@ -32,6 +32,7 @@ from mcp_types import (
 )
 
 from server.upstreams.launch import Launch
+from server.upstreams.reaper import end
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,6 @@ EDGE = 4096
 """Bytes of a message that is not read whole, at its start and at its end, where its id is."""
 END_SECONDS = 2.0
 """For an upstream to end by itself once its input has ended."""
-TERM_SECONDS = 0.5
-"""Between SIGTERM and SIGKILL."""
 LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 
@@ -67,7 +66,7 @@ class EndlessLine(Exception):
 class Messages:
     """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
 
-    What is no message is left out (some servers print a greeting); `rubbish` says whether there
+    What is not a message is left out (some servers print a greeting); `rubbish` says whether there
     was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
     """
 
@@ -80,9 +79,9 @@ class Messages:
 
     def feed(self, chunk: bytes) -> Iterator[JSONRPCMessage]:
         """The messages that end in this chunk. Raises `EndlessLine`."""
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield from self._add(end)
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield from self._add(line)
             yield from self._finish()
         yield from self._add(rest)
 
@@ -135,19 +134,19 @@ def _error(request: bytes, why: str) -> JSONRPCMessage:
     return JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
 
 
-class Hearing:
+class ChatterLimit:
     """Limits an upstream's log and progress messages per second."""
 
     def __init__(self) -> None:
-        self._since = self._heard = 0.0
+        self._since = self._passed = 0.0
 
-    def out(self, message: JSONRPCMessage) -> bool:
+    def allows(self, message: JSONRPCMessage) -> bool:
         if not isinstance(message, JSONRPCNotification) or message.method not in CHATTER:
             return True
         if anyio.current_time() - self._since > 1:
-            self._since, self._heard = anyio.current_time(), 0
-        self._heard += 1
-        return self._heard <= CHATTER_PER_SECOND
+            self._since, self._passed = anyio.current_time(), 0
+        self._passed += 1
+        return self._passed <= CHATTER_PER_SECOND
 
 
 class StdioTransport(ClientTransport):
@@ -163,6 +162,8 @@ class StdioTransport(ClientTransport):
         self._process: Process | None = None
         self.fault: str | None = None
         """Why the connection was given up, if it was."""
+        self.ended = False
+        """Whether all that it started is gone."""
         self._said, self._line = "", b""
         """Of its standard error: the end of what was logged, and the line that has no end yet."""
         self._launch, self._redact = launch, redact
@@ -199,13 +200,13 @@ class StdioTransport(ClientTransport):
         incoming: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
         assert process.stdout
-        messages, hears, warned = Messages(), Hearing(), False
+        messages, limit, warned = Messages(), ChatterLimit(), False
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
             async with incoming:
                 try:
                     while True:
                         for message in messages.feed(await process.stdout.receive(CHUNK)):
-                            if hears.out(message):
+                            if limit.allows(message):
                                 await incoming.send(SessionMessage(message))
                         if messages.rubbish and not warned:
                             log.warning("%s prints lines that are not messages", self.log_file.stem)
@@ -277,14 +278,16 @@ class StdioTransport(ClientTransport):
                 file.write(text)
 
     async def _end(self, process: Process) -> None:
-        """Close its input, which asks it to end; then end its whole process group."""
+        """Close its input, which asks it to end; then end all that it started."""
         assert process.stdin
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             await process.stdin.aclose()
         await _ended(process)
-        await terminate_posix_process_tree(process, TERM_SECONDS)
+        with suppress(OSError):  # without a file to open, the reaper does it in the end
+            await anyio.to_thread.run_sync(end, self.groups, self._launch.mark)
+            self.ended = True
+            self._launch.reaper.release(process.pid)
         await _ended(process)
-        self._launch.reaper.release(process.pid)
 
 
 async def _ended(process: Process) -> None:

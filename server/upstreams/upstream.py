@@ -27,7 +27,7 @@ from server.upstreams.launch import Launcher
 from server.upstreams.pins import Definition, HeldTool, Pins, identity
 from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import REFUSALS
-from server.upstreams.side_channel import Conversation
+from server.upstreams.side_channel import SideChannel
 
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
 
@@ -72,7 +72,7 @@ class Upstream:
         """Tools that wait for the operator's consent, and are not among the others."""
         self.first_seen = 0
         self.unreadable: list[str] = []
-        """What was listed and is no tool, and why."""
+        """What it lists that is not a valid tool, and why."""
         self.changed = anyio.Event()
         self._launcher = launcher
         self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
@@ -106,7 +106,7 @@ class Upstream:
                         self._launcher,
                         self._redactor,
                     )
-                except ValueError as error:  # nothing to connect to: trying is no use
+                except ValueError as error:  # nothing to connect to: another try does not help
                     self._become(FAILED, self._scrub(str(error)))
                     return
                 except OSError as error:  # no file left to open, for example
@@ -150,18 +150,18 @@ class Upstream:
         self,
         name: str,
         arguments: Mapping[str, Any],
-        conversation: Conversation | None = None,
+        channel: SideChannel | None = None,
         reading: bool = False,
     ) -> ToolResult:
         """`reading`: refuse the call if the tool is no longer read-only when it is sent."""
         async with self._turns:
-            return await self._call_now(name, arguments, conversation, reading)
+            return await self._call_now(name, arguments, channel, reading)
 
     async def _call_now(
         self,
         name: str,
         arguments: Mapping[str, Any],
-        conversation: Conversation | None,
+        channel: SideChannel | None,
         reading: bool,
     ) -> ToolResult:
         started = anyio.current_time()
@@ -174,9 +174,9 @@ class Upstream:
             why = "the call was not approved and not made."
             result = _failed(f"{name} may do more than read now; {why}")
         else:
-            result = await self._call(connection, name, arguments, conversation)
-            if conversation:
-                result = result.model_copy(update={"text": conversation.hide_typed(result.text)})
+            result = await self._call(connection, name, arguments, channel)
+            if channel:
+                result = result.model_copy(update={"text": channel.hide_typed(result.text)})
         return result.model_copy(update={"seconds": anyio.current_time() - started})
 
     async def _call(
@@ -184,7 +184,7 @@ class Upstream:
         connection: Connection,
         name: str,
         arguments: Mapping[str, Any],
-        conversation: Conversation | None,
+        channel: SideChannel | None,
     ) -> ToolResult:
         tool = self.settings.tools.get(name, ToolSettings())
         if self.settings.lines_from == 0:
@@ -192,10 +192,10 @@ class Upstream:
         arguments = {**arguments, **tool.arguments}
         if not results.is_sendable(arguments):
             return _failed("The arguments are not JSON that can be sent; write them again.")
-        clock = conversation.clock if conversation else Clock()
+        clock = channel.clock if channel else Clock()
         with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
             try:
-                with connection.serving(scope, conversation) as progressed:
+                with connection.serving(scope, channel) as progressed:
                     result = await connection.client.call_tool_mcp(name, arguments, progressed)
                 connection.timeouts = 0
                 return self._read(result, tool)
@@ -346,7 +346,7 @@ class Upstream:
 
     def _become(self, state: str, error: str | None = None) -> None:
         if self.state == CLOSED:
-            return  # for good, whatever is still under way
+            return  # it stays closed, whatever is still under way
         self.state, self._error = state, error
         self.changed.set()
         self.changed = anyio.Event()

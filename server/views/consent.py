@@ -1,4 +1,4 @@
-"""A call that waits for a person: how every view shows it, and how his answer comes to the run.
+"""A call that waits for a person: how every view shows it, and how the answer reaches the run.
 
 It loads no MCP framework, so that the commands can use it. Who is asked when, and what an approval
 lets out, is in `server.approval.approval`.
@@ -25,14 +25,14 @@ MAX_ARGUMENTS_CHARS = 8000
 SHORT_ID = 8
 """Characters of a run's id by which a person names it."""
 MIN_DIGEST_CHARS = 12
-"""Characters of a digest by which a person names the call that he was shown: no other call of the
-run is found that begins so."""
+"""Characters of a digest by which a person names the call that was shown; no other call of the run
+begins so."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     r"\U000e0100-\U000e01ef]"
 )
-"""What Unicode counts among letters and marks and fonts show as nothing."""
+"""Letters and marks by Unicode, which fonts do not show."""
 MEANING = {
     Safety.READ_ONLY: "it only reads",
     Safety.WRITE: "it adds or changes something",
@@ -81,8 +81,8 @@ def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
 
 
 def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> Approval:
-    """A person's answer, given `where`, to the call that he was shown. `digest`: the call's, or as
-    much of it as he was shown. Raises `RequestError` when the run waits with no call or another."""
+    """A person's answer, given `where`, to the call that was shown. `digest`: the call's, or its
+    beginning. Raises `RequestError` when the run waits with no call or another."""
     short = len(digest) < MIN_DIGEST_CHARS
     if call is None or short or not call.digest.startswith(digest):
         raise RequestError(
@@ -93,7 +93,6 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
 
 
 def approval_by_person(approve: bool, where: str = "") -> Approval:
-    """The approval for a person's yes or no."""
     word = "approved it" if approve else "said no"
     return Approval(approved=approve, by="person", reason=f"the user {word}{where}")
 

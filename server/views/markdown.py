@@ -1,4 +1,4 @@
-"""A run as Markdown that only grows, for who shows what comes as it comes (source: seeds/001).
+"""A run as Markdown that only grows, for clients that show a reply while it is written.
 
 What models and strangers wrote stays in its place: their lines are one line each and begin no
 block, and the answer, which may be any Markdown, comes last.
@@ -24,7 +24,7 @@ class Document:
         self._later: list[str] | None = None
         """The later steps as last shown; None before there is a plan."""
 
-    def tell(self, event: events.Event) -> str:
+    def add(self, event: events.Event) -> str:
         """The text that an event adds, often none."""
         self.state.apply(event)
         match event:

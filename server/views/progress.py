@@ -4,10 +4,10 @@ import json
 import time
 
 from planner import events
-from planner.actions import came, in_words, size
+from planner.actions import in_words, outcome_in_words, size
 from planner.state import RunState
 from planner.tools import Outcome
-from server.text import clean, counted, duration, flat, shortened, status_in_words
+from server.text import counted, duration, one_line, shortened, status_in_words
 from server.views import consent
 from server.views.consent import Waiting, shown_arguments
 from server.views.report import UP, planned_change, steering_in_words
@@ -45,7 +45,7 @@ GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 def message(event: events.Event, state: RunState) -> str:
     """The line for an event, given the state right after it."""
     text = _message(event, state)
-    line = flat(clean(text)) or event.type.replace("_", " ")
+    line = one_line(text) or event.type.replace("_", " ")
     line = line[:1].upper() + line[1:] if isinstance(event, events.ToolSelected) else line
     return shortened(
         line, MAX_ASKED_CHARS if isinstance(event, events.ApprovalAsked) else MAX_LINE_CHARS
@@ -124,7 +124,7 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.ToolReturned(outcome=Outcome.SUCCESS):
             return f"{at}{event.tool} returned {size(event.text)} in {duration(event.seconds)}"
         case events.ToolReturned():
-            how = came(state.iterations[event.iteration])
+            how = outcome_in_words(state.iterations[event.iteration])
             return f"{at}{event.tool} {'was ' * how.startswith('not ')}{how}: {event.text}"
         case events.ToolProgressed():
             got = f"{event.progress:g}" + (f" of {event.total:g}" if event.total else "")

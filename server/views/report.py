@@ -298,10 +298,7 @@ NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
 
 def markdown(found: Report, *, cost: bool = True) -> str:
-    """The report for a reader: the answer first, then the plan, the evidence and the cost.
-
-    The plan's wording is that of seeds/001.
-    """
+    """The report for a reader: the answer first, then the plan, the evidence and the cost."""
     parts = [conclusion(found)]
     if found.objective:
         bullets = [f"- [{MARKS[step.status]}] {step.in_words}" for step in found.steps]
@@ -453,7 +450,7 @@ def asked_in_words(each: QuestionReport) -> str:
 
 
 def _cited(number: int, each: Evidence, objective: str) -> str:
-    """An item of the evidence: what is borne out, by which step and tool, and the lines."""
+    """An item of the evidence: what it supports, its step and tool, and the lines."""
     claims = [shortened(flat(claim.replace("`", "")), MAX_CLAIM_CHARS) for claim in each.claims]
     shown = ", ".join(f"`{claim}`" for claim in claims[:MAX_CLAIMS])
     more = ", …" if len(claims) > MAX_CLAIMS else ""

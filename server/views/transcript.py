@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable
 
-from planner.actions import came
+from planner.actions import outcome_in_words
 from planner.events import (
     AnswerDelta,
     Event,
@@ -47,7 +47,7 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
                 parts.append(_block("Reply:", event.reply))
             case ToolReturned():
                 asked = json.dumps(event.arguments, ensure_ascii=False)
-                what = came(state.iterations[event.iteration])
+                what = outcome_in_words(state.iterations[event.iteration])
                 parts.append(_block(f"## {event.tool}: {what}", asked))
                 parts.append(_block(f"Result, after {duration(event.seconds)}:", event.text))
             case RunFinished():

@@ -1,4 +1,4 @@
-"""The records of a run and what is derived of them (source: seeds/003)."""
+"""The records of a run and what is derived from them."""
 # ruff: noqa: E501  texts stand as they are derived
 
 import pytest

@@ -42,7 +42,7 @@ CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
 FUNCTION = "standalone_unique_function_MNBVCX_777"
 CONSTANT = "UNIQUE_CONSTANT_VERIFICATION_ZX9"
 VALUE = 48_613
-SOURCE = f'''"""Names that no model can guess (source: seeds/004)."""
+SOURCE = f'''"""Names that no model can guess."""
 
 {CONSTANT} = {VALUE}
 

@@ -284,12 +284,12 @@ async def test_what_nothing_says_of_the_data_is_unsupported(
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ({"type": "text"}, snapshot("data_schema: it is no JSON Schema: type: 'text' is not valid under any of the given schemas. Correct it, or leave it out.")),
-        ({"type": "object", "properties": {"line": {"type": "int"}}}, snapshot("data_schema: it is no JSON Schema: properties.line.type: 'int' is not valid under any of the given schemas. Correct it, or leave it out.")),
-        ({"type": "string", "pattern": "("}, snapshot("data_schema: it is no JSON Schema: pattern: '(' is not a 'regex'. Correct it, or leave it out.")),
-        ({"$ref": "http://127.0.0.1:1/schema.json"}, snapshot("data_schema: the reference 'http://127.0.0.1:1/schema.json' leads to nothing in it, and none is fetched. Correct it, or leave it out.")),
-        ({"type": "array", "items": {"$ref": "#/$defs/missing"}}, snapshot("data_schema: the reference '#/$defs/missing' leads to nothing in it, and none is fetched. Correct it, or leave it out.")),
-        ({"enum": ["x" * 5000]}, snapshot('data_schema: it has 5013 characters, and at most 4000 are taken. Correct it, or leave it out.')),
+        ({"type": "text"}, snapshot("data_schema: it is not a JSON Schema: type: 'text' is not valid under any of the given schemas. Correct it, or leave it out.")),
+        ({"type": "object", "properties": {"line": {"type": "int"}}}, snapshot("data_schema: it is not a JSON Schema: properties.line.type: 'int' is not valid under any of the given schemas. Correct it, or leave it out.")),
+        ({"type": "string", "pattern": "("}, snapshot("data_schema: it is not a JSON Schema: pattern: '(' is not a 'regex'. Correct it, or leave it out.")),
+        ({"$ref": "http://127.0.0.1:1/schema.json"}, snapshot("data_schema: the reference 'http://127.0.0.1:1/schema.json' leads to nothing in it; other documents are not fetched. Correct it, or leave it out.")),
+        ({"type": "array", "items": {"$ref": "#/$defs/missing"}}, snapshot("data_schema: the reference '#/$defs/missing' leads to nothing in it; other documents are not fetched. Correct it, or leave it out.")),
+        ({"enum": ["x" * 5000]}, snapshot('data_schema: it has 5013 characters; the limit is 4000. Correct it, or leave it out.')),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {str(number): {"$ref": "#/$defs/a"} for number in range(50)}}}},
             snapshot('data_schema: it is too deep or too large (more than 1000 parts). Correct it, or leave it out.'),

@@ -321,12 +321,9 @@ async def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
         await model.load()
 
 
-async def test_weights_are_fetched_at_the_first_start(tmp_path: Path) -> None:
-    async def nowhere() -> Path:
-        return tmp_path / "missing.gguf"
-
+async def test_weights_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="no weights at"):
-        await EmbeddedModel("tiny", nowhere).load()
+        await EmbeddedModel("tiny", tmp_path / "missing.gguf").load()
 
 
 async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) -> None:
@@ -341,7 +338,7 @@ async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) 
 @asynccontextmanager
 async def real(threads: int | None = None) -> AsyncIterator[EmbeddedModel]:
     name = "qwen2.5-coder:0.5b"
-    model = EmbeddedModel(name, lambda: fetch(name), threads=threads)
+    model = EmbeddedModel(name, await fetch(name), threads=threads)
     try:
         yield model
     finally:

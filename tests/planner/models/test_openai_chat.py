@@ -51,7 +51,7 @@ from serving import (
 )
 
 from planner.checks import lenient
-from planner.checks.schemas import iteration_decision, one_of, problem, record
+from planner.checks.schemas import closed, iteration_decision, one_of, problem
 from planner.checks.schemas import text as string
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message
@@ -357,7 +357,7 @@ def test_a_conversation_in_turns_begins_as_the_one_before(before: Any, more: Any
 # What a model says that is held to no schema
 
 
-SAID = record(final_answer=string(400), found_in=one_of(["results", "nowhere"]))
+SAID = closed(final_answer=string(400), found_in=one_of(["results", "nowhere"]))
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_keys_that_a_decision_does_not_know_are_left_out(said: dict[str, Any]) -
 
 
 def test_of_two_choices_none_is_guessed() -> None:
-    schema = {"anyOf": [record(a={"type": "null"}), record(b={"type": "null"})]}
+    schema = {"anyOf": [closed(a={"type": "null"}), closed(b={"type": "null"})]}
     assert lenient.json_in('{"a": null, "b": null}', schema) == '{"a": null, "b": null}'
 
 
@@ -599,7 +599,7 @@ async def test_doctor_looks_at_the_server(place: Place) -> None:
         [
             (
                 "model server",
-                "of no use at URL/v1",
+                "cannot be used at URL/v1",
                 "The model server at URL/v1 refused access (HTTP 401); set PLANLOOM_MODEL_KEY to a key it accepts.",
             )
         ]

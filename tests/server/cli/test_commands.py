@@ -167,7 +167,7 @@ def test_ask_puts_the_answer_into_the_schema_of_a_file(
         (
             '{"type": "text"}',
             snapshot(
-                "planloom: data_schema: it is no JSON Schema: type: 'text' is not valid under any of the given schemas. Correct it, or leave it out.\n"
+                "planloom: data_schema: it is not a JSON Schema: type: 'text' is not valid under any of the given schemas. Correct it, or leave it out.\n"
             ),
         ),
     ],

@@ -63,7 +63,7 @@ def drawn(ran: Ran, count: int) -> str:
     """The picture after so many events."""
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
     view = LiveView(console, QUESTION, ran.events[0].at, Path.cwd())
-    view.tell(ran.events[:count])
+    view.add(ran.events[:count])
     with console.capture() as captured:
         console.print(view.drawn("Waiting"))
     text = re.sub(r"[\d.]+ s, (\d+ model calls?), .*", r"N s, \1, N tokens", captured.get())

@@ -238,7 +238,7 @@ def test_what_a_person_added_to_an_entry_stays(run: Run, home: Path) -> None:
         ("[]", "there is no map"),
         ("[1]", "it is not a map of settings"),
         ('{"mcpServers": []}', "there is no map"),
-        ('{"mcpServers": [1]}', "`mcpServers` is no map"),
+        ('{"mcpServers": [1]}', "`mcpServers` is not a map"),
         ('{"a": ' * 100_000, "nested too deep"),
         ("{", "Expecting property name"),
         ("{,}", "Expecting property name"),

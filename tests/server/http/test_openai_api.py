@@ -621,7 +621,7 @@ async def test_continue_shows_the_plan_and_the_answer(place: Place, ollama: Scri
 def test_a_plan_that_changes_is_told_when_it_does() -> None:
     document = Document()
     told = "".join(
-        document.tell(event)
+        document.add(event)
         for event in (
             PlanMade(
                 main_objective="Do Y",
@@ -703,7 +703,7 @@ def test_what_strangers_wrote_stays_in_its_place(
     assume(later != step)
     document = Document()
     told = "".join(
-        document.tell(event)
+        document.add(event)
         for event in (
             PlanMade(
                 main_objective=objective, conclusion_from_assistant_data="", later_steps=[later]

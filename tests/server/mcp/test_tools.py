@@ -192,7 +192,7 @@ async def test_tools_say_what_they_are(place: Place) -> None:
                 "name": "plan_and_answer",
                 "title": "Plan and answer",
                 "description": """\
-Answer a question about the project in PROJECT: its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that bear it out. It changes something only if the prompt asks for it and the user approves.
+Answer a question about the project in PROJECT: its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that support it. It changes something only if the prompt asks for it and the user approves.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run goes on where it stopped.\
 """,
                 "inputSchema": {
@@ -736,7 +736,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                             "args": {"path": "jobs/secret.py", "start_line": 1},
                             "approval": None,
                             "result": '''\
-"""Names that no model can guess (source: seeds/004)."""
+"""Names that no model can guess."""
 
 UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
 

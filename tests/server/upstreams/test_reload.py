@@ -255,7 +255,7 @@ async def following(settings: Settings, folder: Path) -> AsyncIterator[UpstreamP
 
     pool = UpstreamPool(settings, cache_dir=folder, pins=Pins(folder / "pins.sqlite"))
     async with pool, anyio.create_task_group() as tasks:
-        tasks.start_soon(reload.follow, settings, pool, nobody)
+        tasks.start_soon(reload.watch_file, settings, pool, nobody)
         await anyio.sleep(0.05)  # the file was looked at
         yield pool
         tasks.cancel_scope.cancel()

@@ -168,7 +168,7 @@ asker asks, while it runs ask:
 ```text
 Which branch?
 ```
-Your answer goes to asker alone. What it says of it in a result, models read, and it is recorded.
+Your answer goes to asker alone. If it repeats the answer in a result, models read it, and it is recorded.
 For run RUN: "Do it". No answer within 120 s means none.\
 """)
     assert form == snapshot(

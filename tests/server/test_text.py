@@ -1,0 +1,9 @@
+"""Texts of strangers, made harmless."""
+
+from server.text import one_line
+
+
+def test_a_foreign_text_is_one_harmless_line_within_the_limit() -> None:
+    foreign = "\x1b[31mred\x1b[0m\n\u202eand\u200b on"
+    assert one_line(foreign) == "red and on"
+    assert one_line("a\n" * 100_000, 5) == "a a …"
