@@ -628,6 +628,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
             "data": None,
             "reason": None,
             "unsupported": [],
+            "done": [],
             "objective": "Find out the value",
             "steps": [
                 {

@@ -13,6 +13,8 @@ from paths import SUPPORT
 from scripted_ollama import Answer, ScriptedOllama
 from serving import Caller, Place, served
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from upstream_server import build_server
 
 from server.upstreams import results, stdio
@@ -60,6 +62,7 @@ def compressing(app: Any) -> Any:
     return asked
 
 
+HINTS = {"readOnlyHint": True}
 SPEAKER: dict[str, Any] = {
     "command": "${PLANLOOM_PYTHON}",
     "args": [str(SUPPORT / "speaking_upstream.py")],
@@ -73,6 +76,60 @@ async def test_requests_whose_answers_are_not_read_are_not_kept(place: Place) ->
         before = psutil.Process().memory_info().rss
         assert await called(caller, "demand", n=5_000) == ("SUCCESS", "asked it all")
         assert psutil.Process().memory_info().rss - before < 16 * 2**20
+
+
+def demanding(app: Any) -> Any:
+    """An upstream in the place of `app` that sends thousands of requests in answer to a call, and
+    takes no answer to them in."""
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        message = await request.json() if request.method == "POST" else {"method": "GET"}
+        number = message.get("id")
+        response = Response(status_code=202 if request.method == "POST" else 405)
+        match message.get("method"):
+            case "initialize":
+                server = {"name": "demanding", "version": "1"}
+                version = message["params"]["protocolVersion"]
+                known = {"protocolVersion": version, "capabilities": {"tools": {}}}
+                response = said(number, result=known | {"serverInfo": server})
+            case "tools/list":
+                tool = {"name": "demand", "inputSchema": {"type": "object"}, "annotations": HINTS}
+                response = said(number, result={"tools": [tool]})
+            case "tools/call":
+                params = {"messages": [], "maxTokens": 1}
+                asking = {"method": "sampling/createMessage", "params": params}
+                text = {"type": "text", "text": "asked it all"}
+                messages = [{"id": f"d{each}", **asking} for each in range(5_000)]
+                messages.append({"id": number, "result": {"content": [text]}})
+                lines = [json.dumps({"jsonrpc": "2.0"} | each) for each in messages]
+                events = "".join(f"event: message\ndata: {line}\n\n" for line in lines)
+                response = Response(events, media_type="text/event-stream")
+            case None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+            case _ if number is not None:
+                response = said(number, error={"code": -32601, "message": "Method not found"})
+        await response(scope, receive, send)
+
+    return asked
+
+
+def said(number: Any, **answer: Any) -> Response:
+    return JSONResponse({"jsonrpc": "2.0", "id": number} | answer)
+
+
+async def test_over_http_too_they_are_not_kept(place: Place, tmp_path: Path) -> None:
+    with served(build_server(tmp_path), wrap=demanding) as url:
+        place.upstreams = {"up": {"url": url}}
+        async with place.client() as caller:
+            assert (await state(caller))[0] == "ready"
+            before = psutil.Process().memory_info().rss
+            assert await called(caller, "demand") == ("SUCCESS", "asked it all")
+            assert psutil.Process().memory_info().rss - before < 16 * 2**20
 
 
 async def test_the_pages_of_a_tool_list_are_bounded_in_sum(place: Place) -> None:
