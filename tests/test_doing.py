@@ -163,7 +163,7 @@ async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
 def boasting(tool: str) -> Callable[[Request], Reply]:
     """A model that calls this tool, and says of any outcome that the note hello was added."""
     replies: list[dict[str, Any]] = [
-        *(deed("note"), {"tool": tool}, plan(tool), {"text": "farewell"}, found(CLAIM)),
+        *({"tool": tool}, plan(tool), {"text": "farewell"}, found(CLAIM)),
         *(conclusion(CLAIM), deep(conclusion(CLAIM)), {"answer_again": CLAIM}, {}),
     ]
 
@@ -193,6 +193,7 @@ async def test_no_face_says_of_a_change_what_a_model_says_of_it(
     tool, status, told = ENDS[end]
     approve = end != "declined"
     with ScriptedOllama(handler=boasting(tool)) as place.ollama:
+        place.ollama.expect(deed("note"))
         if face == "ask":
             if not approve:
                 told = f"{NOTHING}this run may only use tools that read."  # nobody can be asked

@@ -50,8 +50,9 @@ def test_the_wheel_holds_the_prompts_and_the_shipped_upstreams(wheel: Path) -> N
     assert {name.split("/")[0].split("-")[0] for name in names} == {"planloom"}
 
 
-def test_uvx_starts_it_without_an_installation(wheel: Path) -> None:
-    uvx = [UV, "tool", "run", "--from", str(wheel), "planloom"]
+def test_uvx_starts_it_without_an_installation(wheel: Path, tmp_path: Path) -> None:
+    """Beside other packages of the names it has inside."""
+    uvx = [UV, "tool", "run", "--with", str(others(tmp_path)), "--from", str(wheel), "planloom"]
     assert done(*uvx, "--version") == f"planloom {version('planloom')}\n"
     entry = json.loads(done(*uvx, "init", "--client", "cursor"))["mcpServers"]["planloom"]
     assert [entry["command"], *entry["args"][:2]] == ["uvx", "planloom", "serve"]

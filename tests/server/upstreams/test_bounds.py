@@ -11,7 +11,7 @@ import pytest
 from generated import fitting
 from paths import SUPPORT
 from scripted_ollama import Answer, ScriptedOllama
-from serving import Caller, Place, served
+from serving import LONG, Caller, Place, served
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -35,7 +35,7 @@ def ollama() -> Iterator[ScriptedOllama]:
 async def called(caller: Caller, name: str, **arguments: Any) -> tuple[str, str]:
     """The outcome of a call, and its whole result."""
     step = {"prompt": f"Call {name}", "tool": name, "arguments": arguments, "policy": "allow"}
-    done = await caller.call("run_step", **step)
+    done = await caller.call("run_step", wait_s=LONG, **step)
     assert done.whole, done
     (call,) = done.whole["actions"][0]["tool_calls"]
     got = {"run_id": done.whole["run_id"], "iteration": 0}
