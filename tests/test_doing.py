@@ -175,14 +175,14 @@ def boasting(tool: str) -> Callable[[Request], Reply]:
 
 
 NOTHING = "Nothing was changed: "
-DONE = 'What was done:\n- add_note {"text": "farewell"}'
+DONE = 'add_note {"text": "farewell"}'
 ENDS = {
     "declined": ("add_note", "refused", f"{NOTHING}add_note was not approved (the user said no"),
     "failed": ("delete_notes", "failed", f"{NOTHING}delete_notes did not succeed ("),
     "no tool": ("count_notes", "failed", f"{NOTHING}no call that changes anything was made."),
     "another call": ("add_note", "answered", DONE),
 }
-"""What becomes of a request to note hello: by which tool, and the status and the answer it gets."""
+"""What becomes of a request to note hello: by which tool, the status, and what a person is told."""
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -200,16 +200,15 @@ async def test_no_face_says_of_a_change_what_a_model_says_of_it(
             place.upstreams["notes"]["policy"] = "allow" if approve else "ask"
             words = ("ask", "--json", "--policy", "allow" if approve else "ask", "Note hello")
             found = json.loads((await anyio.to_thread.run_sync(place.run, *words)).stdout)
-            said, stands = found["answer"], found["status"]
+            said, stands = "\n".join([found["answer"], *found["done"]]), found["status"]
         elif face == "openai":
             said, stands = await over_the_openai_api(place, approve), status
         else:
             async with place.client(person=Person(*[approve] * 3)) as caller:
                 result = await caller.call(face, prompt="Note hello")
-            said, stands = report(result)["answer"], report(result)["status"]
-            assert CLAIM not in text(result)
-    assert CLAIM not in said
+            said, stands = text(result), report(result)["status"]
     assert told in said
+    assert CLAIM not in said or end == "another call"  # beside which stands what was done
     assert stands == status
     assert noted(place.project) == ([["farewell", "nobody"]] if end == "another call" else [])
 

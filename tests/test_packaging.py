@@ -98,7 +98,7 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
     for name in ("server", "planner"):
         (site / name).mkdir()
         (site / name / "__init__.py").write_text("theirs = True\n")
-    done(UV, "pip", "install", "--quiet", "--python", python, str(wheel))
+    done(python, "-m", "pip", "install", "--quiet", str(wheel))
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
     home = without_upstreams(tmp_path)
     assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)

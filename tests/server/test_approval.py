@@ -148,7 +148,7 @@ Call run_step with run_id `RUN` for another step, plan_and_answer with it to con
 
 ### What was done
 
-- add_note {"text": "hello", "author": "Planloom"}
+- add_note {"text": "hello"}
 
 ### Approvals
 
