@@ -6,7 +6,6 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -523,34 +522,6 @@ async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: 
         found = await two.load("r1")
     assert found
     assert (found.status, len(found.entries)) == ("answered", 3)
-
-
-@pytest.mark.outside
-async def test_a_run_that_was_answered_without_redis_is_over_at_every_server(
-    place: Place, ollama: ScriptedOllama, redis: str, redis_process: int
-) -> None:
-    """Also when the server that answered it has ended: no other takes it up again."""
-    ollama.expect(Hang(then=json.dumps(conclusion("There are 0 notes."))))
-    async with replicas(place, "redis", redis) as ((one, two), (first, _)):
-        run_id = report(await one.call("run_step", **COUNT))["run_id"]
-        await ollama.arrived()
-        followed = await two.call("get_run", run_id=run_id, wait_s=0)
-        assert report(followed)["status"] == "running"
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(one.call, "get_run", run_id=run_id))
-            psutil.Process(redis_process).suspend()
-            try:
-                ollama.release()
-                ends = "Finished: answered"
-                await until(lambda: any(ends in each for each in one.progress.messages))
-            finally:
-                psutil.Process(redis_process).resume()
-        told = [report(await two.call("get_run", run_id=run_id))]
-        told.append(report(await two.call("cancel_run", run_id=run_id)))
-        first.terminate()
-        await anyio.to_thread.run_sync(first.wait)
-        told.append(report(await two.call("get_run", run_id=run_id)))
-    assert [each["status"] for each in told] == ["answered"] * 3
 
 
 @pytest.mark.outside
