@@ -94,16 +94,22 @@ def demanding(app: Any) -> Any:
             case "initialize":
                 server = {"name": "demanding", "version": "1"}
                 version = message["params"]["protocolVersion"]
-                known = {"protocolVersion": version, "capabilities": {"tools": {}}}
+                known: dict[str, Any] = {"protocolVersion": version, "capabilities": {"tools": {}}}
                 response = said(number, result=known | {"serverInfo": server})
             case "tools/list":
-                tool = {"name": "demand", "inputSchema": {"type": "object"}, "annotations": HINTS}
+                tool: dict[str, Any] = {
+                    "name": "demand",
+                    "inputSchema": {"type": "object"},
+                    "annotations": HINTS,
+                }
                 response = said(number, result={"tools": [tool]})
             case "tools/call":
                 params = {"messages": [], "maxTokens": 1}
                 asking = {"method": "sampling/createMessage", "params": params}
                 text = {"type": "text", "text": "asked it all"}
-                messages = [{"id": f"d{each}", **asking} for each in range(5_000)]
+                messages: list[dict[str, Any]] = [
+                    {"id": f"d{each}", **asking} for each in range(5_000)
+                ]
                 messages.append({"id": number, "result": {"content": [text]}})
                 lines = [json.dumps({"jsonrpc": "2.0"} | each) for each in messages]
                 events = "".join(f"event: message\ndata: {line}\n\n" for line in lines)
