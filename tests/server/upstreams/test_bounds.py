@@ -87,9 +87,10 @@ def demanding(app: Any) -> Any:
             await app(scope, receive, send)
             return
         request = Request(scope, receive)
-        message = await request.json() if request.method == "POST" else {"method": "GET"}
+        posted = request.method == "POST"
+        message: dict[str, Any] = await request.json() if posted else {"method": "GET"}
         number = message.get("id")
-        response = Response(status_code=202 if request.method == "POST" else 405)
+        response = Response(status_code=202 if posted else 405)
         match message.get("method"):
             case "initialize":
                 server = {"name": "demanding", "version": "1"}
