@@ -1,5 +1,8 @@
 """The errors Planloom raises; each message says what happened, where, and what to do."""
 
+EMBEDDED_EXTRA = "pipx install --force '.[embedded]', in a checkout of Planloom"
+"""How the runtime of the embedded models is installed. It is in no package index."""
+
 
 class PlanloomError(Exception):
     """The base of every error meant for a person. Its text is complete; show it without a trace."""

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from planner.agent import warming
-from planner.errors import ModelUnavailable
+from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
 from server.config import ModelSettings
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 OnDownload = Callable[[str, int, int | None], None]
 """Called during a download with the model's name, the bytes done, and all bytes if known."""
-EMBEDDED_EXTRA = "pipx install --force '.[embedded]', in a checkout of Planloom"
 
 
 class Backend:

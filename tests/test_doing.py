@@ -1,12 +1,18 @@
 """What an answer says was done is what was done: by the journal, whatever a model says of it."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import httpx
 import openai
 import pytest
+from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
-from scripted_ollama import FAST, FULL, ScriptedOllama
-from serving import Place, conclusion, deed, found, plan, served, text
+from scripted_ollama import FAST, FULL, Reply, Request, ScriptedOllama
+from serving import LONG, Place, bearer, conclusion, deed, deep, found, plan, served, text
 
 from server import auth
 from server.app import build
@@ -149,3 +155,153 @@ async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
     told = [each["type"] for each in caller.progress.events]
     assert told.index("plan_made") < told.index("approval_asked") < told.index("tool_called")
     assert noted(place.project) == [["hello", "nobody"]]
+
+
+# Whatever happens to a call, and whoever asks
+
+
+def boasting(tool: str) -> Callable[[Request], Reply]:
+    """A model that calls this tool, and says of any outcome that the note hello was added."""
+    replies: list[dict[str, Any]] = [
+        *({"tool": tool}, plan(tool), {"text": "farewell"}, found(CLAIM)),
+        *(conclusion(CLAIM), deep(conclusion(CLAIM)), {"answer_again": CLAIM}, {}),
+    ]
+
+    def reply(request: Request) -> Reply:
+        schema = Draft202012Validator(request.schema or {})
+        return next(each for each in replies if schema.is_valid(each))
+
+    return reply
+
+
+NOTHING = "Nothing was changed: "
+DONE = 'add_note {"text": "farewell"}'
+ENDS = {
+    "declined": ("add_note", "refused", f"{NOTHING}add_note was not approved (the user said no"),
+    "failed": ("delete_notes", "failed", f"{NOTHING}delete_notes did not succeed ("),
+    "no tool": ("count_notes", "failed", f"{NOTHING}no call that changes anything was made."),
+    "another call": ("add_note", "answered", DONE),
+}
+"""What becomes of a request to note hello: by which tool, the status, and what a person is told."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("face", ["plan_and_answer", "run_step", "ask", "openai"])
+async def test_no_face_says_of_a_change_what_a_model_says_of_it(
+    face: str, end: str, place: Place
+) -> None:
+    tool, status, told = ENDS[end]
+    approve = end != "declined"
+    with ScriptedOllama(handler=boasting(tool)) as place.ollama:
+        place.ollama.expect(deed("note"))
+        if face == "ask":
+            if not approve:
+                told = f"{NOTHING}this run may only use tools that read."  # nobody can be asked
+            place.upstreams["notes"]["policy"] = "allow" if approve else "ask"
+            words = ("ask", "--json", "--policy", "allow" if approve else "ask", "Note hello")
+            found = json.loads((await anyio.to_thread.run_sync(place.run, *words)).stdout)
+            said, stands = "\n".join([found["answer"], *found["done"]]), found["status"]
+        elif face == "openai":
+            said, stands = await over_the_openai_api(place, approve), status
+        else:
+            async with place.client(person=Person(*[approve] * 3)) as caller:
+                result = await caller.call(face, prompt="Note hello")
+            said, stands = text(result), report(result)["status"]
+    assert told in said
+    assert CLAIM not in said or end == "another call"  # beside which stands what was done
+    assert stands == status
+    assert noted(place.project) == ([["farewell", "nobody"]] if end == "another call" else [])
+
+
+async def over_the_openai_api(place: Place, approve: bool) -> str:
+    """What a client of `/v1` is told, a person answering in the browser."""
+    with served(build(place.settings, auth=auth.Tokens([KEY]))) as url:
+        base = url.removesuffix("/mcp")
+        asked: Any = [{"role": "user", "content": "Note hello"}]
+        told: list[str] = []
+        async with (
+            httpx.AsyncClient(base_url=base, headers=bearer(KEY), timeout=LONG) as browser,
+            openai.AsyncOpenAI(base_url=f"{base}/v1", api_key=KEY, max_retries=0) as client,
+        ):
+            await browser.get("/view/runs")
+
+            async def ask() -> None:
+                try:
+                    reply = await client.chat.completions.create(model="planloom", messages=asked)
+                    told.append(reply.choices[0].message.content or "")
+                except openai.InternalServerError as error:  # how a run that failed is told
+                    told.append(error.message)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                while not told:
+                    for run in (await browser.get("/view/runs")).json()["runs"]:
+                        if call := run["approval"]:
+                            answer = {"digest": call["digest"], "approve": approve}
+                            await browser.post(f"/view/runs/{run['id']}/approval", json=answer)
+                    await anyio.sleep(0.05)
+    return told[0]
+
+
+# What was done is told from the record
+
+
+async def test_what_was_done_stands_beside_any_answer(place: Place, ollama: ScriptedOllama) -> None:
+    """Also where the model says something else, or nothing of it."""
+    call = CALL | {"arguments": {"text": "![x](https://leak.example/?q=1)\nhello"}}
+    ollama.expect(conclusion("As you wish."))
+    async with place.client(person=Person(True)) as caller:
+        result = await caller.call("run_step", **call)
+        run_id = report(result)["run_id"]
+        whole = report(await caller.call("get_run", run_id=run_id, whole=True))
+    shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id)
+    made = 'add_note {"text": "![x](https://leak.example/?q=1)\\nhello"}'
+    assert report(result)["answer"] == "As you wish."
+    assert (result.structured_content or {})["done"] == whole["done"] == [made]
+    assert "### What was done\n\n- add_note" in text(result)
+    assert "![x](" not in text(result)
+    assert "What was done" in shown.stdout
+
+
+async def test_a_look_at_the_effect_of_a_change_bears_the_answer_out(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("note"))
+    steps = [
+        {"objective": "Note hello", "tool": "add_note"},
+        {"objective": "Count the notes", "tool": "count_notes"},
+    ]
+    ollama.expect({"main_objective": "Note it, and look", "steps": steps})
+    ollama.expect({"text": "hello"})
+    ollama.expect(found("There are 1 notes now."))
+    async with place.client(person=Person(True)) as caller:
+        result = await caller.call("plan_and_answer", prompt="Note hello, then count the notes")
+    assert (report(result)["status"], report(result)["answer"]) == (
+        "answered",
+        "There are 1 notes now.",
+    )
+    assert (result.structured_content or {})["done"] == ['add_note {"text": "hello"}']
+    assert [each["lines"] for each in report(result)["evidence"]] == [["1 notes"]]
+
+
+async def test_a_run_whose_only_step_was_declined_ends_as_refused(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    for said in ("It is noted.", CLAIM, "There are 0 notes."):
+        ollama.expect(conclusion(said))
+    told = "Nothing was changed: add_note was not approved (the user said no)."
+    async with place.client(person=Person(False)) as caller:
+        step = report(await caller.call("run_step", **CALL))
+        run = {"run_id": step["run_id"]}
+        concluded = report(await caller.call("plan_and_answer", prompt="", **run))
+        another = report(
+            await caller.call("run_step", prompt="Count them", tool="count_notes", **run)
+        )
+    assert [(each["status"], each["answer"]) for each in (step, concluded)] == [
+        ("refused", told),
+        ("refused", told),
+    ]
+    assert [(each["objective"], each["status"]) for each in another["steps"]] == [
+        ("Note hello", "failed"),
+        ("Count them", "completed"),
+    ]

@@ -50,8 +50,9 @@ def test_the_wheel_holds_the_prompts_and_the_shipped_upstreams(wheel: Path) -> N
     assert {name.split("/")[0].split("-")[0] for name in names} == {"planloom"}
 
 
-def test_uvx_starts_it_without_an_installation(wheel: Path) -> None:
-    uvx = [UV, "tool", "run", "--from", str(wheel), "planloom"]
+def test_uvx_starts_it_without_an_installation(wheel: Path, tmp_path: Path) -> None:
+    """Beside other packages of the names it has inside."""
+    uvx = [UV, "tool", "run", "--with", str(others(tmp_path)), "--from", str(wheel), "planloom"]
     assert done(*uvx, "--version") == f"planloom {version('planloom')}\n"
     entry = json.loads(done(*uvx, "init", "--client", "cursor"))["mcpServers"]["planloom"]
     assert [entry["command"], *entry["args"][:2]] == ["uvx", "planloom", "serve"]
@@ -97,7 +98,7 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
     for name in ("server", "planner"):
         (site / name).mkdir()
         (site / name / "__init__.py").write_text("theirs = True\n")
-    done(UV, "pip", "install", "--quiet", "--python", python, str(wheel))
+    done(python, "-m", "pip", "install", "--quiet", str(wheel))
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
     home = without_upstreams(tmp_path)
     assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)

@@ -61,7 +61,12 @@ def evaluate(
     seconds: Annotated[float, typer.Option(min=1, help="The time limit of a question.")] = 120.0,
     out: Annotated[Path | None, typer.Option(help="The folder for the JSON.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="A JSON to go on with: what it has is not asked again.")
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A JSON to go on with: what it has is not asked again.",
+        ),
     ] = None,
 ) -> None:
     """Ask the questions of the systems and print how they did. Subcommands: table, questions."""

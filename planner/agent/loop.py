@@ -686,14 +686,20 @@ class _Run:
         if self.request.goal != "plan" and not answer.strip():
             return self.finish_without_model(reason or "the model gave no answer")
         ordered = self.deeds or (self.may_be_order and bool(echoed(self.state, answer)))
-        undone = self.undone() if ordered and self.request.goal in ("answer", "step") else None
+        if self.request.goal == "conclude":  # from steps of which none did what it was for
+            ordered = bool(self.failed_changes()) and not any(
+                step.success for step in self.state.steps
+            )
+        undone = self.undone() if ordered and self.request.goal != "plan" else None
         if undone:
             status, why = undone
             told = why if why == UNKNOWN else f"Nothing was changed: {why}."
             if self.is_question(conclusion):
-                return self.end("partial", f"{answer}\n\n{told}", why)
-            if self.quotes:
+                status, told = "partial", f"{answer}\n\n{told}"
+            elif self.quotes:
                 told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
+            if self.request.goal == "step":
+                self.conclude_single_step(success=status == "partial", notes=told)
             return self.end(status, told, why)
         claimed = not_done(self.state, answer) if self.deeds else []
         if claimed:
@@ -755,7 +761,7 @@ class _Run:
     def undone(self) -> tuple[FinalStatus, str] | None:
         """Why what was to be done was not, by the journal; None when it was. No words of a model
         decide this."""
-        made = self.state.part_iterations
+        made = self.made
         if any(each.changes and each.outcome is Outcome.SUCCESS for each in made):
             return None
         declined = [each for each in made if each.approval and not each.approval.approved]

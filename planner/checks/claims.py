@@ -183,8 +183,13 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
 
 def done(calls: Sequence[Iteration]) -> str:
     """The calls that changed something, a line each."""
+    return "\n".join(f"- {each}" for each in changes(calls))
+
+
+def changes(calls: Sequence[Iteration]) -> list[str]:
+    """The calls that changed something: the tool and its arguments."""
     made = [each for each in calls if each.changes and each.outcome is Outcome.SUCCESS]
-    return "\n".join(f"- {_call(each)}" for each in made)
+    return [_call(each) for each in made]
 
 
 def left_undone(calls: Sequence[Iteration]) -> str:

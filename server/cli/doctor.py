@@ -8,12 +8,11 @@ from importlib.metadata import version
 
 from rich.text import Text
 
-from planner.errors import ModelUnavailable
+from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.ollama import OllamaServer, host_url, probe
 from planner.models.weights import cached
 from planner.tools import Safety
 from server.backends import (
-    EMBEDDED_EXTRA,
     api_client,
     api_models,
     embedded_installed,

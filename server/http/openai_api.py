@@ -45,7 +45,7 @@ from server.views import consent
 from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document, line
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.views.report import warned
+from server.views.report import done_in_words, warned
 
 MODEL = "planloom"
 RUN_SECONDS = 540.0
@@ -379,18 +379,19 @@ class Completion:
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
 
     def _sources(self) -> str:
-        """The warnings, the evidence and a link to the whole run; empty for an answer without a
-        search."""
+        """The changes that were made, the warnings, the evidence and a link to the whole run; empty
+        for an answer without a search."""
         found = report_of(self.run)
-        warnings = f"\n\n{warned(found.warnings)}" if found.warnings else ""
+        before = [done_in_words(found), warned(found.warnings)]
+        facts = "".join(f"\n\n{each}" for each in before if each)
         lines = []
         for each in short_report.ended(found).evidence:
             quote = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
             lines.append(f"- `{_code(each.source)}`{quote}")
         evidence = "\n".join([EVIDENCE, "", *lines]) if lines else ""
-        if not (warnings or evidence):
+        if not (facts or evidence):
             return ""
-        return inert(f"{warnings}{evidence}\n\n[The whole run]({self.link})")
+        return inert(f"{facts}{evidence}\n\n[The whole run]({self.link})")
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}

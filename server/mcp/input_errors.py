@@ -7,7 +7,8 @@ from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.exceptions import ValidationError as BadArguments
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import ToolResult
-from mcp_types import CallToolRequestParams
+from mcp import MCPError
+from mcp_types import INVALID_PARAMS, CallToolRequestParams
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -38,7 +39,8 @@ class ClearInputErrors(Middleware):
         except NotFoundError:
             tools = ", ".join(await self._tools(context))
             name = context.message.name
-            raise RefusedCall(f'There is no tool "{name}"; the tools are {tools}.') from None
+            message = f'There is no tool "{name}"; the tools are {tools}.'
+            raise MCPError(INVALID_PARAMS, message) from None  # the protocol wants no result
         except BadArguments as error:
             name = context.message.name
             if isinstance(error.__cause__, ValidationError):

@@ -83,6 +83,9 @@ class ShortReport(BaseModel):
     unsupported: list[str] = Field(
         default=[], description="What the answer says and no source supports."
     )
+    done: list[str] = Field(
+        default=[], description="Calls that changed something, from the record."
+    )
     evidence: list[Citation] = []
     plan: list[str] = Field(default=[], description="[x] done, [~] under way, [ ] to come.")
     asked: list[str] = Field(default=[], description="What the user was asked, and the outcome.")
@@ -122,6 +125,7 @@ def ended(found: Report) -> ShortReport:
         data=found.data,
         reason=found.reason,
         unsupported=found.unsupported,
+        done=found.done,
         evidence=[
             Citation(
                 source=each.source or f"{each.tool}, iteration {each.iteration}",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from planner.actions import MAX_RESULT_CHARS, Action, ActionToolCall, actions
-from planner.checks.claims import Evidence, evidence
+from planner.checks.claims import Evidence, changes, evidence
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
@@ -30,6 +30,8 @@ MAX_REPORT_CHARS = 400_000
 MIN_RESULT_CHARS = 100
 MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
+MAX_DONE_CHARS = 200
+"""Characters of a call that changed something; its approval and `run://` have all."""
 MAX_CLAIMS = 6
 """How many claims are cited beside the lines that support them; the report has all."""
 
@@ -140,6 +142,10 @@ class Report(BaseModel):
     steps: list[StepReport] = []
     steering: list[SteeringReport] = Field(default=[], description="What steer_run said to it.")
     actions: list[Action] = []
+    done: list[str] = Field(
+        default=[],
+        description="The calls that changed something, from the record, whatever the answer says.",
+    )
     evidence: list[Evidence] = []
     questions: list[QuestionReport] = Field(
         default=[], description="What upstreams asked the user."
@@ -188,6 +194,7 @@ def report(
             *(SteeringReport(**each.model_dump(), taken=False) for each in state.waiting),
         ],
         actions=actions(state, chosen, longest),
+        done=[shortened(flat(each), MAX_DONE_CHARS) for each in changes(state.iterations)],
         evidence=evidence(state),
         warnings=_warnings(state, interrupted, not_recorded),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
@@ -300,6 +307,8 @@ NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 def markdown(found: Report, *, cost: bool = True) -> str:
     """The report for a reader: the answer first, then the plan, the evidence and the cost."""
     parts = [conclusion(found)]
+    if made := done_in_words(found):
+        parts.append(made)
     if found.objective:
         bullets = [f"- [{MARKS[step.status]}] {step.in_words}" for step in found.steps]
         head = f"A plan has been created where the objective is: {flat(found.objective)}"
@@ -356,6 +365,13 @@ def conclusion(found: Report) -> str:
         reason = f": {found.reason}" if found.reason and found.reason not in found.answer else ""
         parts.append(f"_Status: {status_in_words(found.status)}{reason}_")
     return "\n\n".join([*parts, after] if after else parts)
+
+
+def done_in_words(found: Report) -> str:
+    """The changes that were made, unless the answer lists them; empty without any."""
+    if all(f"- {each.removesuffix('…')}" in found.answer for each in found.done):
+        return ""
+    return "### What was done\n\n" + _bullets(found.done)
 
 
 def what_next(found: Report) -> str:

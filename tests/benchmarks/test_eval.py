@@ -13,8 +13,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from scripted_ollama import FULL, ScriptedOllama
+from typer.testing import CliRunner
 
-from benchmarks.eval.__main__ import selected
+from benchmarks.eval.__main__ import app, selected
 from benchmarks.eval.case import SPLITS, Answer, Called, Setting, Split
 from benchmarks.eval.check import NEGATIONS, Check, file, grade, number, whole
 from benchmarks.eval.codebases import FETCHED, SOURCES, files, write
@@ -422,6 +423,13 @@ def test_documentation_is_split_at_headings() -> None:
     ((title, snippet),) = recorded_snippets(text)
     assert title == "b(c)"
     assert "# no heading" in snippet
+
+
+def test_results_that_are_not_there_are_told_and_nothing_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "nope.json"
+    done = CliRunner().invoke(app, ["--resume", str(file)], terminal_width=200)
+    assert done.exit_code == 2
+    assert "does not exist" in done.stderr
 
 
 def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:

@@ -146,6 +146,10 @@ It is noted.
 
 Call run_step with run_id `RUN` for another step, plan_and_answer with it to conclude.
 
+### What was done
+
+- add_note {"text": "hello"}
+
 ### Approvals
 
 - `add_note` (write), approved: the user approved it

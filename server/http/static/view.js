@@ -149,6 +149,7 @@ function drawRun(report) {
       drawApproval(report),
       drawAnswer(report),
       data !== null && section("data", "As data", el("pre", { tabindex: 0 }, JSON.stringify(data, null, 2))),
+      list("done", "What was done", report.done),
       list("unsupported", "No result bears this out", report.unsupported),
       list("warnings", "Warnings", report.warnings),
       drawPlan(report),

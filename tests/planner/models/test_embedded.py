@@ -14,7 +14,7 @@ import psutil
 import pytest
 from paths import ROOT
 
-from planner.errors import ContextExceeded, ModelError, ModelUnavailable
+from planner.errors import EMBEDDED_EXTRA, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import ChatModel, Message, Reply
 from planner.models.embedded import EmbeddedModel
 from planner.models.weights import fetch
@@ -330,8 +330,9 @@ async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) 
     pytest.importorskip("xllamacpp")
     weights = tmp_path / "tiny.gguf"
     weights.write_bytes(b"this is no model")
-    with pytest.raises(ModelUnavailable, match="does not load"):
+    with pytest.raises(ModelUnavailable, match="does not load") as told:
         await EmbeddedModel("tiny", weights).load()
+    assert EMBEDDED_EXTRA in str(told.value)
     assert workers() == []
 
 

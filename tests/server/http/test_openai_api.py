@@ -807,6 +807,10 @@ Final conclusion reached
 
 added
 
+### What was done
+
+- add_note {"text": "hello"}
+
 ---
 
 Evidence:

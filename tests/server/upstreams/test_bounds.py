@@ -11,8 +11,10 @@ import pytest
 from generated import fitting
 from paths import SUPPORT
 from scripted_ollama import Answer, ScriptedOllama
-from serving import Caller, Place, served
+from serving import LONG, Caller, Place, served
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from upstream_server import build_server
 
 from server.upstreams import results, stdio
@@ -33,7 +35,7 @@ def ollama() -> Iterator[ScriptedOllama]:
 async def called(caller: Caller, name: str, **arguments: Any) -> tuple[str, str]:
     """The outcome of a call, and its whole result."""
     step = {"prompt": f"Call {name}", "tool": name, "arguments": arguments, "policy": "allow"}
-    done = await caller.call("run_step", **step)
+    done = await caller.call("run_step", wait_s=LONG, **step)
     assert done.whole, done
     (call,) = done.whole["actions"][0]["tool_calls"]
     got = {"run_id": done.whole["run_id"], "iteration": 0}
@@ -60,6 +62,7 @@ def compressing(app: Any) -> Any:
     return asked
 
 
+HINTS = {"readOnlyHint": True}
 SPEAKER: dict[str, Any] = {
     "command": "${PLANLOOM_PYTHON}",
     "args": [str(SUPPORT / "speaking_upstream.py")],
@@ -73,6 +76,67 @@ async def test_requests_whose_answers_are_not_read_are_not_kept(place: Place) ->
         before = psutil.Process().memory_info().rss
         assert await called(caller, "demand", n=5_000) == ("SUCCESS", "asked it all")
         assert psutil.Process().memory_info().rss - before < 16 * 2**20
+
+
+def demanding(app: Any) -> Any:
+    """An upstream in the place of `app` that sends thousands of requests in answer to a call, and
+    takes no answer to them in."""
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        posted = request.method == "POST"
+        message: dict[str, Any] = await request.json() if posted else {"method": "GET"}
+        number = message.get("id")
+        response = Response(status_code=202 if posted else 405)
+        match message.get("method"):
+            case "initialize":
+                server = {"name": "demanding", "version": "1"}
+                version = message["params"]["protocolVersion"]
+                known: dict[str, Any] = {"protocolVersion": version, "capabilities": {"tools": {}}}
+                response = said(number, result=known | {"serverInfo": server})
+            case "tools/list":
+                tool: dict[str, Any] = {
+                    "name": "demand",
+                    "inputSchema": {"type": "object"},
+                    "annotations": HINTS,
+                }
+                response = said(number, result={"tools": [tool]})
+            case "tools/call":
+                params = {"messages": [], "maxTokens": 1}
+                asking = {"method": "sampling/createMessage", "params": params}
+                text = {"type": "text", "text": "asked it all"}
+                messages: list[dict[str, Any]] = [
+                    {"id": f"d{each}", **asking} for each in range(5_000)
+                ]
+                messages.append({"id": number, "result": {"content": [text]}})
+                lines = [json.dumps({"jsonrpc": "2.0"} | each) for each in messages]
+                events = "".join(f"event: message\ndata: {line}\n\n" for line in lines)
+                response = Response(events, media_type="text/event-stream")
+            case None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+            case _ if number is not None:
+                response = said(number, error={"code": -32601, "message": "Method not found"})
+        await response(scope, receive, send)
+
+    return asked
+
+
+def said(number: Any, **answer: Any) -> Response:
+    return JSONResponse({"jsonrpc": "2.0", "id": number} | answer)
+
+
+async def test_over_http_too_they_are_not_kept(place: Place, tmp_path: Path) -> None:
+    with served(build_server(tmp_path), wrap=demanding) as url:
+        place.upstreams = {"up": {"url": url}}
+        async with place.client() as caller:
+            assert (await state(caller))[0] == "ready"
+            before = psutil.Process().memory_info().rss
+            assert await called(caller, "demand") == ("SUCCESS", "asked it all")
+            assert psutil.Process().memory_info().rss - before < 16 * 2**20
 
 
 async def test_the_pages_of_a_tool_list_are_bounded_in_sum(place: Place) -> None:
