@@ -324,16 +324,17 @@ class _Run:
             self.hold_limits()
             if not passages and (number or not self.gatherer.can_look_up):
                 break
+            conclusion = None
             if passages and wants == "long answer":
                 conclusion = await self.overview(passages)
-            else:
-                conclusion = await self.answer() if passages else None
+                if not self.facts:  # small models take many a question for a long one
+                    wants = "short answer"
+                    self.emit(BriefMade(search=search, wants=wants, may_be_order=self.may_be_order))
+            if passages and wants == "short answer":
+                conclusion = await self.answer()
             if conclusion:
                 return conclusion
-            if wants == "long answer" and not self.facts:  # a short one may be wanted
-                wants = "short answer"
-                self.emit(BriefMade(search=search, wants=wants, may_be_order=self.may_be_order))
-            elif number + 1 < readings:
+            if number + 1 < readings:
                 search = [*search, *await self.asker.words()]
         return self.certain()
 

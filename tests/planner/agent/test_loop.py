@@ -494,6 +494,16 @@ async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
     assert [step.notes for step in ran.state.steps] == [f"{CONSTANT} is {VALUE}."]
 
 
+async def test_a_long_answer_without_facts_is_read_as_a_short_one(pool: DictionaryPool) -> None:
+    ran = await planned(
+        *(brief("long answer", "phoenix"), facts(), found(ANSWER), second(ANSWER)),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert [role for role, _ in ran.roles] == ["facts", "answer"]
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
 async def test_what_a_model_was_asked_is_no_answer(pool: DictionaryPool) -> None:
     ran = await planned(
         found(QUESTION),
@@ -735,6 +745,9 @@ async def test_the_lines_are_those_of_the_answer_that_counts(pool: DictionaryPoo
     assert not any(CONSTANT in line for line in ran.state.quotes)
 
 
+OTHER = "It is in notes/guide.md."
+
+
 def read_again(ran: Ran) -> list[Asked]:
     return [asked for asked in ran.script.asides if '"answer_again"' in asked.last]
 
@@ -749,7 +762,49 @@ async def test_an_answer_is_read_a_second_time_on_the_same_prompt(pool: Dictiona
     assert (ran.state.status, ran.guards) == ("answered", [])
 
 
-OTHER = "It is in notes/guide.md."
+def much(pool: DictionaryPool) -> DictionaryPool:
+    """More passages on the question than are read first."""
+    for number in range(4):
+        rows = "\n".join(f"    phoenix_{number}_{row} = {'x' * 20}" for row in range(12))
+        pool.files[f"jobs/part_{number}.py"] = f"def {FUNCTION}_{number}():\n{rows}\n"
+    return pool
+
+
+async def test_the_likeliest_passages_are_read_first_and_then_all(pool: DictionaryPool) -> None:
+    ran = await planned(found(ANSWER), second(ANSWER), pool=much(pool), prompt=QUESTION)
+    (first,), (again,) = ran.script.asked, read_again(ran)
+    beginning, _, _ = first.last.rpartition("\n</result>")
+    assert again.last.startswith(beginning)
+    shown = [each.source in first.last for each in ran.state.passages]
+    assert True in shown
+    assert False in shown
+    assert all(each.source in again.last for each in ran.state.passages)
+    assert (ran.state.status, ran.guards) == ("answered", [])
+
+
+async def test_what_the_likeliest_passages_do_not_say_is_read_from_all(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(nowhere(), found(ANSWER), pool=much(pool), prompt=QUESTION)
+    first, whole = ran.script.asked
+    assert len(first.last) < len(whole.last)
+    assert "nowhere" not in whole.messages[-2]["content"]  # what was said first is not shown
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
+@pytest.mark.parametrize(("third", "status"), [(ANSWER, "answered"), (OTHER, "partial")])
+async def test_of_two_readings_that_differ_the_first_is_made_once_more_of_all(
+    pool: DictionaryPool, third: str, status: str
+) -> None:
+    """That it agrees with the second says nothing: both are of the same passages."""
+    ran = await planned(
+        *(found(ANSWER), second(OTHER), found(third)),
+        *([] if status == "answered" else [nowhere(), nowhere(), plan_of(("Think", None))]),
+        pool=much(pool),
+        prompt=QUESTION,
+    )
+    assert [role for role, _ in ran.roles][:2] == ["answer", "answer"]
+    assert (ran.state.status, ran.state.answer) == (status, ANSWER)
 
 
 async def test_two_readings_that_differ_leave_the_answer_partial(pool: DictionaryPool) -> None:
