@@ -93,13 +93,13 @@ written in English. The request's own words are searched for as well."""
 def brief(acting: bool = True) -> Schema:
     """What a request is about is said before what it is for. Where it is about nothing, a reply
     follows instead: a model that may reply at once does so to any question. `acting`: whether it
-    may be for an action."""
+    may be for an action; not where an action was read first, which is about something."""
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
     sorted_ = closed(search=search, wants=one_of(wants))
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
-    return {"anyOf": [sorted_, talk]}
+    return {"anyOf": [sorted_, talk] if acting else [sorted_]}
 
 
 def answer(longest: int) -> Schema:
