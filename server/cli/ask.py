@@ -128,11 +128,15 @@ async def run_on_terminal(
 async def show(run: Run, project: Path, beside: Console) -> None:
     """Show a run as it goes on, and put its questions to the person."""
     asked: Question | None = None
+    shown_count = 0
     with LiveView(beside, run.request.prompt, time.time(), project) as view:
         view.draw(run.queued)
         async for events in run.follow(lambda: REDRAW_SECONDS):
             view.add(events)
-            if (question := run.approvals.question) and question is not asked:
+            shown_count += len(events)
+            question = run.approvals.question
+            # What led to a question is shown before it.
+            if question and question is not asked and shown_count == len(run.events):
                 asked = question
                 view.pause()
                 await ask(question)

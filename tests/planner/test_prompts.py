@@ -219,6 +219,15 @@ Reply: {"search":["error","exception","raise"],"wants":"long answer"}
 Request: all settings and their defaults
 Reply: {"search":["setting","default","config"],"wants":"long answer"}
 
+Request: Which class reads the invoices? Give its file and line.
+Reply: {"search":["invoice","read","class"],"wants":"short answer"}
+
+Request: 这两种模式有什么区别？
+Reply: {"search":["mode"],"wants":"long answer"}
+
+Request: Which setting limits the queue, and what is its default?
+Reply: {"search":["queue","limit","max_queue"],"wants":"short answer"}
+
 Request: qqq zzz
 Reply: {"search":[],"wants":"short answer"}\
 """,
@@ -627,6 +636,15 @@ Reply: {"search":["error","exception","raise"],"wants":"long answer"}
 
 Request: all settings and their defaults
 Reply: {"search":["setting","default","config"],"wants":"long answer"}
+
+Request: Which class reads the invoices? Give its file and line.
+Reply: {"search":["invoice","read","class"],"wants":"short answer"}
+
+Request: 这两种模式有什么区别？
+Reply: {"search":["mode"],"wants":"long answer"}
+
+Request: Which setting limits the queue, and what is its default?
+Reply: {"search":["queue","limit","max_queue"],"wants":"short answer"}
 
 Request: qqq zzz
 Reply: {"search":[],"wants":"short answer"}\

@@ -608,7 +608,7 @@ A plan has been created where the objective is: Find out the value
    return UNIQUE_CONSTANT_VERIFICATION_ZX9
    ```
 
-_Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 309 tokens of tool results read for an answer of 13_\
+_Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 303 tokens of tool results read for an answer of 13_\
 """)
     for action in report["actions"]:
         action["timestamp"] = action["timestamp"][:2] + "…"
@@ -945,8 +945,8 @@ def standalone_unique_function_MNBVCX_777() -> int:
                 ],
             },
             "spared": {
-                "characters": 1080,
-                "tokens": 309,
+                "characters": 1060,
+                "tokens": 303,
                 "answer_characters": 44,
                 "answer_tokens": 13,
             },

@@ -87,7 +87,7 @@ VeryUniqueClassName_Phoenix_2025_QW3RTY is in jobs/secret.py, and UNIQUE_CONSTAN
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
 
-_Run RUN: 2 tool calls (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 136 tokens of tool results read for an answer of 31_\
+_Run RUN: 2 tool calls (0.0 s), 3 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 130 tokens of tool results read for an answer of 31_\
 """)
     assert isinstance(transcript, TextResourceContents)
     assert transcript.text.count("## Next request") == 2
