@@ -12,7 +12,7 @@ from serving import LONG, TRIAL_FILES, Place, found
 
 ROOT = Path(__file__).parent.parent
 FERRY = ROOT / "examples" / "ferry"
-LINE = "MAX_GUSTS_FOR_VEHICLES_KN = 28"
+LINE = "MAX_BAG_KG = 25"
 
 
 def question() -> str:
@@ -52,8 +52,8 @@ def test_the_example_client_shows_the_answer_with_its_line(
     tmp_path: Path, ollama: ScriptedOllama
 ) -> None:
     place = Place(tmp_path, ollama, upstreams={"files": TRIAL_FILES})
-    ollama.expect({"search": ["gusts", "vehicle", "knots"], "wants": "short answer"})
-    ollama.expect(found("Cars stay ashore when gusts are above 28 knots."), contains=[LINE])
+    ollama.expect({"search": ["suitcase", "weight", "bag"], "wants": "short answer"})
+    ollama.expect(found("A bag may weigh 25 kg."), contains=[LINE])
     script = str(ROOT / "examples" / "ask_over_stdio.py")
     client = [sys.executable, script, question(), str(FERRY)]
     environ = os.environ | place.environ | {"PLANLOOM_UPSTREAMS": str(place.file)}
@@ -62,8 +62,8 @@ def test_the_example_client_shows_the_answer_with_its_line(
     )
     assert done.returncode == 0, done.stderr
     assert f"> {question()}\n" in done.stderr
-    assert done.stdout.strip().startswith("Cars stay ashore when gusts are above 28 knots.")
+    assert done.stdout.strip().startswith("A bag may weigh 25 kg.")
     evidence = done.stdout.partition("Evidence")[2]
-    assert "ferry/weather.py:" in evidence
+    assert "ferry/luggage.py:" in evidence
     assert LINE in evidence
     assert "Makefile" not in done.stdout

@@ -62,16 +62,14 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="The folder for the JSON.")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="A JSON to go on with: what it has is not asked again.",
-        ),
+        typer.Option(help="A JSON to go on with: what it has is not asked again."),
     ] = None,
 ) -> None:
     """Ask the questions of the systems and print how they did. Subcommands: table, questions."""
     if context.invoked_subcommand:
         return
+    if resume and not resume.is_file():
+        raise typer.BadParameter(f"{resume} does not exist.", param_hint="--resume")
     names = named(systems, SYSTEMS)
     cases = selected(cases_of(named(families, CASES), split), only, limit)
     work = _cache() / "work"

@@ -179,7 +179,7 @@ class Prompts:
         """Whether a question and its reply do not stand in the prompt: for another reading those
         about the newest result, and tries at an answer from passages when there are newer ones."""
         if iteration is state.shown_iterations[-1]:
-            return role in ("answer", "again")
+            return role == "again" or (role == "answer" and call.role in TRIES)
         superseded = iteration.gathered and iteration.part == len(state.parts) - 1
         return bool(superseded) and call.role in TRIES
 
