@@ -1,4 +1,4 @@
-"""The seeds' protocol as a design: what seeds/000 and 001 ask for, in their own words."""
+"""The protocol of the first design (`seeds`), as its own texts ask for it."""
 
 import json
 from typing import Any
@@ -112,14 +112,14 @@ steps: leave enough detail in notes_to_future_self to use them later.
 }}
 
 Choose the option that best serves completing the objective."""
-"""The texts of seeds/000 with the changes its notes ask for."""
+"""The first design's texts, with the changes that its notes ask for."""
 PLAIN = {"list_dir", "find_file", "get_symbols_overview", "resolve-library-id"}
 """Tools with arguments so plain that the fast model writes them."""
 
 
 async def seeds(run: Run, *, shortened: bool = False) -> Replay:
-    """Separate calls for selection, arguments and decision, each prompt built anew from the state
-    (seeds/000 and 001). Calls are made one by one; state fields of seeds/003 are left out."""
+    """Separate calls for selection, arguments and decision, each prompt built again from the
+    state. Calls are made one by one; the design's state fields are left out."""
     specs = {tool.name: tool for tool in runs.tools()}
     listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in plain_tools())
     server, replies = ModelServer(), list[Said]()

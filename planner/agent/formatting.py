@@ -1,4 +1,4 @@
-"""The last call, on request: the answer in the shape of the caller's JSON Schema (seeds/002)."""
+"""The last call, on request: the answer in the shape of the caller's JSON Schema."""
 
 from collections.abc import Callable
 from typing import Any

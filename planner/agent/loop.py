@@ -12,8 +12,7 @@
 
 An uncertain answer goes on to the next of these while calls and seconds are left. A run never ends
 without an answer that says what it is. Everything that happens is an event; what the next prompt
-needs is a fold of them (`RunState`). The protocol of plans and decisions is that of seeds/000 and
-001 (docs/design.md).
+needs is a fold of them (`RunState`). docs/design.md describes the protocol of plans and decisions.
 """
 
 import re
