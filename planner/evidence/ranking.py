@@ -14,14 +14,16 @@ from planner.evidence.passages import around
 from planner.evidence.words import TOKEN, is_name, tokens, words
 from planner.passage import Passage
 
-HEAD_WEIGHT = 2
-"""A word of a unit's first line counts as often as so many words within it: that line says what
-the unit is."""
+DEFINED_WEIGHT = 3
+"""A word of a name that a passage defines counts as often as so many words of its text: such a name
+says what the passage is about."""
+PATH_WEIGHT = 2
+"""The same for a word of its path."""
 NAMED_LIFT = 2.0
 """What a passage's score is multiplied by that has a name of the query word for word."""
 MORE_WEIGHT = 0.6
 """Of the words beside the query's own, such as a model's: they may miss."""
-LEFT_OUT_WEIGHT = 0.4
+LEFT_OUT_WEIGHT = 0.2
 """Of the query's own words that a model did not choose: "how", "step by step"."""
 EXCERPT = 160
 """Characters of the lines that stand for a passage which is not shown whole."""
@@ -52,7 +54,8 @@ class BM25:
     less."""
 
     SATURATION = 1.2
-    LENGTH = 0.75
+    LENGTH = 0.3
+    """Less than for prose, where a long document repeats itself: units of code do not."""
 
     def __init__(self, documents: Sequence[Counter[str]]) -> None:
         self.size = len(documents)
@@ -190,13 +193,13 @@ def excerpt(passage: Passage, asked: set[str]) -> Passage:
     return _cut(passage, lines, first)
 
 
-def defining_lines(passage: Passage, top: Sequence[Passage]) -> Passage:
-    """The lines of a passage from the first definition of what the top ones mention on."""
+def defining_line(passage: Passage, top: Sequence[Passage]) -> Passage:
+    """The first line of a passage that defines what the top ones mention."""
     lines = passage.text.splitlines()
     mentioned = {name for each in top for name in tokens(each.text)}
     wanted = {name for name in defined(passage) if is_name(name)} & mentioned
     first = next((n for n, line in enumerate(lines) if wanted & set(tokens(line))), 0)
-    return _cut(passage, lines, first)
+    return _cut(passage, lines, first, room=0)
 
 
 def mentions(passage: Passage, names: set[str]) -> list[Passage]:
@@ -234,12 +237,12 @@ def _cut(passage: Passage, lines: Sequence[str], first: int, room: int = EXCERPT
 
 
 def _document(passage: Passage) -> Counter[str]:
-    bag = Counter(words(passage.text))
-    bag.update(words(passage.heading))
-    bag.update(words(passage.source))
-    head = passage.text.lstrip().partition("\n")[0]
-    for word in words(head):
-        bag[word] += HEAD_WEIGHT - 1
+    bag = Counter(words(f"{passage.text}\n{passage.heading}"))
+    for word in words(passage.source):
+        bag[word] += PATH_WEIGHT
+    names = (name[0] for line in passage.text.splitlines() if (name := defined_in(line)))
+    for word in (word for name in names for word in words(name)):
+        bag[word] += DEFINED_WEIGHT - 1
     return bag
 
 

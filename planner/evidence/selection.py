@@ -1,8 +1,8 @@
 """Which passages are shown for a request, within the room that there is.
 
-A short answer stands in one place: the best passages are shown whole, with the lines of others that
-have most of the words. A long answer needs whole definitions, with what they use, and the lines
-that define what the words name: those of a list.
+A short answer stands in one place: the best passages are shown whole, with the lines that define
+what they mention, and the lines of others that have most of the words. A long answer needs whole
+definitions, with what they use, and the lines that define what the words name: those of a list.
 """
 
 import re
@@ -14,7 +14,7 @@ from planner.evidence.ranking import (
     BM25,
     defined,
     defined_in,
-    defining_lines,
+    defining_line,
     excerpt,
     followed,
     heads,
@@ -35,15 +35,16 @@ WHOLE_NAMED = 4
 BESIDE_NAMED = 3
 """Excerpts of others then."""
 FIRST_EXCERPTS = 5
-"""Shown before the definitions of what the best passages mention."""
+"""Of others, shown before the last of the lines with a name of the question."""
 MAX_MENTIONS = 10
-"""Lines with a name of the question."""
+"""Such lines."""
 TOP = 2
 """Passages whose mentions are followed."""
 MAX_INSIDE = 4
 """Passages within what the question names, whose mentions are followed too."""
-MAX_FOLLOWED = 4
-"""Definitions of what they mention."""
+MAX_FOLLOWED = 3
+"""Lines that define what they mention, shown directly after them: a constant's value stands often
+in another file."""
 SUBJECT_SHARE = 0.35
 """Of what is shown for a long answer: for the definitions of what the request names."""
 FOLLOWED_SHARE = 0.25
@@ -81,10 +82,10 @@ def for_short_answer(
     near = any(each.relation for each in whole) and not before
     if near:
         whole = whole[:WHOLE_NAMED]
-    shown = fitting(whole, round(room * WHOLE_SHARE))
+    used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
+    shown = fitting([*whole[:TOP], *used, *whole[TOP:]], round(room * WHOLE_SHARE), before)
     best = [each for each in best if related(each, names) not in shown]
     others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
-    defining = [each for each in followed(passages, top) if each not in shown]
     asked = {*words(question), *words(beside)}
     lines = [line for each in best for line in mentions(each, names)]
     places = {(line.source, line.heading): line for line in reversed(lines)}
@@ -93,7 +94,6 @@ def for_short_answer(
     excerpts = [
         *lines[:FIRST_EXCERPTS],
         *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
-        *(defining_lines(each, top) for each in defining[:MAX_FOLLOWED]),
         *lines[FIRST_EXCERPTS:MAX_MENTIONS],
         *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
     ]

@@ -1,7 +1,7 @@
-"""What is shown for a long answer: whole definitions, what they call, the lines of a list."""
+"""What is shown for a short answer and for a long one."""
 
 from planner.evidence.passages import of_file
-from planner.evidence.selection import MAX_WHOLE, for_long_answer, subjects
+from planner.evidence.selection import MAX_WHOLE, for_long_answer, for_short_answer, subjects
 from planner.passage import Passage
 from planner.prompts import passage
 
@@ -49,3 +49,41 @@ def test_the_lines_that_define_a_lists_items_are_shown() -> None:
     )
     lines = [each.text for each in found if each.first == each.last]
     assert lines == ["class LiftGate:", "class SwingGate:", "class SlideGate:"]
+
+
+WAIT = """
+def wait_for_calm(seconds=PATIENCE_LIMIT):
+    # how long the ferry waits for calm weather
+    sleep(seconds)
+"""
+
+
+def test_the_value_of_a_constant_stands_directly_after_what_uses_it() -> None:
+    """However many other passages speak of the same words."""
+    noise = "\n\n".join(
+        f"def ferry_{place}():\n    # the ferry waits at place {place}, weather or not\n"
+        f"    {'moor()' * 30}"
+        for place in range(20)
+    )
+    found = for_short_answer(
+        passages(noise=noise, weather=WAIT, limits="GRAVITY = 10\nPATIENCE_LIMIT = 90\n"),
+        "How long does the ferry wait for calm weather?",
+        ["wait", "calm", "weather"],
+        3000,
+        [],
+    )
+    assert found[0].source == "weather.py"
+    assert found[2].text == "PATIENCE_LIMIT = 90"
+
+
+def test_what_a_passage_defines_says_more_than_what_it_mentions() -> None:
+    """Of two passages with the same words, the one comes first that defines their name."""
+    uses = "moor(max_gust)\nsail(max_gust)\n"
+    found = for_short_answer(
+        passages(a=uses, b="port = there()\nmax_gust = read()\n"),
+        "What is the maximum gust?",
+        ["max_gust"],
+        3000,
+        [],
+    )
+    assert found[0].source == "b.py"
