@@ -38,7 +38,7 @@ from planner.events import (
     UpstreamLogged,
 )
 from planner.passage import Passage
-from planner.protocol import Mode, RunRequest, Steering
+from planner.protocol import Mode, RunRequest, Steering, Wants
 from planner.text import flat
 from planner.tools import Outcome
 
@@ -164,6 +164,11 @@ class Part:
     """How a model read it."""
     opening: list[ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
+
+    @property
+    def ends_at(self) -> float:
+        """When its time is over, in seconds of the run's clock."""
+        return self.spent + self.request.limits.seconds
 
 
 NOT_THERE = "Nothing found so far answers the request."
@@ -308,6 +313,21 @@ class RunState:
     def brief(self) -> BriefMade | None:
         """How the newest request was read."""
         return self.parts[-1].brief if self.parts else None
+
+    @property
+    def wants(self) -> Wants:
+        """What the newest request wants, as far as it was read."""
+        return self.brief.wants if self.brief else "short answer"
+
+    @property
+    def search(self) -> list[str]:
+        """Words to search for, besides the newest request's own."""
+        return self.brief.search if self.brief else []
+
+    @property
+    def may_be_order(self) -> bool:
+        """Whether what is read as a question may be an order that no tool of the run can do."""
+        return self.brief is not None and self.brief.may_be_order
 
     @property
     def passages(self) -> list[Passage]:

@@ -17,11 +17,10 @@ from benchmarks.speed.server import FAST, FULL, Said, serving
 from benchmarks.speed.simulation import ModelServer, Served
 from planner import agent
 from planner.agent import warming
-from planner.agent.loop import RESULT_CHARACTERS
 from planner.evidence import context
 from planner.models.base import Models
 from planner.models.ollama import OllamaClient, OllamaModel
-from planner.prompts import compact
+from planner.prompts import RESULT_CHARACTERS, compact
 from planner.protocol import Limits, RunRequest
 from planner.tools import Safety, ToolSpec
 

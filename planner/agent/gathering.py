@@ -323,7 +323,7 @@ class Gatherer:
 
     @property
     def _long(self) -> bool:
-        return self.state.brief is not None and self.state.brief.wants == "long answer"
+        return self.state.wants == "long answer"
 
 
 def searches(question: str, more: Sequence[str]) -> list[list[str]]:

@@ -19,34 +19,28 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner.agent.formatting import Shaped, shaped
-from planner.agent.gathering import Gatherer, last_gathered
+from planner.agent.changes import Changes
+from planner.agent.ending import Ending
+from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import Asker
-from planner.agent.tool_calls import Caller, find, permitted
+from planner.agent.tool_calls import Caller, permitted
 from planner.checks import guards, schemas
 from planner.checks.claims import (
     agree,
     borne_out,
-    done,
-    echoed,
-    left_undone,
-    not_done,
     repeats,
     supporting,
     telling,
     unsupported,
-    unsupported_data,
 )
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
     BriefMade,
     Event,
-    FinalStatus,
     GuardTripped,
     PlanMade,
     PlanRevised,
-    RunFinished,
     RunStarted,
     SteeringTaken,
     StepConcluded,
@@ -60,19 +54,15 @@ from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models.base import Models
 from planner.passage import Passage
-from planner.prompts import Prompts, passage
+from planner.prompts import Prompts
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
-from planner.state import Iteration, RunState, steered
+from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
-RESULT_CHARACTERS = 1800
-"""Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
 CONCLUSION_SHARE = 0.2
 """Of the run's seconds, kept back for the conclusion."""
 CONCLUSION_SECONDS = 60.0
 """At most so much is kept back."""
-ANSWERING = ("answer", "conclude")
-"""The goals that end in an answer for the user."""
 FACTS_CHARACTERS = 2200
 """Of passages that are read at once for a long answer: a small model passes most of a longer text
 over."""
@@ -81,13 +71,6 @@ LONG = 200
 LIKELY_TOOLS = 5
 """Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
 of a long list otherwise."""
-UNKNOWN = (
-    "It is not known whether anything was changed: the call went out, and no answer came. Look "
-    "before you ask for it again."
-)
-"""What is said of a change without an answer."""
-QUESTION_MARK = re.compile("[?？؟]")
-"""Of most scripts."""
 READINGS = 2
 """So often an answer is looked for in gathered passages before a plan is made."""
 
@@ -113,27 +96,6 @@ async def run(
     check(request)
     begun = _Run(request, models, pool, record, approver, clock or Clock(), inbox or Inbox())
     return await begun.to_its_end()
-
-
-def cut_short(state: RunState, reason: str) -> RunFinished:
-    """The honest end of a run that cannot go on: what was found, as it was found."""
-    return _without_model(state, Prompts([], RESULT_CHARACTERS), reason)
-
-
-def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
-    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps if step.notes]
-    found += [
-        f"- {each.tool} returned: {prompts.shown_result(state, each)[:600]}"
-        for each in state.open_iterations
-        if each.outcome is Outcome.SUCCESS and each.by == "choice"
-    ]
-    if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
-        shown = "\n".join(map(passage, gathered.gathered.passages))
-        found.append(f"- passages on the request:\n{shown[:600]}")
-    answer = f"Could not find out: {reason.rstrip('.')}."
-    if found:
-        answer += "\n\nFound so far:\n" + "\n".join(found)
-    return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
 
 
 def check(request: RunRequest) -> None:
@@ -180,7 +142,7 @@ class _Run:
         self._approver = approver
         tools = list(pool.tools())
         self.ranking = Ranking(permitted(tools, request.policy))
-        self.prompts = Prompts(self.ranking.tools, RESULT_CHARACTERS)
+        self.prompts = Prompts(self.ranking.tools)
         self.asker = Asker(models, self.ranking.tools, self.prompts, self.state, self.emit)
         self.caller = Caller(
             pool,
@@ -193,6 +155,8 @@ class _Run:
             clock,
         )
         self.gatherer = Gatherer(self.caller)
+        self.changes = Changes(self.state, tools, self.ranking.tools)
+        self.ending = Ending(self.state, self.changes, self.prompts, self.asker, self.emit, clock)
 
     def emit(self, event: Event) -> None:
         self.state.apply(event)
@@ -221,14 +185,14 @@ class _Run:
             await self.meet_request()
         return self.state
 
-    async def meet_request(self) -> RunState:
+    async def meet_request(self) -> None:
         """Do what is asked of the run now, up to `RunFinished`."""
-        limit = self.request.limits.seconds
+        limit, ends_at = self.request.limits.seconds, self.state.parts[-1].ends_at
         kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
         reason: str | None = None
         conclusion: Conclude | None = None
         try:
-            with self.clock.limit(self.ends_at - kept_back) as time_limit:
+            with self.clock.limit(ends_at - kept_back) as time_limit:
                 conclusion = await self.work()
             if time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
@@ -236,26 +200,21 @@ class _Run:
             reason = str(reached)
         except ModelError as error:
             if self.best is None:
-                return self.finish_without_model(str(error))
+                return self.ending.without_model(str(error))
             self.unsure = f"{self.unsure}; {error}"
         if conclusion is None and self.best:
             conclusion = self.concluded(self.best)
             reason = reason or self.unsure
         if conclusion is None:
             try:
-                with self.clock.limit(min(self.clock.seconds + kept_back, self.ends_at)):
+                with self.clock.limit(min(self.clock.seconds + kept_back, ends_at)):
                     self.take_steering()
                     conclusion = await self.asker.conclude()
             except ModelError as error:
-                return self.finish_without_model(f"{reason}; {error}" if reason else str(error))
+                return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
-            return self.finish_without_model(reason or "the conclusion took too long")
-        return await self.finish(conclusion, reason)
-
-    @property
-    def ends_at(self) -> float:
-        """When the request's time is over, in seconds of the run's clock."""
-        return self.state.parts[-1].spent + self.request.limits.seconds
+            return self.ending.without_model(reason or "the conclusion took too long")
+        return await self.ending.conclude(conclusion, reason, self.unsure, self.quotes)
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the approver says. The time a person takes is not the run's."""
@@ -285,9 +244,8 @@ class _Run:
             )
             self.hold_limits()
             return await self.answer() or await self.follow_plan()
-        can_act = any(not tool.read_only for tool in self.ranking.tools)
         brief = await self.asker.brief()
-        may_be_order = brief.wants == "action" and not can_act
+        may_be_order = brief.wants == "action" and not self.changes.possible
         if may_be_order:  # small models take many a question for an order
             brief = await self.asker.brief(acting=False)
         wants: Wants = brief.wants if brief.search else "talk"
@@ -298,7 +256,7 @@ class _Run:
             return await self.do()
         if not self.elsewhere() and (found := await self.read(wants)):
             return found
-        if self.deeds:
+        if self.changes.wanted:
             return Conclude(final_answer="It was not done.", success=False)
         return await self.follow_plan()
 
@@ -316,8 +274,8 @@ class _Run:
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain."""
-        search = self.search
-        readings = 1 if self.deeds else READINGS  # no tool of the pool can do it
+        search, may_be_order = self.state.search, self.state.may_be_order
+        readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
         for number in range(readings):
             passages = await self.gatherer.gather(self.request.prompt, search)
             self.hold_limits()
@@ -328,7 +286,7 @@ class _Run:
                 conclusion = await self.overview(passages)
                 if not self.facts:  # small models take many a question for a long one
                     wants = "short answer"
-                    self.emit(BriefMade(search=search, wants=wants, may_be_order=self.may_be_order))
+                    self.emit(BriefMade(search=search, wants=wants, may_be_order=may_be_order))
             if passages and wants == "short answer":
                 conclusion = await self.answer()
             if conclusion:
@@ -369,7 +327,7 @@ class _Run:
             self.hold_limits()
         if not self.facts:
             return None
-        facts = telling(self.facts, " ".join([self.request.prompt, *self.search]))
+        facts = telling(self.facts, " ".join([self.request.prompt, *self.state.search]))
         said = await self.asker.summary(facts)
         missing = unsupported(self.state, said.final_answer)
         summary = "" if missing else said.final_answer
@@ -402,8 +360,8 @@ class _Run:
             self.keep(said.final_answer, problem or "")
             return None
         first = said.final_answer
-        doing = self.deeds and self.asker.may_change
-        if doing or (self.wants == "long answer" and len(first) > LONG):
+        doing = self.changes.wanted and self.asker.may_change
+        if doing or (self.state.wants == "long answer" and len(first) > LONG):
             return self.concluded(first)
         self.keep(first, "the results were not read a second time")
         second = await self.asker.again()
@@ -445,7 +403,7 @@ class _Run:
         """The one tool call of a `step` request, and what it means. Where no tool is named, the
         request is read for whether it wants a change: a call that reads would not be one."""
         self.begin_single_step()
-        self.asker.may_change = any(not tool.read_only for tool in self.ranking.tools)
+        self.asker.may_change = self.changes.possible
         tool = self.request.tool
         if tool is None:
             brief = await self.asker.brief()
@@ -461,7 +419,7 @@ class _Run:
     async def do(self) -> Conclude | None:
         """A change or another action, planned with the passages in view that the request leads
         to."""
-        await self.gatherer.gather(self.request.prompt, self.search)
+        await self.gatherer.gather(self.request.prompt, self.state.search)
         self.asker.may_change = True
         return await self.follow_plan()
 
@@ -479,7 +437,7 @@ class _Run:
             if step and step.offered and not isinstance(decision, Stay):
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             await self.caller.call(*calls)
-            if refused := self.refused_change():
+            if refused := self.changes.to_repeat():
                 self.hold_limits()
                 await self.caller.call(await self.asker.select_change(refused))
             self.hold_limits()
@@ -491,7 +449,7 @@ class _Run:
                 return None
             last_step = not self.state.later_steps
             # What the user has just said is decided on: an answer would pass it over.
-            ready = last_step and not spoken_to and not (self.deeds and self.unfinished())
+            ready = last_step and not spoken_to and not self.changes.due
             if ready and (conclusion := await self.answer()):
                 return conclusion
             decision = await self.decide()
@@ -505,7 +463,7 @@ class _Run:
         done = all(
             (each.outcome is Outcome.SUCCESS and not guards.empty(each.result))
             or guards.known(self.state, each)
-            or (self.deeds and self.reads(each))
+            or (self.changes.wanted and self.changes.reads(each))
             for each in self.state.newest
         )
         following = next(iter(self.state.later_steps), None)
@@ -514,20 +472,6 @@ class _Run:
         if not done or following is None or tool is None or self.asker.crowded:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
-
-    def refused_change(self) -> Call | None:
-        """The newest call, when it is a change that its tool did not accept: it is tried once more,
-        with what the tool said in view."""
-        [*_, newest] = self.state.newest
-        before = self.state.iterations[newest.number - 1] if newest.number else None
-        tried = before and before.prompt == newest.prompt and before.changes
-        if tried or not (newest.changes and newest.outcome is Outcome.FAILURE):
-            return None
-        return Call(prompt=newest.prompt, tool=newest.tool)
-
-    def reads(self, call: Iteration) -> bool:
-        tool = find(call.tool, self.caller.tools)
-        return tool is None or tool.read_only
 
     def take_steering(self) -> bool:
         """Take what was said to the run meanwhile, from here on; whether there was anything."""
@@ -546,10 +490,10 @@ class _Run:
 
     async def plan(self) -> MakePlan:
         self.take_steering()
-        query = " ".join([self.request.prompt, *self.search])
+        query = " ".join([self.request.prompt, *self.state.search])
         choices = {tool.name for tool in self.asker.choices}
         likely = [name for name in self.ranking.matching(query) if name in choices]
-        return await self.asker.plan(likely[:LIKELY_TOOLS], action=self.wants == "action")
+        return await self.asker.plan(likely[:LIKELY_TOOLS], action=self.state.wants == "action")
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a
@@ -627,13 +571,8 @@ class _Run:
         if planned and prompt not in self.state.later_steps:
             return
         if planned:
-            self.conclude_single_step(success=False, notes="Left out.")
+            self.emit(StepConcluded(number=planned.number, success=False, notes="Left out."))
         self.start_step(len(self.state.steps) + 1, prompt)
-
-    def conclude_single_step(self, success: bool, notes: str) -> None:
-        if self.state.step:
-            number = self.state.step.number
-            self.emit(StepConcluded(number=number, success=success, notes=notes))
 
     def revise(self, later_steps: list[str] | None) -> None:
         if later_steps is None:
@@ -641,31 +580,6 @@ class _Run:
         revised = steered(later_steps, self.state.said)
         if revised != self.state.later_steps:
             self.emit(PlanRevised(later_steps=revised))
-
-    @property
-    def search(self) -> list[str]:
-        """Words to search for, besides the request's own."""
-        return self.state.brief.search if self.state.brief else []
-
-    @property
-    def wants(self) -> Wants:
-        return self.state.brief.wants if self.state.brief else "short answer"
-
-    @property
-    def may_be_order(self) -> bool:
-        """Whether what is read as a question may be an order that no tool of the run can do."""
-        return self.state.brief is not None and self.state.brief.may_be_order
-
-    @property
-    def deeds(self) -> bool:
-        """Whether the request is for a change or another action: it wants one, names a tool for
-        one, or the plan has one. What may be an order is taken for one without a question mark."""
-        ordered = self.may_be_order and not QUESTION_MARK.search(self.request.prompt)
-        tools = [self.request.tool, *self.state.planned_tools.values()]
-        tools += [each.tool for each in self.state.part_iterations]
-        changing = (find(name, self.caller.tools) for name in tools if name)
-        changes = any(tool and not tool.read_only for tool in changing)
-        return self.wants == "action" or ordered or changes
 
     @property
     def calls_left(self) -> int:
@@ -678,155 +592,3 @@ class _Run:
             raise LimitReached(f"the limit of {limits.iterations} iterations was reached")
         if self.state.model_tokens >= limits.model_tokens:
             raise LimitReached(f"the limit of {limits.model_tokens} model tokens was reached")
-
-    # The end.
-
-    async def finish(self, conclusion: Conclude, reason: str | None) -> RunState:
-        answer = conclusion.final_answer
-        if self.request.goal != "plan" and not answer.strip():
-            return self.finish_without_model(reason or "the model gave no answer")
-        ordered = self.deeds or (self.may_be_order and bool(echoed(self.state, answer)))
-        if self.request.goal == "conclude":  # from steps of which none did what it was for
-            ordered = bool(self.failed_changes()) and not any(
-                step.success for step in self.state.steps
-            )
-        undone = self.undone() if ordered and self.request.goal != "plan" else None
-        if undone:
-            status, why = undone
-            told = why if why == UNKNOWN else f"Nothing was changed: {why}."
-            if self.is_question(conclusion):
-                status, told = "partial", f"{answer}\n\n{told}"
-            elif self.quotes:
-                told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in self.quotes)
-            if self.request.goal == "step":
-                self.conclude_single_step(success=status == "partial", notes=told)
-            return self.end(status, told, why)
-        claimed = not_done(self.state, answer) if self.deeds else []
-        if claimed:
-            reason = reason or f"no call that was made says {', '.join(claimed)}"
-        failed = self.failed_changes()
-        if failed:
-            names = ", ".join(dict.fromkeys(each.tool for each in failed))
-            reason = reason or f"{names} did not succeed, as far as is known"
-        if claimed or echoed(self.state, answer, failed):
-            answer = f"What was done:\n{done(self.made) or '- nothing'}"
-        if failed:
-            answer += f"\n\nNot done, as far as is known:\n{left_undone(failed)}"
-        found = conclusion.success and not guards.gives_up(answer)
-        formatted = await self.format(answer) if found else Shaped()
-        if self.request.goal == "step":
-            self.conclude_single_step(found, answer)
-        elif self.state.step and self.request.goal == "answer":
-            self.emit(
-                StepConcluded(
-                    number=self.state.step.number,
-                    success=conclusion.success,
-                    notes=conclusion.assessment,
-                )
-            )
-        if self.wants == "talk" and echoed(self.state, answer):
-            reason = reason or "nothing was looked up or changed for this reply"
-        status = "answered"
-        missing: list[str] = []
-        if not found:
-            status = "partial" if reason else "not_found"
-        elif self.request.goal != "plan" and self.wants != "talk":
-            missing = unsupported(self.state, answer)
-            missing += unsupported_data(self.state, answer, formatted.data)
-        if claimed or failed or missing or (found and self.unsure):
-            status = "partial"
-            reason = reason or self.unsure or f"no result says {', '.join(missing)}"
-        if formatted.problem:
-            status = "partial"
-            unfit = f"the answer could not be put into data_schema: {formatted.problem}"
-            reason = f"{reason}; {unfit}" if reason else unfit
-        return self.end(status, answer, reason, missing, formatted.data)
-
-    def is_question(self, conclusion: Conclude) -> bool:
-        """Whether what was read as an action was answered like a question, "how do I …", where no
-        tool changes anything. An answer with words of the request that no result has may say that
-        it was done."""
-        step = self.request.goal == "step" and not self.request.tool
-        ordered = self.wants == "action" or self.may_be_order
-        if not ordered or (self.asker.may_change and not step) or self.unsure:
-            return False
-        return conclusion.success and not echoed(self.state, conclusion.final_answer)
-
-    def unfinished(self) -> bool:
-        """Whether a change is still due: none was made, or the newest was not accepted by its
-        tool."""
-        failed = (each.outcome is Outcome.FAILURE for each in self.state.newest)
-        return self.undone() is not None or any(failed)
-
-    def undone(self) -> tuple[FinalStatus, str] | None:
-        """Why what was to be done was not, by the journal; None when it was. No words of a model
-        decide this."""
-        made = self.made
-        if any(each.changes and each.outcome is Outcome.SUCCESS for each in made):
-            return None
-        declined = [each for each in made if each.approval and not each.approval.approved]
-        if declined:
-            call = declined[-1]
-            return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
-        if all(tool.read_only for tool in self.ranking.tools):
-            return "refused", "this run may only use tools that read"
-        if any(each.changes and not each.answered for each in made):
-            return "failed", UNKNOWN
-        failed = [each for each in made if each.asked and each.outcome is not Outcome.SUCCESS]
-        if failed:
-            first = failed[-1].result.strip().partition("\n")[0][:200]
-            return "failed", f"{failed[-1].tool} did not succeed ({first})"
-        return "failed", "no call that changes anything was made"
-
-    @property
-    def made(self) -> Sequence[Iteration]:
-        """The calls that an answer is about: a conclusion is about all steps of its run."""
-        concludes = self.request.goal == "conclude"
-        return self.state.iterations if concludes else self.state.part_iterations
-
-    def failed_changes(self) -> list[Iteration]:
-        """The changes whose newest call did not succeed: something is left to do."""
-        newest = {
-            each.prompt: each for each in self.made if each.by == "choice" and not self.reads(each)
-        }
-        return [
-            each
-            for each in newest.values()
-            if each.outcome is not Outcome.SUCCESS and not guards.known(self.state, each)
-        ]
-
-    def end(
-        self,
-        status: FinalStatus,
-        answer: str,
-        reason: str | None,
-        missing: Sequence[str] = (),
-        data: Any = None,
-    ) -> RunState:
-        self.emit(
-            RunFinished(
-                status=status,
-                answer=answer,
-                reason=reason,
-                quotes=self.quotes,
-                unsupported=list(missing),
-                data=data,
-            )
-        )
-        return self.state
-
-    async def format(self, answer: str) -> Shaped:
-        """The answer as data, while its step's results still stand in the prompt."""
-        schema = self.request.data_schema
-        if schema is None or self.request.goal not in ANSWERING:
-            return Shaped()
-        with self.clock.limit(self.ends_at):
-            return await shaped(answer, schema, self.asker, self.emit)
-        return Shaped(problem="the time limit was reached")
-
-    def finish_without_model(self, reason: str) -> RunState:
-        ended = _without_model(self.state, self.prompts, reason)
-        if self.request.goal == "step":
-            self.conclude_single_step(success=False, notes=reason)
-        self.emit(ended)
-        return self.state

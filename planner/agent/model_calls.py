@@ -214,8 +214,8 @@ class Asker:
         question = (
             self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
         )
-        wants = self.state.brief.wants if self.state.brief else "short answer"
-        longest = MAX_LONG_ANSWER_CHARS if wants == "long answer" else MAX_SHORT_ANSWER_CHARS
+        long = self.state.wants == "long answer"
+        longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
         said = await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
         return self._without_echo(said, question)

@@ -278,7 +278,6 @@ def reading_speed(state: RunState) -> float:
 def reading_characters(state: RunState, context_tokens: int) -> int:
     """How much of passages a prompt shows: what this machine reads in the seconds that the answer
     is worth, by the calls so far, within a share of the context."""
-    long = state.brief is not None and state.brief.wants == "long answer"
-    seconds = READ_SECONDS_LONG if long else READ_SECONDS
+    seconds = READ_SECONDS_LONG if state.wants == "long answer" else READ_SECONDS
     tokens = min(reading_speed(state) * seconds, READ_SHARE * context_tokens)
     return round(CHARACTERS_READ * tokens)

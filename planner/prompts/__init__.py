@@ -38,6 +38,8 @@ MAX_DEFAULT_CHARS = 160
 MAX_SHOWN_SCHEMA_CHARS = 2000
 """Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
 longer than what it would mend."""
+RESULT_CHARACTERS = 1800
+"""Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
 PAST_RESULTS = 4
 """What is past may take as many characters as so many results, when it stands in short."""
 
@@ -119,7 +121,9 @@ def harmless(messages: list[Message]) -> list[Message]:
 class Prompts:
     """Renders the messages of one run."""
 
-    def __init__(self, tools: Sequence[ToolSpec], result_characters: int) -> None:
+    def __init__(
+        self, tools: Sequence[ToolSpec], result_characters: int = RESULT_CHARACTERS
+    ) -> None:
         self.system = system(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
@@ -137,8 +141,7 @@ class Prompts:
             messages += [user(_joined(request, call.question)), assistant(call.reply)]
             request = ""
         # The passages of a long answer were read a few at a time, and never as a whole.
-        long = state.brief is not None and state.brief.wants == "long answer"
-        alone = role in ALONE or (long and role == "words")
+        alone = role in ALONE or (state.wants == "long answer" and role == "words")
         shown = [] if alone else state.shown_iterations
         beginnings = [
             (step.begun, self._step_tools(step))
@@ -281,9 +284,8 @@ class Prompts:
         return question + wrong
 
     def answer(self, state: RunState) -> str:
-        wants = state.brief.wants if state.brief else "short answer"
-        how = fill("how_overview" if wants == "long answer" else "how_fact")
-        ordered = wants == "action" or (state.brief and state.brief.may_be_order)
+        how = fill("how_overview" if state.wants == "long answer" else "how_fact")
+        ordered = state.wants == "action" or state.may_be_order
         if ordered and not any(each.changes for each in state.part_iterations):
             how += f" {fill('how_unchanged')}"
         return fill("ask_answer", prompt=_question(state), how=how)

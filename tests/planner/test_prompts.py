@@ -31,7 +31,7 @@ from planner.tools import Outcome, ToolSpec
 
 REQUEST = "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
 TOOLS = [SEARCH, READ, LIST]
-PROMPTS = Prompts(TOOLS, 1800)
+PROMPTS = Prompts(TOOLS)
 
 
 def asked(role: Role, question: str, reply: str) -> Event:
@@ -538,7 +538,7 @@ ANSWER?\
 
 def test_tools_of_a_large_pool() -> None:
     tools = [*TOOLS, *(spec(f"tool_{number}", "name") for number in range(MAX_SHOWN))]
-    prompts = Prompts(tools, 1800)
+    prompts = Prompts(tools)
     started = RunStarted(
         request=RunRequest(prompt=REQUEST),
         listing="jobs/ notes.txt",
@@ -740,7 +740,7 @@ def test_the_request_stands_before_what_is_told_with_a_step() -> None:
         StepStarted(number=2, objective="And on Trio?"),
     ]
     then = [*begun, *called(READ, "Read it", "a = 1", path="jobs/a.py")]
-    prompts = Prompts(TOOLS, 1800)
+    prompts = Prompts(TOOLS)
     first, second = (prompts.conversation(state_of(each), "QUESTION?") for each in (begun, then))
     assert second[: len(first) - 1] == first[:-1]
     assert [each["content"].partition(":")[0] for each in first[1:]] == [

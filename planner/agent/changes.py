@@ -1,0 +1,103 @@
+"""The changes that a request is for, and what became of them, by the run's record. No words of a
+model decide this.
+"""
+
+import re
+from collections.abc import Sequence
+
+from planner.agent.tool_calls import find
+from planner.checks import guards
+from planner.events import FinalStatus
+from planner.protocol import Call
+from planner.state import Iteration, RunState
+from planner.tools import Outcome, ToolSpec
+
+UNKNOWN = (
+    "It is not known whether anything was changed: the call went out, and no answer came. Look "
+    "before you ask for it again."
+)
+"""What is said of a change without an answer."""
+QUESTION_MARK = re.compile("[?？؟]")
+"""Of most scripts."""
+
+
+class Changes:
+    """Of one run. `tools` are all tools of its pool, `permitted` those that it may call."""
+
+    def __init__(
+        self, state: RunState, tools: Sequence[ToolSpec], permitted: Sequence[ToolSpec]
+    ) -> None:
+        self.state = state
+        self.tools = tools
+        self.possible = any(not tool.read_only for tool in permitted)
+        """Whether the run may call a tool that changes something."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the request is for a change or another action: it wants one, names a tool for
+        one, or the plan has one. What may be an order is taken for one without a question mark."""
+        part = self.state.parts[-1]
+        ordered = self.state.may_be_order and not QUESTION_MARK.search(part.request.prompt)
+        tools = [part.request.tool, *self.state.planned_tools.values()]
+        tools += [each.tool for each in self.state.part_iterations]
+        changing = (find(name, self.tools) for name in tools if name)
+        changes = any(tool and not tool.read_only for tool in changing)
+        return self.state.wants == "action" or ordered or changes
+
+    @property
+    def calls(self) -> Sequence[Iteration]:
+        """The calls that an answer is about: a conclusion is about all steps of its run."""
+        concludes = self.state.parts[-1].request.goal == "conclude"
+        return self.state.iterations if concludes else self.state.part_iterations
+
+    def reads(self, call: Iteration) -> bool:
+        tool = find(call.tool, self.tools)
+        return tool is None or tool.read_only
+
+    def failed(self) -> list[Iteration]:
+        """The changes whose newest call did not succeed: something is left to do."""
+        newest = {
+            each.prompt: each for each in self.calls if each.by == "choice" and not self.reads(each)
+        }
+        return [
+            each
+            for each in newest.values()
+            if each.outcome is not Outcome.SUCCESS and not guards.known(self.state, each)
+        ]
+
+    def undone(self) -> tuple[FinalStatus, str] | None:
+        """The status of a request for a change that was not made, and why it was not; None when a
+        change was made."""
+        calls = self.calls
+        if any(each.changes and each.outcome is Outcome.SUCCESS for each in calls):
+            return None
+        declined = [each for each in calls if each.approval and not each.approval.approved]
+        if declined:
+            call = declined[-1]
+            return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
+        if not self.possible:
+            return "refused", "this run may only use tools that read"
+        if any(each.changes and not each.answered for each in calls):
+            return "failed", UNKNOWN
+        failed = [each for each in calls if each.asked and each.outcome is not Outcome.SUCCESS]
+        if failed:
+            first = failed[-1].result.strip().partition("\n")[0][:200]
+            return "failed", f"{failed[-1].tool} did not succeed ({first})"
+        return "failed", "no call that changes anything was made"
+
+    @property
+    def due(self) -> bool:
+        """Whether a change is wanted, and none was made or the newest was not accepted by its
+        tool."""
+        failed = any(each.outcome is Outcome.FAILURE for each in self.state.newest)
+        return self.wanted and (failed or self.undone() is not None)
+
+    def to_repeat(self) -> Call | None:
+        """The newest call, when it is a change that its tool did not accept: it is tried once more,
+        with what the tool said in view."""
+        [*_, newest] = self.state.newest
+        before = self.state.iterations[newest.number - 1] if newest.number else None
+        tried = before and before.prompt == newest.prompt and before.changes
+        if tried or not (newest.changes and newest.outcome is Outcome.FAILURE):
+            return None
+        return Call(prompt=newest.prompt, tool=newest.tool)

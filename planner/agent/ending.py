@@ -1,0 +1,196 @@
+"""The end of a request: its status and its answer, held against what was asked for, what was found
+and what was done."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from planner.agent.changes import UNKNOWN, Changes
+from planner.agent.formatting import Shaped, shaped
+from planner.agent.gathering import last_gathered
+from planner.agent.model_calls import Asker
+from planner.checks import guards
+from planner.checks.claims import (
+    done,
+    echoed,
+    left_undone,
+    not_done,
+    unsupported,
+    unsupported_data,
+)
+from planner.clock import Clock
+from planner.events import Event, FinalStatus, RunFinished, StepConcluded
+from planner.prompts import Prompts, passage
+from planner.protocol import Conclude
+from planner.state import RunState
+from planner.tools import Outcome
+
+ANSWERING = ("answer", "conclude")
+"""The goals that end in an answer for the user."""
+MAX_FOUND_CHARS = 600
+"""Of what one call found, in an end without an answer."""
+
+
+def cut_short(state: RunState, reason: str) -> RunFinished:
+    """The honest end of a run that cannot go on: what was found, as it was found."""
+    return _without_model(state, Prompts([]), reason)
+
+
+def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
+    found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps if step.notes]
+    found += [
+        f"- {each.tool} returned: {prompts.shown_result(state, each)[:MAX_FOUND_CHARS]}"
+        for each in state.open_iterations
+        if each.outcome is Outcome.SUCCESS and each.by == "choice"
+    ]
+    if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
+        shown = "\n".join(map(passage, gathered.gathered.passages))
+        found.append(f"- passages on the request:\n{shown[:MAX_FOUND_CHARS]}")
+    answer = f"Could not find out: {reason.rstrip('.')}."
+    if found:
+        answer += "\n\nFound so far:\n" + "\n".join(found)
+    return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
+
+
+class Ending:
+    """Ends each request of one run."""
+
+    def __init__(
+        self,
+        state: RunState,
+        changes: Changes,
+        prompts: Prompts,
+        asker: Asker,
+        emit: Callable[[Event], None],
+        clock: Clock,
+    ) -> None:
+        self.state = state
+        self.changes = changes
+        self.prompts = prompts
+        self.asker = asker
+        self.emit = emit
+        self.clock = clock
+
+    async def conclude(
+        self, conclusion: Conclude, reason: str | None, unsure: str | None, quotes: Sequence[str]
+    ) -> None:
+        """End with a conclusion. `reason` is why the run could not go on, `unsure` why its answer
+        is not certain, `quotes` the lines that say it."""
+        answer, goal = conclusion.final_answer, self.state.parts[-1].request.goal
+        planned = goal == "plan"
+        if not planned and not answer.strip():
+            return self.without_model(reason or "the model gave no answer")
+        if not planned and self._ordered(answer) and (undone := self.changes.undone()):
+            return self._end_undone(*undone, conclusion, unsure, quotes)
+        claimed = not_done(self.state, answer) if self.changes.wanted else []
+        failed = self.changes.failed()
+        if claimed:
+            reason = reason or f"no call that was made says {', '.join(claimed)}"
+        if failed:
+            names = ", ".join(dict.fromkeys(each.tool for each in failed))
+            reason = reason or f"{names} did not succeed, as far as is known"
+        if claimed or echoed(self.state, answer, failed):
+            answer = f"What was done:\n{done(self.changes.calls) or '- nothing'}"
+        if failed:
+            answer += f"\n\nNot done, as far as is known:\n{left_undone(failed)}"
+        found = conclusion.success and not guards.gives_up(answer)
+        formatted = await self._formatted(answer) if found else Shaped()
+        if goal == "step":
+            self._conclude_step(found, answer)
+        elif goal == "answer":
+            self._conclude_step(conclusion.success, conclusion.assessment)
+        talk = self.state.wants == "talk"
+        if talk and echoed(self.state, answer):
+            reason = reason or "nothing was looked up or changed for this reply"
+        missing: list[str] = []
+        if found and not planned and not talk:
+            missing = unsupported(self.state, answer)
+            missing += unsupported_data(self.state, answer, formatted.data)
+        status: FinalStatus = "answered"
+        if claimed or failed or missing or (found and unsure):
+            status = "partial"
+            reason = reason or unsure or f"no result says {', '.join(missing)}"
+        elif not found:
+            status = "partial" if reason else "not_found"
+        if formatted.problem:
+            status = "partial"
+            unfit = f"the answer could not be put into data_schema: {formatted.problem}"
+            reason = f"{reason}; {unfit}" if reason else unfit
+        return self._end(status, answer, reason, quotes, missing, formatted.data)
+
+    def without_model(self, reason: str) -> None:
+        """End with what was found, since no model says what it means."""
+        ended = _without_model(self.state, self.prompts, reason)
+        if self.state.parts[-1].request.goal == "step":
+            self._conclude_step(success=False, notes=reason)
+        self.emit(ended)
+
+    def _ordered(self, answer: str) -> bool:
+        """Whether a change has to have been made for this answer to be one. A conclusion is about
+        steps, of which none may have done what it was for."""
+        if self.state.parts[-1].request.goal == "conclude":
+            succeeded = any(step.success for step in self.state.steps)
+            return bool(self.changes.failed()) and not succeeded
+        may_say_so = self.state.may_be_order and bool(echoed(self.state, answer))
+        return self.changes.wanted or may_say_so
+
+    def _end_undone(
+        self,
+        status: FinalStatus,
+        why: str,
+        conclusion: Conclude,
+        unsure: str | None,
+        quotes: Sequence[str],
+    ) -> None:
+        told = why if why == UNKNOWN else f"Nothing was changed: {why}."
+        if not unsure and self._is_question(conclusion):
+            status, told = "partial", f"{conclusion.final_answer}\n\n{told}"
+        elif quotes:
+            told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
+        if self.state.parts[-1].request.goal == "step":
+            self._conclude_step(success=status == "partial", notes=told)
+        self._end(status, told, why, quotes)
+
+    def _is_question(self, conclusion: Conclude) -> bool:
+        """Whether what was read as an action was answered like a question, "how do I …", where no
+        tool changes anything. An answer with words of the request that no result has may say that
+        it was done."""
+        request = self.state.parts[-1].request
+        step = request.goal == "step" and not request.tool
+        ordered = self.state.wants == "action" or self.state.may_be_order
+        if not ordered or (self.asker.may_change and not step):
+            return False
+        return conclusion.success and not echoed(self.state, conclusion.final_answer)
+
+    def _conclude_step(self, success: bool, notes: str) -> None:
+        if step := self.state.step:
+            self.emit(StepConcluded(number=step.number, success=success, notes=notes))
+
+    async def _formatted(self, answer: str) -> Shaped:
+        """The answer as data, while its step's results still stand in the prompt."""
+        part = self.state.parts[-1]
+        schema = part.request.data_schema
+        if schema is None or part.request.goal not in ANSWERING:
+            return Shaped()
+        with self.clock.limit(part.ends_at):
+            return await shaped(answer, schema, self.asker, self.emit)
+        return Shaped(problem="the time limit was reached")
+
+    def _end(
+        self,
+        status: FinalStatus,
+        answer: str,
+        reason: str | None,
+        quotes: Sequence[str],
+        missing: Sequence[str] = (),
+        data: Any = None,
+    ) -> None:
+        self.emit(
+            RunFinished(
+                status=status,
+                answer=answer,
+                reason=reason,
+                quotes=list(quotes),
+                unsupported=list(missing),
+                data=data,
+            )
+        )
