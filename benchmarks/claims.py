@@ -26,7 +26,8 @@ from benchmarks.eval.results import Ledger, markdown
 from benchmarks.eval.systems import Bench, planloom
 from benchmarks.eval.tasks.tools import Call, Task, attacks, outcome_of, tasks, world
 from benchmarks.eval.tasks.worlds.writes import WRITES
-from server.config import ModelSettings, shipped_file
+from server.config import ModelSettings
+from server.config_file import shipped_file
 
 GRACE_SECONDS = 30.0
 """Beyond the time limit, which a run keeps by itself."""

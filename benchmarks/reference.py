@@ -13,7 +13,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from server.cli.commands import app
-from server.config import MODEL_VARIABLES, ModelSettings
+from server.config import ModelSettings
+from server.config_file import MODEL_VARIABLES
 from server.config_schema import NAME, schema_text, upstreams_schema
 
 ROOT = Path(__file__).parents[1]

@@ -160,6 +160,8 @@ class Part:
     """The iteration that it begins with, if it has any."""
     spent: float = 0.0
     """Seconds that the run had taken before."""
+    calls: int = 0
+    """Model calls that the run had made before."""
     brief: BriefMade | None = None
     """How a model read it."""
     opening: list[ModelCalled] = field(default_factory=list)
@@ -375,13 +377,20 @@ class RunState:
     def model_tokens(self) -> int:
         return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger)
 
+    @property
+    def model_seconds(self) -> float:
+        """What models have taken for what is asked of the run now."""
+        return sum(call.seconds for call in self.ledger[self.parts[-1].calls :])
+
     def apply(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self.started = event
                 self.parts = [Part(event.request)]
             case RunContinued():
-                self.parts.append(Part(event.request, len(self.iterations), event.spent))
+                self.parts.append(
+                    Part(event.request, len(self.iterations), event.spent, len(self.ledger))
+                )
                 self.status, self.answer, self.reason = "running", "", None
                 self.quotes, self.unsupported, self.data, self.finished_at = [], [], None, None
                 self.paused += event.paused

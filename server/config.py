@@ -1,21 +1,12 @@
-"""What the operator decides: models, project and upstreams, from a file, the environment, the CLI.
-
-Explicit arguments win over the environment, the environment over the file. A mistake is one
-`ConfigError` whose text names the file, the line, the key and what to do. No text contains a
-variable's value."""
+"""What the operator decides: models, project and upstreams. `config_file.py` reads it."""
 
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from importlib import resources
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-import yaml
-from platformdirs import user_config_path, user_state_path
+from platformdirs import user_state_path
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -27,16 +18,12 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     StringConstraints,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
-from rapidfuzz import fuzz, process
+from pydantic_core import PydanticCustomError
 
-from planner.errors import ConfigError
 from planner.tools import Policy, Safety
-from server.project import project_folder
 
 HIDDEN = "***"
 """Replaces a secret in a message."""
@@ -52,7 +39,7 @@ CALLED_SECRET = re.compile(
 )
 """Names of variables, `env` entries and headers whose value is a secret."""
 
-_VARIABLE = re.compile(
+VARIABLE = re.compile(
     r"\$\$|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
 )
 
@@ -97,7 +84,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expanded:
     Raises `KeyError` with the name of an unset variable, `ValueError` for a `${` left open.
     """
     value, shown, secrets, credentials, end = "", "", set[str](), set[str](), 0
-    for match in _VARIABLE.finditer(text):
+    for match in VARIABLE.finditer(text):
         name, default = match["name"], match["default"]
         if match["broken"]:
             raise ValueError("a `${` has no name or no `}`")
@@ -457,254 +444,3 @@ class Settings(File):
             for policy in (upstream.policy, *(tool.policy for tool in upstream.tools.values()))
         ]
         return any(policy not in (None, Policy.READ_ONLY) for policy in policies)
-
-
-MODEL_VARIABLES = {
-    "fast": "PLANLOOM_FAST_MODEL",
-    "full": "PLANLOOM_FULL_MODEL",
-    "backend": "PLANLOOM_BACKEND",
-    "host": "OLLAMA_HOST",
-    "url": "PLANLOOM_MODEL_URL",
-    "key": "PLANLOOM_MODEL_KEY",
-    "warm_up": "PLANLOOM_WARM_UP",
-}
-"""Fields of `ModelSettings` that the environment sets. Not pydantic-settings: it reads the
-environment as it is, while a reload needs the one the server was started with; and names that
-follow no rule, the lines of the file and the texts of mistakes would stay ours."""
-
-
-def load_settings(
-    upstreams_file: Path | None,
-    project: Path | None,
-    environ: Mapping[str, str],
-    models: Mapping[str, Any] | None = None,
-) -> Settings:
-    """Read the settings for one server.
-
-    `upstreams_file`: None means PLANLOOM_UPSTREAMS, else `upstreams.yaml` in the user's
-    configuration directory, else the shipped one. A file in the project is never read: a project
-    is a stranger's folder, and the file names commands to run.
-    `project`: None means PLANLOOM_PROJECT, else the current directory.
-    `models`: fields of `ModelSettings` that win over everything; None values do not count.
-    Raises `ConfigError`.
-    """
-    environ = dict(environ)
-    root = project_folder(project, environ)
-    variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
-    path = _which_file(upstreams_file, environ)
-    file = _read(path, variables)
-    settings = Settings(
-        models=_overridden(file.models, environ, models or {}),
-        approval=file.approval,
-        runs=_placed(file.runs, environ),
-        project=root,
-        project_named=project is not None or bool(environ.get("PLANLOOM_PROJECT")),
-        upstreams=file.upstreams,
-        source=path,
-    )
-    settings._load = partial(load_settings, upstreams_file, environ=environ, models=models)
-    return settings
-
-
-def _is_redis_url(text: str) -> bool:
-    try:
-        urlsplit(text).port  # noqa: B018  it has to be a number
-    except ValueError:
-        return False
-    return text.startswith(_REDIS)
-
-
-_REDIS = ("redis://", "rediss://", "unix://")
-
-
-def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
-    given = environ.get("PLANLOOM_RUNS", "")
-    in_redis = given.startswith(_REDIS)
-    place = Path(runs.directory if in_redis or not given else given)
-    changes: dict[str, Any] = {"directory": place.expanduser().absolute()}
-    if given:
-        changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
-    if fleet := environ.get("PLANLOOM_FLEET"):
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", fleet):
-            raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
-        changes["fleet"] = fleet
-    placed = runs.model_copy(update=changes)
-    if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
-        raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
-    if placed.redis and find_spec("redis") is None:
-        raise ConfigError("runs in Redis need its client: install planloom[redis]")
-    return placed
-
-
-def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
-    if given:
-        return given.expanduser()
-    if named := environ.get("PLANLOOM_UPSTREAMS"):
-        return Path(named).expanduser()
-    own = own_file()
-    return own if own.is_file() else shipped_file()
-
-
-def own_file() -> Path:
-    """The path of the user's `upstreams.yaml`, which may not exist."""
-    return user_config_path("planloom") / "upstreams.yaml"
-
-
-def shipped_file() -> Path:
-    """The `upstreams.yaml` that comes with Planloom: in the wheel, or in a source checkout."""
-    packaged = Path(str(resources.files("server"))) / "upstreams.yaml"
-    return packaged if packaged.is_file() else Path(__file__).parent.parent / "upstreams.yaml"
-
-
-def named_variables(path: Path) -> list[str]:
-    """The variables that an upstreams file takes from the environment; none if it cannot be
-    read."""
-    try:
-        data, _ = _parse(path, path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return []
-    return sorted(set(_variables_in(data)) - PUBLIC_VARIABLES)
-
-
-def _variables_in(data: object) -> Iterator[str]:
-    match data:
-        case str():
-            yield from (match["name"] for match in _VARIABLE.finditer(data) if match["name"])
-        case dict():
-            yield from _variables_in(list(data.values()))
-        case list():
-            for each in data:
-                yield from _variables_in(each)
-
-
-def _read(path: Path, variables: Mapping[str, str]) -> File:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path}: cannot be read: {why}; name a readable file") from None
-    data, lines = _parse(path, text)
-    try:
-        return File.model_validate(data, context=variables)
-    except ValidationError as error:
-        problems = [_explain(problem, path, lines) for problem in error.errors()]
-    raise ConfigError("\n".join(problems))
-
-
-MAX_NODES = 100_000
-"""Of the file, with aliases expanded; a few lines of aliases can expand to billions."""
-
-_Key = tuple[str | int, ...]
-
-
-def _parse(path: Path, text: str) -> tuple[Any, dict[_Key, int]]:
-    """The file's data, and the line (from 1) of every key and list entry in it."""
-    try:
-        loader = yaml.SafeLoader(text)
-        lines: dict[_Key, int] = {(): 1}
-        if (node := loader.get_single_node()) is None:
-            return {}, lines
-        if _size(node, {}) > MAX_NODES:
-            raise ConfigError(f"{path}:1: its aliases expand to too much; write them out")
-        _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
-        return loader.construct_document(node), lines
-    except RecursionError:
-        raise ConfigError(f"{path}:1: an alias contains itself; write it out") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        what = getattr(error, "problem", None) or "it contains a character that YAML does not allow"
-        raise ConfigError(f"{path}:{line}: this is not YAML: {what}; correct that line") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise ConfigError(f"{path}:1: this cannot be read: {error}") from None
-
-
-def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """The number of nodes from this one on, with aliases expanded."""
-    if id(node) not in known:
-        known[id(node)] = 1 + sum(
-            _size(part, known)
-            for each in (node.value if isinstance(node, yaml.CollectionNode) else ())
-            for part in (each if isinstance(each, tuple) else (each,))
-        )
-    return known[id(node)]
-
-
-def _note_lines(node: yaml.Node, key: _Key, lines: dict[_Key, int], path: Path) -> None:
-    if isinstance(node, yaml.SequenceNode):
-        children = list(enumerate(node.value))
-    elif isinstance(node, yaml.MappingNode):
-        children = []
-        for name, value in node.value:
-            if not isinstance(name, yaml.ScalarNode):
-                continue  # no key of ours; the constructor refuses it
-            line = name.start_mark.line + 1
-            if (child := (*key, name.value)) in lines:
-                place = f"{path}:{line}: {_dotted(child)}"
-                raise ConfigError(f"{place}: the key appears twice; remove one of the two")
-            lines[child] = line
-            children.append((name.value, value))
-    else:
-        return
-    for name, value in children:
-        lines.setdefault((*key, name), value.start_mark.line + 1)
-        _note_lines(value, (*key, name), lines, path)
-
-
-def _dotted(key: _Key) -> str:
-    return ".".join(str(part) for part in key) or "(top level)"
-
-
-def _explain(problem: ErrorDetails, path: Path, lines: Mapping[_Key, int]) -> str:
-    """One problem as `file:line: key.path: what is wrong; do this`, without the value itself."""
-    location = tuple(str(part) if not isinstance(part, int) else part for part in problem["loc"])
-    key = location
-    while key not in lines:  # pydantic adds parts of its own, such as `[key]`
-        key = key[:-1]
-    if problem["type"] == "extra_forbidden":
-        what = _unknown_key(str(key[-1]), key[:-1])
-    elif problem["type"] == "missing":
-        what = f"`{location[-1]}` is missing; add it"
-    elif problem["type"] == "config":
-        what = problem["msg"]
-    elif location[-1:] == ("[key]",):
-        what = "is not a valid name for an upstream; use letters, digits, `_` and `-`"
-    elif problem["type"] in {"model_type", "dict_type"}:
-        what = "should be a map; write `key: value` lines below it"
-    else:
-        what = problem["msg"].removeprefix("Input ") + "; correct the value"
-    return f"{path}:{lines[key]}: {_dotted(key)}: {what}"
-
-
-def _unknown_key(name: str, parent: _Key) -> str:
-    sections: dict[str, type[BaseModel]] = {"approval": ApprovalSettings, "runs": RunSettings}
-    section = sections.get(str(parent[0]), ModelSettings) if parent else ModelSettings
-    levels: list[type[BaseModel]] = [File, section, UpstreamSettings, Listing, ToolSettings]
-    known = list(levels[len(parent)].model_fields)
-    near = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=60)
-    advice = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
-    return f"unknown key `{name}`; {advice}"
-
-
-def _overridden(
-    models: ModelSettings, environ: Mapping[str, str], explicit: Mapping[str, Any]
-) -> ModelSettings:
-    named: dict[str, Any] = {field: environ.get(name) for field, name in MODEL_VARIABLES.items()}
-    if named["key"]:
-        named["key"] = Expanded(named["key"])  # as it is: no variables are filled in
-    chosen = {k: v for k, v in named.items() if v} | {
-        k: v for k, v in explicit.items() if v is not None
-    }
-    try:
-        merged = ModelSettings.model_validate(dict(models) | chosen)
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        field = str(wrong["loc"][0])
-        what = wrong["msg"].removeprefix("Input ")
-        what += "" if wrong["type"] == "config" else "; correct the value"
-    else:
-        if merged.backend != "openai" or merged.url:
-            return merged
-        field, what = "url", "the backend `openai` needs it; write http://HOST:PORT/v1"
-    place = MODEL_VARIABLES.get(field, field) if field not in explicit else field
-    raise ConfigError(f"{place}: {what}")

@@ -40,7 +40,7 @@ from typer.main import get_command
 from benchmarks.speed import runs
 from server.app import build
 from server.cli import commands as cli
-from server.config import load_settings
+from server.config_file import load_settings
 
 HOUSE = Path(__file__).parent.parent
 README = HOUSE / "README.md"

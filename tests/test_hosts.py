@@ -30,7 +30,7 @@ from serving import (
 
 from server.abilities import ABILITIES
 from server.app import build
-from server.config import load_settings
+from server.config_file import load_settings
 from server.mcp import handshake
 
 pytestmark = pytest.mark.anyio
@@ -132,7 +132,7 @@ async def test_the_first_answer_is_the_servers_own(opening: dict[str, Any], plac
         import os, sys
         from pathlib import Path
         import anyio
-        from server.config import load_settings
+        from server.config_file import load_settings
         from server.cli.serve_stdio import serve_stdio
         file, project = map(Path, sys.argv[1:])
         anyio.run(serve_stdio, load_settings(file, project, os.environ))

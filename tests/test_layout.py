@@ -22,7 +22,7 @@ ORDER = (
         "server.background",
         "server.text",
         "server.project",
-        "server.config",
+        *("server.yaml_lines", "server.config", "server.config_file"),
         "server.config_schema",
         "server.auth",
         "server.backends",
@@ -100,7 +100,7 @@ def test_few_know_the_kinds_of_model_servers() -> None:
 def test_upstreams_are_started_before_fastmcp_is_imported() -> None:
     program = (
         "import sys\n"
-        "import server.cli.commands, server.config, server.upstreams.launch\n"
+        "import server.cli.commands, server.config_file, server.upstreams.launch\n"
         "slow = {'fastmcp', 'httpx', 'mcp', 'mcp_types', 'ollama'} & set(sys.modules)\n"
         "assert not slow, slow\n"
     )

@@ -20,7 +20,7 @@ from fastmcp.client.transports import StdioTransport
 from planner.models.ollama import probe
 from planner.models.weights import cached
 from server.backends import embedded_installed
-from server.config import load_settings, shipped_file
+from server.config_file import load_settings, shipped_file
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 

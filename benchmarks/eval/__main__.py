@@ -31,7 +31,8 @@ from planner.errors import PlanloomError
 from planner.models.base import Message
 from planner.models.ollama import probe
 from server.backends import open_models
-from server.config import ModelSettings, shipped_file
+from server.config import ModelSettings
+from server.config_file import shipped_file
 
 GRACE_SECONDS = 10.0
 """Beyond the time limit, for a system that ends by itself when it is told the limit."""

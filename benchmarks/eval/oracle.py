@@ -48,7 +48,8 @@ from planner.models.base import Message, Models, Reply
 from planner.protocol import Limits, RunRequest, Wants
 from planner.state import RunState
 from planner.tools import Approval, Policy, ToolPool, ToolSpec
-from server.config import ModelSettings, load_settings, shipped_file
+from server.config import ModelSettings
+from server.config_file import load_settings, shipped_file
 from server.upstreams.pins import Pins
 from server.upstreams.pool import UpstreamPool
 

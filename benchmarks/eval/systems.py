@@ -30,7 +30,8 @@ from planner.models.base import Message, Models, PromptBefore
 from planner.models.ollama import ChatReply, OllamaClient
 from planner.tools import Outcome, Safety, ToolSpec
 from server.backends import open_models
-from server.config import ModelSettings, load_settings
+from server.config import ModelSettings
+from server.config_file import load_settings
 from server.upstreams.pool import UpstreamPool
 
 START_SECONDS = 300.0

@@ -29,7 +29,8 @@ from benchmarks.speed import runs
 from benchmarks.speed.script import PlannerScript
 from planner.events import ToolReturned
 from planner.models.base import Message, Models, Reply
-from server.config import Settings, load_settings
+from server.config import Settings
+from server.config_file import load_settings
 from server.journal import journal_for
 from server.mcp import tools
 from server.runs.engine import Engine

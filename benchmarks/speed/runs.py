@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from benchmarks.eval.codebases import PACKAGE, REPOSITORY, files, write
 from planner.errors import PlanloomError
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
-from server.config import load_settings, shipped_file
+from server.config_file import load_settings, shipped_file
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.results import tool_spec
 

@@ -10,9 +10,10 @@
     do         a change or another action: what it needs is looked up, then the calls are planned,
                approved and made; nothing else may change anything
 
-An uncertain answer goes on to the next of these while calls and seconds are left. A run never ends
-without an answer that says what it is. Everything that happens is an event; what the next prompt
-needs is a fold of them (`RunState`). docs/design.md describes the protocol of plans and decisions.
+An uncertain answer goes on to the next of these while there are calls and seconds for it. A run
+never ends without an answer that says what it is. Everything that happens is an event; what the
+next prompt needs is a fold of them (`RunState`). docs/design.md describes the protocol of plans and
+decisions.
 """
 
 import re
@@ -188,7 +189,7 @@ class _Run:
     async def meet_request(self) -> None:
         """Do what is asked of the run now, up to `RunFinished`."""
         limit, ends_at = self.request.limits.seconds, self.state.parts[-1].ends_at
-        kept_back = min(limit * CONCLUSION_SHARE, CONCLUSION_SECONDS)
+        kept_back = self.kept_back
         reason: str | None = None
         conclusion: Conclude | None = None
         try:
@@ -215,6 +216,18 @@ class _Run:
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
         return await self.ending.conclude(conclusion, reason, self.unsure, self.quotes)
+
+    @property
+    def kept_back(self) -> float:
+        """Seconds for the conclusion."""
+        return min(self.request.limits.seconds * CONCLUSION_SHARE, CONCLUSION_SECONDS)
+
+    @property
+    def time_for_more(self) -> bool:
+        """Whether models may take as long again as they have for this request: what is begun
+        without that ends in the middle. By the record, so that a resumed run decides the same."""
+        left = self.request.limits.seconds - self.kept_back - self.state.model_seconds
+        return self.state.model_seconds <= left
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the approver says. The time a person takes is not the run's."""
@@ -258,6 +271,8 @@ class _Run:
             return found
         if self.changes.wanted:
             return Conclude(final_answer="It was not done.", success=False)
+        if self.best and not self.time_for_more:
+            return None
         return await self.follow_plan()
 
     def elsewhere(self) -> bool:
@@ -291,6 +306,8 @@ class _Run:
                 conclusion = await self.answer()
             if conclusion:
                 return conclusion
+            if self.best and not self.time_for_more:
+                break
             if number + 1 < readings:
                 search = [*search, *await self.asker.words()]
         return self.certain()
@@ -308,7 +325,7 @@ class _Run:
         steps = [
             f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
         ]
-        begun = len(self.state.steps)
+        begun, before = len(self.state.steps), self.best
         self.emit(
             PlanMade(
                 main_objective=self.request.prompt,
@@ -321,7 +338,7 @@ class _Run:
             found = borne_out(self.state, await self.asker.facts(group), self.facts)
             self.emit(StepConcluded(number=number, success=bool(found), notes="\n".join(found)))
             self.facts += found
-            if self.facts:
+            if self.facts and before is None:
                 listed = "\n".join(f"- {fact}" for fact in self.facts)
                 self.keep(listed, "not all of what was found was read")
             self.hold_limits()

@@ -383,7 +383,7 @@ def schema() -> None:
 
 
 def _settings(project: Path | None, upstreams: Path | None, model: str | None = None) -> Any:
-    from server.config import load_settings
+    from server.config_file import load_settings
 
     fast, _, full = (model or "").partition(",")
     named = {"fast": fast, "full": full or fast} if model else {}

@@ -20,7 +20,8 @@ from server.backends import (
 )
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
-from server.config import ModelSettings, Settings, named_variables, shipped_file
+from server.config import ModelSettings, Settings
+from server.config_file import named_variables, shipped_file
 from server.runs.execution import START_SECONDS
 from server.text import counted, indented
 from server.upstreams.pool import UpstreamPool

@@ -25,7 +25,7 @@ from server.client_configs.importing import (
     import_servers,
     missing_variables,
 )
-from server.config import named_variables, own_file, shipped_file
+from server.config_file import named_variables, own_file, shipped_file
 from server.text import one_line
 
 WIDEST = 10_000

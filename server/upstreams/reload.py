@@ -8,7 +8,8 @@ import anyio
 import anyio.to_thread
 
 from planner.errors import ConfigError
-from server.config import Settings, own_file
+from server.config import Settings
+from server.config_file import own_file
 from server.upstreams.pool import UpstreamPool
 
 POLL_S = 0.5

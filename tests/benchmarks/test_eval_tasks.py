@@ -16,7 +16,8 @@ from benchmarks.eval.tasks import changes, filesystem, talk, tools
 from benchmarks.eval.tasks.solutions import SOLUTIONS
 from benchmarks.eval.tasks.verdicts import admits
 from planner.tools import Outcome
-from server.config import Settings, UpstreamSettings, shipped_file
+from server.config import Settings, UpstreamSettings
+from server.config_file import shipped_file
 from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import ConfigError
-from server.config import Expanded, expand, load_settings, shipped_file
+from server.config import Expanded, expand
+from server.config_file import load_settings, shipped_file
 
 SECRET = "s3cret-value-of-the-environment"
 
@@ -19,7 +20,7 @@ def own_config_dir(
 ) -> Path:
     """An empty configuration directory, whatever the machine's user has."""
     directory = tmp_path_factory.mktemp("config")
-    monkeypatch.setattr("server.config.user_config_path", lambda name: directory / name)
+    monkeypatch.setattr("server.config_file.user_config_path", lambda name: directory / name)
     return directory / "planloom"
 
 
@@ -51,7 +52,7 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
     for url in ("127.0.0.1:6379", "redis://there:port"):
         with pytest.raises(ConfigError, match="runs in Redis: the URL should be redis://"):
             load_settings(file, tmp_path, {"REDIS": url})
-    monkeypatch.setattr("server.config.find_spec", lambda name: None)
+    monkeypatch.setattr("server.config_file.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"install planloom\[redis\]"):
         load_settings(file, tmp_path, environ)
 

@@ -31,7 +31,8 @@ from scripted_ollama import FULL, ScriptedOllama
 from upstream_server import build_server
 
 from server.app import build
-from server.config import Settings, load_settings
+from server.config import Settings
+from server.config_file import load_settings
 
 SERVER = Path(__file__).with_name("upstream_process.py")
 LONG = 240.0

@@ -25,15 +25,8 @@ from server.cli.trial.results import Measurement, best, load_results, save_resul
 from server.client_configs.documents import changed
 from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
-from server.config import (
-    MODEL_VARIABLES,
-    ModelSettings,
-    RunSettings,
-    Settings,
-    UpstreamSettings,
-    own_file,
-    shipped_file,
-)
+from server.config import ModelSettings, RunSettings, Settings, UpstreamSettings
+from server.config_file import MODEL_VARIABLES, own_file, shipped_file
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""

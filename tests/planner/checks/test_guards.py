@@ -26,7 +26,7 @@ from planner.checks import guards
 from planner.prompts import compact
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec
-from server.config import load_settings, shipped_file
+from server.config_file import load_settings, shipped_file
 from server.upstreams.results import tool_spec
 
 pytestmark = pytest.mark.anyio

@@ -61,7 +61,8 @@ from planner.models.weights import fetch
 from server.app import build
 from server.backends import open_models
 from server.cli.doctor import findings
-from server.config import Settings, load_settings
+from server.config import Settings
+from server.config_file import load_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -30,7 +30,7 @@ from serving import (
 
 from server.cli import commands as cli
 from server.cli.doctor import do_without
-from server.config import load_settings, shipped_file
+from server.config_file import load_settings, shipped_file
 
 MainHere = Callable[..., tuple[Any, str, str]]
 QUESTION = f"What is {CLASS}, and in which file?"

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from server.cli import commands as cli
 from server.client_configs.clients import CLIENTS
 from server.client_configs.entries import FORMS
-from server.config import load_settings
+from server.config_file import load_settings
 from server.config_schema import schema_text
 
 SECRET = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"

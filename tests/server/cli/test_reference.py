@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from benchmarks.reference import INNER, MARK, PAGE, ROOT, page
 from planner.errors import ConfigError
-from server.config import load_settings, shipped_file
+from server.config_file import load_settings, shipped_file
 from server.config_schema import MODELINE, NAME, schema_text, upstreams_schema
 
 SCHEMA = upstreams_schema()

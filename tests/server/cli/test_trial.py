@@ -15,7 +15,7 @@ from serving import LONG, Place, end, wait_until
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
 from server.cli.trial.results import Measurement, best
-from server.config import shipped_file
+from server.config_file import shipped_file
 
 ANSWERS = (
     "It waits 240 seconds.",

@@ -41,7 +41,7 @@ from task_client import begin, taken_up, taking_tasks
 from planner.errors import RequestError
 from planner.events import GuardTripped, RunFinished
 from planner.protocol import RunRequest
-from server.config import load_settings
+from server.config_file import load_settings
 from server.journal import journal_for
 from server.journal.base import Entry, Journal, KeyUsed, Letter, NewRun, RunSetup, RunWriter
 from server.journal.redis import SPACE, RedisJournal

@@ -34,7 +34,8 @@ from planner.state import RunState
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.app import build
 from server.approval.approval import Approvals, GuardedPool
-from server.config import RunSettings, load_settings
+from server.config import RunSettings
+from server.config_file import load_settings
 from server.journal.base import Entry, Letter, NewRun, RunSetup, RunWriter, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (

@@ -21,7 +21,7 @@ from serving import LONG, SERVER, until
 from upstream_server import build_server
 
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
-from server.config import load_settings, shipped_file
+from server.config_file import load_settings, shipped_file
 from server.text import clean
 from server.upstreams import results
 from server.upstreams.launch import child_environment

@@ -77,7 +77,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 def _settings(place: Place) -> Any:
-    from server.config import load_settings
+    from server.config_file import load_settings
 
     return load_settings(place.file, place.project, place.environ | PLANTED)
 

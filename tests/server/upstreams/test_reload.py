@@ -12,7 +12,8 @@ from inline_snapshot import snapshot
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Caller, Place, SharedUpstream, conclusion, text, until, upstream
 
-from server.config import Settings, load_settings
+from server.config import Settings
+from server.config_file import load_settings
 from server.upstreams import reload
 from server.upstreams.pins import Pins
 from server.upstreams.pool import UpstreamPool
@@ -168,8 +169,8 @@ async def test_the_users_own_file_takes_the_place_of_the_shipped_one(
 ) -> None:
     shipped, own = tmp_path / "shipped.yaml", tmp_path / "own.yaml"
     shipped.write_text("upstreams: {}")
-    monkeypatch.setattr("server.config.shipped_file", lambda: shipped)
-    for module in ("config", "upstreams.reload"):
+    monkeypatch.setattr("server.config_file.shipped_file", lambda: shipped)
+    for module in ("config_file", "upstreams.reload"):
         monkeypatch.setattr(f"server.{module}.own_file", lambda: own)
     settings = load_settings(None, tmp_path, {})
     async with following(settings, tmp_path) as pool:
