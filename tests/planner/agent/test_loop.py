@@ -481,6 +481,26 @@ async def test_what_was_read_of_a_long_answer_is_kept_when_the_time_is_over(
     assert ran.state.reason == "the time limit of 2 s was reached"
 
 
+async def test_a_long_answer_is_kept_when_there_is_no_time_for_another_round(
+    pool: DictionaryPool,
+) -> None:
+    """A second round would be cut in its middle, and the summary would be lost."""
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        facts(f"{CONSTANT} is {VALUE}."),
+        {"final_answer": PROSE, "complete": False},
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        reply_fields={"decode_seconds": 20.0},
+        limits=Limits(seconds=120),
+    )
+    assert (ran.state.status, ran.state.answer) == (
+        "partial",
+        f"{PROSE}\n\n- {CONSTANT} is {VALUE}.",
+    )
+    assert ran.state.reason == "more belongs to the answer than was found"
+
+
 async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
     pool: DictionaryPool,
 ) -> None:
@@ -814,6 +834,20 @@ async def test_two_readings_that_differ_leave_the_answer_partial(pool: Dictionar
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
     assert ran.state.reason == f"Two readings of the results differ: {OTHER}"
     assert ran.guards == ["second_reading"]
+
+
+async def test_no_plan_is_begun_that_there_is_no_time_for(pool: DictionaryPool) -> None:
+    """What models took is in the record, so that a resumed run decides the same."""
+    ran = await planned(
+        found(ANSWER),
+        second(OTHER),
+        pool=pool,
+        prompt=QUESTION,
+        reply_fields={"decode_seconds": 20.0},
+        limits=Limits(seconds=120),
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
+    assert ran.state.reason == f"Two readings of the results differ: {OTHER}"
 
 
 async def test_an_answer_counts_that_agrees_with_any_second_reading(pool: DictionaryPool) -> None:
