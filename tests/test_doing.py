@@ -305,3 +305,30 @@ async def test_a_run_whose_only_step_was_declined_ends_as_refused(
         ("Note hello", "failed"),
         ("Count them", "completed"),
     ]
+
+
+async def test_a_run_whose_newest_step_failed_goes_on_and_is_concluded(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    for said in (
+        "They are deleted.",
+        "They are deleted.",
+        "There are 0 notes.",
+        "0 notes are left.",
+    ):
+        ollama.expect(conclusion(said))
+    told = "Nothing was changed: delete_notes did not succeed"
+    async with place.client(person=Person(True)) as caller:
+        asked = {"prompt": "Delete the notes", "tool": "delete_notes", "arguments": {}}
+        step = report(await caller.call("run_step", **asked))
+        run = {"run_id": step["run_id"]}
+        concluded = report(await caller.call("plan_and_answer", prompt="", **run))
+        another = report(
+            await caller.call("run_step", prompt="Count them", tool="count_notes", **run)
+        )
+        ended = report(await caller.call("plan_and_answer", prompt="", **run))
+    assert [each["status"] for each in (step, concluded)] == ["failed", "failed"]
+    assert all(told in each["answer"] for each in (step, concluded))
+    assert another["status"] == "answered"
+    assert ended["status"] == "partial"
+    assert "Not done, as far as is known:\n- delete_notes" in ended["answer"]

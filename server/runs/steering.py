@@ -63,7 +63,8 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
             f"Run {run.id} is not a run of single steps: only runs that run_step or make_plan "
             "began can do more. Leave run_id out to start another."
         )
-    if state.status in ("cancelled", "failed"):
+    made = any(step.completed for step in state.steps)
+    if state.status == "cancelled" or (state.status == "failed" and not made):
         raise RequestError(f"Run {run.id} was {state.status}, and cannot do more. Start another.")
     prompt = request.prompt.strip()
     if not prompt and request.goal == "step":
@@ -72,7 +73,7 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
             raise RequestError("prompt: say what this step should find out; no step is planned.")
         prompt = planned[0]
     if request.goal == "conclude":
-        if not any(step.completed for step in state.steps):
+        if not made:
             raise RequestError(f"Run {run.id} has made no step yet. run_step with its run_id does.")
         prompt = prompt or "; ".join(step.objective for step in state.steps if step.completed)
     policy = strictest(run.request.policy, request.policy)
