@@ -4,6 +4,7 @@ model decide this.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from planner.agent.tool_calls import find
 from planner.checks import guards
@@ -21,16 +22,20 @@ QUESTION_MARK = re.compile("[?？؟]")
 """Of most scripts."""
 
 
+@dataclass(frozen=True)
 class Changes:
-    """Of one run. `tools` are all tools of its pool, `permitted` those that it may call."""
+    """Of one run."""
 
-    def __init__(
-        self, state: RunState, tools: Sequence[ToolSpec], permitted: Sequence[ToolSpec]
-    ) -> None:
-        self.state = state
-        self.tools = tools
-        self.possible = any(not tool.read_only for tool in permitted)
+    state: RunState
+    tools: Sequence[ToolSpec]
+    """All tools of its pool."""
+    permitted: Sequence[ToolSpec]
+    """Those that it may call."""
+
+    @property
+    def possible(self) -> bool:
         """Whether the run may call a tool that changes something."""
+        return any(not tool.read_only for tool in self.permitted)
 
     @property
     def wanted(self) -> bool:

@@ -2,6 +2,7 @@
 and what was done."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from planner.agent.changes import UNKNOWN, Changes
@@ -51,24 +52,16 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
     return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
 
 
+@dataclass(frozen=True)
 class Ending:
     """Ends each request of one run."""
 
-    def __init__(
-        self,
-        state: RunState,
-        changes: Changes,
-        prompts: Prompts,
-        asker: Asker,
-        emit: Callable[[Event], None],
-        clock: Clock,
-    ) -> None:
-        self.state = state
-        self.changes = changes
-        self.prompts = prompts
-        self.asker = asker
-        self.emit = emit
-        self.clock = clock
+    state: RunState
+    changes: Changes
+    prompts: Prompts
+    asker: Asker
+    emit: Callable[[Event], None]
+    clock: Clock
 
     async def conclude(
         self, conclusion: Conclude, reason: str | None, unsure: str | None, quotes: Sequence[str]
