@@ -136,11 +136,12 @@ def quoted_in(quote: str, text: str) -> bool:
 
 def supporting(state: RunState, answer: str, request: str) -> list[str]:
     """The lines of passages and of results that say an answer, the best first: those that hold most
-    of what it claims, and of its words beyond the request's. Empty when none does."""
+    of what it claims, and of its words beyond the request's; of all its words where it has no
+    others, as "yes" has not. Empty when none does."""
     answer = _plain(answer)
     wanted = claims(answer)
     told = set(words(answer))
-    new = told - set(words(request))
+    new = told - set(words(request)) or told
     scored: dict[str, float] = {}
     texts = [each.text for each in state.passages]
     texts += [readable(each.result) for each in _chosen(state)]

@@ -194,12 +194,12 @@ def excerpt(passage: Passage, asked: set[str]) -> Passage:
 
 
 def defining_line(passage: Passage, top: Sequence[Passage]) -> Passage:
-    """The first line of a passage that defines what the top ones mention."""
+    """The first line of a passage that defines what the top ones mention, with what it defines."""
     lines = passage.text.splitlines()
     mentioned = {name for each in top for name in tokens(each.text)}
     wanted = {name for name in defined(passage) if is_name(name)} & mentioned
     first = next((n for n, line in enumerate(lines) if wanted & set(tokens(line))), 0)
-    return _cut(passage, lines, first, room=0)
+    return related(_cut(passage, lines, first, room=0), wanted)
 
 
 def mentions(passage: Passage, names: set[str]) -> list[Passage]:

@@ -2,7 +2,10 @@
 
 import pytest
 
-from planner.checks.claims import agree, claims
+from planner.checks.claims import agree, claims, supporting
+from planner.events import PassagesGathered
+from planner.passage import Passage
+from planner.state import Iteration, RunState
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,13 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 def test_what_stands_between_two_quotations_is_none() -> None:
     assert claims("""It is 'a' or 'b', "on" or "no".""") == []
     assert claims("""It says 'out of range' or "too long".""") == ["out of range", "too long"]
+
+
+def test_an_answer_in_the_words_of_the_request_is_borne_out_by_the_line_with_most_of_them() -> None:
+    text = "def dump(x):\n    # slashes are escaped by default\n    escape(x)\n    return x"
+    passages = [Passage(source="dump.py", first=1, last=4, text=text)]
+    gathered = PassagesGathered(iteration=0, query="", passages=passages)
+    state = RunState(iterations=[Iteration(0, 0, "read", "", gathered=gathered)])
+    request = "Are slashes escaped by default?"
+    found = supporting(state, "Slashes are escaped by default.", request)
+    assert found == ["# slashes are escaped by default"]
