@@ -387,8 +387,11 @@ class _Run:
         if certain is None and self.more_to_read:
             certain = self.agreed(first, [(await self.asker.answer(None)).final_answer])
         if certain is not None:
-            self.unsure = self.best = None
-            return self.concluded(certain)
+            self.keep(certain, None)
+            conclusion = self.concluded(certain)
+            if not self.quotes:
+                self.unsure = "no line of the results is known to say it"
+            return conclusion
         self.keep(first, f"Two readings of the results differ: {second}")
         self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
         return None
