@@ -16,7 +16,7 @@ from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.listing import is_hidden, of_listing
+from planner.evidence.listing import is_hidden, of_listing, paths_in
 from planner.evidence.passages import of_document, of_file
 from planner.evidence.ranking import defined_in, ranked, undefined
 from planner.evidence.selection import (
@@ -100,7 +100,7 @@ class Gatherer:
         documented: list[Passage] = []
         if self.search:
             searched, found = await self._searched(self.search, question, more)
-            named = [path for name in _files_in(question) for path in await self._file(name, found)]
+            named = [path for name in paths_in(question) for path in await self._file(name, found)]
             files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
             if self._long or not files:
                 introduction = (await self._file(INTRODUCTION, []))[:1]
@@ -135,7 +135,7 @@ class Gatherer:
         listing, paths = await self._paths(lists)
         by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
         best = [each.source for each in ranked(by_path, question, " ".join(more))]
-        unlisted = [name for name in _files_in(question) if not any(name in path for path in paths)]
+        unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
         passages: list[Passage] = []
         unread = 0
         for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
@@ -151,7 +151,8 @@ class Gatherer:
 
     async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
         """The paths of all files, and the call that listed the first of them. What has no
-        extension may be a folder, which is listed too where the tool takes one."""
+        extension may be a folder, which is listed too where the tool takes one. None where nothing
+        in the listing looks like a path: a model may name any tool that lists something."""
         first: Iteration | None = None
         files: list[str] = []
         folders = ["."]
@@ -170,7 +171,7 @@ class Gatherer:
                     folders.append(path)
                 elif not is_hidden(path):
                     files.append(path)
-        return first, list(dict.fromkeys(files))
+        return first, list(dict.fromkeys(files)) if any(map(paths_in, files)) else []
 
     async def _file_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
         """The tools that list files and read one, as a model says, asked once in a run: those that
@@ -388,11 +389,6 @@ def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> lis
 def _use(names: Iterable[str]) -> str:
     """A pattern of the lines that use one of these libraries."""
     return USE.replace("NAMES", "|".join(map(re.escape, names)))
-
-
-def _files_in(question: str) -> list[str]:
-    """What a question spells like the name or the path of a file."""
-    return re.findall(r"[\w./-]*\w\.\w{1,8}\b|[\w.-]+/[\w./-]+", question)
 
 
 def _taking(tool: ToolSpec, path: str) -> dict[str, str]:

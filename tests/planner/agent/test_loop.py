@@ -223,8 +223,9 @@ async def test_without_a_text_tool_the_files_are_read_that_a_listing_names(
     assert ran.state.status == "answered"
 
 
-async def test_what_lists_no_files_leads_to_a_plan(pool: DictionaryPool) -> None:
-    pool.results["list_dir"] = ["general, random"]
+@pytest.mark.parametrize("listed", ["general, random", '[{"id": 6, "amount": 50.0}]', "12.00"])
+async def test_what_lists_no_files_leads_to_a_plan(listed: str, pool: DictionaryPool) -> None:
+    pool.results["list_dir"] = [listed]
     ran = await planned(
         {"lists": "list_dir", "reads": "read_file"},
         plan("read_file"),
@@ -234,6 +235,9 @@ async def test_what_lists_no_files_leads_to_a_plan(pool: DictionaryPool) -> None
         prompt=QUESTION,
     )
     assert [role for role, _ in ran.roles] == ["plan", "arguments", "answer"]
+    assert [arguments for name, arguments in pool.calls if name == "read_file"] == [
+        {"path": "jobs/secret.py"}
+    ]
 
 
 async def test_a_file_that_is_named_is_read_though_no_listing_has_it(pool: DictionaryPool) -> None:
