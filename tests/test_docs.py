@@ -410,7 +410,7 @@ def test_commands_run(
 ) -> None:
     ollama.models = MODELS
     if "ask" in words:
-        ollama.expect(found("It is nowhere."))
+        ollama.expect(found("It is not in jobs/secret.py."))
     monkeypatch.chdir(place.root)
     run_here(on(place, words), monkeypatch, environ(place))
 

@@ -29,6 +29,7 @@ from planner.checks import guards, schemas
 from planner.checks.claims import (
     agree,
     borne_out,
+    claims,
     repeats,
     supporting,
     telling,
@@ -389,7 +390,7 @@ class _Run:
         if certain is not None:
             self.keep(certain, None)
             conclusion = self.concluded(certain)
-            if not self.quotes:
+            if not (self.quotes or claims(certain)):
                 self.unsure = "no line of the results is known to say it"
             return conclusion
         self.keep(first, f"Two readings of the results differ: {second}")

@@ -840,6 +840,19 @@ async def test_two_readings_that_differ_leave_the_answer_partial(pool: Dictionar
     assert ran.guards == ["second_reading"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "status"), [("jobs/secret.py", "answered"), ("Somewhere else.", "partial")]
+)
+async def test_an_answer_needs_a_line_or_something_that_code_can_find(
+    answer: str, status: str, pool: DictionaryPool
+) -> None:
+    """A path stands in no line of its own file, and is found as the file of a passage."""
+    ran = await planned(found(answer), pool=pool, prompt=QUESTION)
+    assert (ran.state.status, ran.state.answer) == (status, answer)
+    known = None if status == "answered" else "no line of the results is known to say it"
+    assert ran.state.reason == known
+
+
 async def test_no_plan_is_begun_that_there_is_no_time_for(pool: DictionaryPool) -> None:
     """What models took is in the record, so that a resumed run decides the same."""
     ran = await planned(
