@@ -96,10 +96,10 @@ def documented(language: str, url: str) -> str:
 def test_the_example_of_the_docs(
     place: Place, ollama: ScriptedOllama, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ollama.expect(found("It is nowhere."), contains=["UpstreamPool"])
+    ollama.expect(found("It is not in jobs/secret.py."), contains=["UpstreamPool"])
     with door(place) as (url, _):
         exec(documented("python", url), {})
-    assert capsys.readouterr().out == "It is nowhere."
+    assert capsys.readouterr().out == "It is not in jobs/secret.py."
 
 
 async def test_a_question_is_answered(place: Place, ollama: ScriptedOllama) -> None:
