@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import select
+import signal
 import stat
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -351,7 +352,7 @@ def try_models(
     ] = False,
     seconds: Annotated[
         float, typer.Option(min=1, help="The time limit of a question, in seconds.")
-    ] = 90,
+    ] = 40,
     upstreams: Upstreams = None,
 ) -> None:
     """Ask twelve questions of each model that your Ollama has, and say which one to take."""
@@ -466,6 +467,9 @@ def _uncollected() -> Iterator[None]:
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    """Run the command. SIGTERM, which `timeout` and service managers send, ends it as Ctrl-C
+    does: with what it has so far."""
     import anyio
 
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     return anyio.run(function, *arguments)

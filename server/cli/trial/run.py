@@ -30,6 +30,7 @@ from server.config_file import MODEL_VARIABLES, own_file, shipped_file
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
+INTERRUPTED = "it was interrupted"
 HOPELESS = 3
 """How many questions in a row may run out of time; then the rest is not asked."""
 Pair = tuple[str, str]
@@ -54,8 +55,10 @@ async def try_on_terminal(
         write_project(Path(folder) / "project")
 
         async def measure(pair: Pair) -> None:
-            measured.append(await _measure(settings, pair, Path(folder), seconds, bars))
-            results.add(measured[-1])
+            each = Measurement(fast=pair[0], full=pair[1], stopped=INTERRUPTED)
+            measured.append(each)
+            await _measure(settings, each, Path(folder), seconds, bars)
+            results.add(each)
             save_results(results)
 
         try:
@@ -114,25 +117,34 @@ def _promising(measured: Sequence[Measurement]) -> Pair | None:
 
 
 async def _measure(
-    settings: Settings, pair: Pair, folder: Path, seconds: float, bars: Progress
-) -> Measurement:
-    measured = Measurement(fast=pair[0], full=pair[1])
+    settings: Settings, measured: Measurement, folder: Path, seconds: float, bars: Progress
+) -> None:
+    pair = measured.fast, measured.full
     bar = bars.add_task(measured.name, total=len(QUESTIONS), score="")
-    host = settings.models.host
+    host, stopped = settings.models.host, ""
     try:
         async with open_parts(_settings(settings.models, pair, folder)) as parts:
             for question in QUESTIONS:
                 newest = measured.seconds[-HOPELESS:]
                 if len(newest) == HOPELESS and min(newest) >= seconds:
-                    measured.stopped = f"no answer within {seconds:g} s"
+                    stopped = f"no answer within {seconds:g} s; a higher --seconds allows more"
                     break
                 await _ask(parts, question, seconds, measured)
                 bars.update(bar, advance=1, score=f"{measured.right} right, {measured.wrong} wrong")
+                if not console.is_terminal:
+                    console.print(Text(_line(measured, question)), soft_wrap=True)
         measured.memory = await ollama.memory(host, pair)
         await ollama.unload(host, pair, settings.models.num_ctx)
     except PlanloomError as error:
-        measured.stopped = str(error)
-    return measured
+        stopped = str(error)
+    measured.stopped = stopped
+
+
+def _line(measured: Measurement, question: Question) -> str:
+    """The newest answer, for a log, where there is no bar."""
+    number, seconds = len(measured.outcomes), measured.seconds[-1]
+    of = f"{measured.name} {number}/{len(QUESTIONS)}"
+    return f"{of} {measured.outcomes[-1]}, {seconds:.0f} s: {question.text}"
 
 
 async def _ask(parts: Parts, question: Question, seconds: float, measured: Measurement) -> None:
@@ -212,7 +224,8 @@ def _show(measured: Collection[Measurement]) -> None:
     table.add_column("model, or fast,full", no_wrap=True)
     for name in ("right", "wrong and sure", "honest", "seconds", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
-    for each in sorted(measured, key=lambda each: (-each.score, each.median_seconds)):
+    asked = [each for each in measured if each.outcomes]
+    for each in sorted(asked, key=lambda each: (-each.score, each.median_seconds)):
         memory = f"{each.memory / 1e9:.1f} GB" if each.memory else "?"
         seconds = f"{each.median_seconds:.1f}"
         counts = (str(each.right), str(each.wrong), str(each.honest))
@@ -220,4 +233,5 @@ def _show(measured: Collection[Measurement]) -> None:
     output.print(table, width=max(output.width, 120))
     for each in measured:
         if each.stopped:
-            console.print(Text(f"{each.name} was not measured: {each.stopped}"), soft_wrap=True)
+            after = f"after {len(each.outcomes)} of {len(QUESTIONS)} questions"
+            console.print(Text(f"{each.name} stopped {after}: {each.stopped}"), soft_wrap=True)

@@ -99,9 +99,11 @@ def test_all_models_or_a_pair_are_measured(
     assert measured(done.stdout).keys() == names
 
 
-def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_trial_shows_what_it_has(stop: signal.Signals, place: Place) -> None:
     def asked(request: Request) -> Reply:
-        return Hang() if request.model == FULL else replies(request)
+        hang = request.model == FULL and QUESTIONS[2].text in request.prompt
+        return Hang() if hang else replies(request)
 
     with ScriptedOllama(handler=asked) as ollama:
         place.ollama = ollama
@@ -112,14 +114,22 @@ def test_an_interrupted_trial_shows_what_it_has(place: Place) -> None:
             stderr=subprocess.PIPE,
         )
         try:
-            wait_until(lambda: any(each.model == FULL for each in ollama.requests))
-            trying.send_signal(signal.SIGINT)
+            hung = (FULL, QUESTIONS[2].text)
+            wait_until(
+                lambda: any(
+                    each.model == hung[0] and hung[1] in each.prompt for each in ollama.requests
+                )
+            )
+            trying.send_signal(stop)
             output, errors = trying.communicate(timeout=LONG)
         finally:
             end(trying)
     assert trying.returncode == 130
-    assert f"| {FAST} " in output.decode()
-    assert f"| {FULL} " not in output.decode()
+    rows = measured(output.decode())
+    assert sum(map(int, rows[FAST])) == 12
+    assert rows[FULL] == ["2", "0", "0"]
+    assert f"{FULL} stopped after 2 of 12 questions: it was interrupted" in errors.decode()
+    assert f"{FULL} 2/12 right, " in errors.decode()
     assert b"Traceback" not in errors
     assert f"| {FAST} " in tried(place, "--last").stdout
 
