@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator,
 from planner.tools import Policy
 
 Goal = Literal["answer", "plan", "step", "conclude"]
+PlanFor = Literal["question", "action", "change"]
+"""What a plan is for: to find something out; to look up what an action needs, and do it; to make a
+change when that was looked up."""
 Mode = Literal["fast", "deep"]
 """How much a decision has the model write; `planner.actions.mode` says when which."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from planner.agent.tool_calls import find
 from planner.checks import guards
 from planner.events import FinalStatus
+from planner.prompts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec
@@ -18,6 +19,8 @@ UNKNOWN = (
     "before you ask for it again."
 )
 """What is said of a change without an answer."""
+MAX_COMPLAINT_CHARS = 300
+"""Of what a tool says of a call that it did not accept."""
 QUESTION_MARK = re.compile("[?？؟]")
 """Of most scripts."""
 
@@ -70,6 +73,15 @@ class Changes:
             if each.outcome is not Outcome.SUCCESS and not guards.known(self.state, each)
         ]
 
+    def pending(self) -> list[str]:
+        """The changes that are planned and not begun."""
+        planned = self.state.planned_tools
+        return [
+            step
+            for step in self.state.later_steps
+            if (tool := find(planned.get(step, ""), self.tools)) and not tool.read_only
+        ]
+
     def undone(self) -> tuple[FinalStatus, str] | None:
         """The status of a request for a change that was not made, and why it was not; None when a
         change was made."""
@@ -106,3 +118,13 @@ class Changes:
         if tried or not (newest.changes and newest.outcome is Outcome.FAILURE):
             return None
         return Call(prompt=newest.prompt, tool=newest.tool)
+
+    def complaint(self) -> str:
+        """What the newest call's tool said, and the passage that the call was meant for."""
+        [*_, newest] = self.state.newest
+        said = one_line(newest.result, MAX_COMPLAINT_CHARS)
+        meant = guards.meant(newest.arguments, newest.result, self.state.passages)
+        if meant is None:
+            return said
+        nearest = f"The nearest text is in {meant.place}; copy path and text exactly:"
+        return f"{said}\n{nearest}\n{meant.text}"

@@ -41,15 +41,20 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
     found += [
         f"- {each.tool} returned: {prompts.shown_result(state, each)[:MAX_FOUND_CHARS]}"
         for each in state.open_iterations
-        if each.outcome is Outcome.SUCCESS and each.by == "choice"
+        if each.outcome is Outcome.SUCCESS and each.by == "choice" and not each.changes
     ]
     if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
         shown = "\n".join(map(passage, gathered.gathered.passages))
         found.append(f"- passages on the request:\n{shown[:MAX_FOUND_CHARS]}")
-    answer = f"Could not find out: {reason.rstrip('.')}."
+    made = done(state.part_iterations)
+    why = reason.rstrip(".")
+    answer = f"It may not be finished: {why}." if made else f"Could not find out: {why}."
+    if made:
+        answer += f"\n\nWhat was done:\n{made}"
     if found:
         answer += "\n\nFound so far:\n" + "\n".join(found)
-    return RunFinished(status="partial" if found else "failed", answer=answer, reason=reason)
+    status: FinalStatus = "partial" if found or made else "failed"
+    return RunFinished(status=status, answer=answer, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -75,16 +80,18 @@ class Ending:
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
             return self._end_undone(*undone, conclusion, unsure, quotes)
         claimed = not_done(self.state, answer) if self.changes.wanted else []
-        failed = self.changes.failed()
+        failed, pending = self.changes.failed(), self.changes.pending()
         if claimed:
             reason = reason or f"no call that was made says {', '.join(claimed)}"
+        if pending:
+            reason = reason or "not all planned changes were made"
         if failed:
             names = ", ".join(dict.fromkeys(each.tool for each in failed))
             reason = reason or f"{names} did not succeed, as far as is known"
         if claimed or echoed(self.state, answer, failed):
             answer = f"What was done:\n{done(self.changes.calls) or '- nothing'}"
-        if failed:
-            answer += f"\n\nNot done, as far as is known:\n{left_undone(failed)}"
+        if failed or pending:
+            answer += f"\n\nNot done, as far as is known:\n{left_undone(failed, pending)}"
         found = conclusion.success and not guards.gives_up(answer)
         formatted = await self._formatted(answer) if found else Shaped()
         if goal == "step":
@@ -99,7 +106,7 @@ class Ending:
             missing = unsupported(self.state, answer)
             missing += unsupported_data(self.state, answer, formatted.data)
         status: FinalStatus = "answered"
-        if claimed or failed or missing or (found and unsure):
+        if claimed or failed or pending or missing or (found and unsure):
             status = "partial"
             reason = reason or unsure or f"no result says {', '.join(missing)}"
         elif not found:

@@ -68,6 +68,9 @@ CONCLUSION_SECONDS = 60.0
 FACTS_CHARACTERS = 2200
 """Of passages that are read at once for a long answer: a small model passes most of a longer text
 over."""
+READ_AND_SUMMARIZE = 1.5
+"""Readings for facts that one more and the summary take, which is shorter."""
+NOT_ALL_READ = "not all of what was found was read"
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 LIKELY_TOOLS = 5
@@ -227,8 +230,12 @@ class _Run:
     def time_for_more(self) -> bool:
         """Whether models may take as long again as they have for this request: what is begun
         without that ends in the middle. By the record, so that a resumed run decides the same."""
-        left = self.request.limits.seconds - self.kept_back - self.state.model_seconds
-        return self.state.model_seconds <= left
+        return self.state.model_seconds <= self.seconds_left
+
+    @property
+    def seconds_left(self) -> float:
+        """Before the conclusion is due, by the record."""
+        return self.request.limits.seconds - self.kept_back - self.state.model_seconds
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """What the approver says. The time a person takes is not the run's."""
@@ -326,7 +333,8 @@ class _Run:
         steps = [
             f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
         ]
-        begun, before = len(self.state.steps), self.best
+        begun, before, longest = len(self.state.steps), self.best, 0.0
+        unread: str | None = None
         self.emit(
             PlanMade(
                 main_objective=self.request.prompt,
@@ -335,13 +343,17 @@ class _Run:
             )
         )
         for number, (step, group) in enumerate(zip(steps, groups, strict=True), begun + 1):
+            if self.facts and self.seconds_left < READ_AND_SUMMARIZE * longest:
+                unread = NOT_ALL_READ
+                break
             self.start_step(number, step)
             found = borne_out(self.state, await self.asker.facts(group), self.facts)
+            longest = max(longest, self.state.ledger[-1].seconds)
             self.emit(StepConcluded(number=number, success=bool(found), notes="\n".join(found)))
             self.facts += found
             if self.facts and before is None:
                 listed = "\n".join(f"- {fact}" for fact in self.facts)
-                self.keep(listed, "not all of what was found was read")
+                self.keep(listed, NOT_ALL_READ)
             self.hold_limits()
         if not self.facts:
             return None
@@ -351,7 +363,8 @@ class _Run:
         summary = "" if missing else said.final_answer
         beside = [f"- {fact}" for fact in facts if not repeats(fact, summary)]
         answer = "\n\n".join(filter(None, [summary, "\n".join(beside)]))
-        self.keep(answer, None if said.complete else "more belongs to the answer than was found")
+        open_end = None if said.complete else "more belongs to the answer than was found"
+        self.keep(answer, unread or open_end)
         return None if missing else self.certain()
 
     async def answer(self) -> Conclude | None:
@@ -362,6 +375,9 @@ class _Run:
         seldom come twice from what is not the same. Where they differ, the first question is
         asked once more, of all passages (docs/evaluation.md).
         """
+        doing = self.changes.wanted and self.asker.may_change
+        if doing and not self.changes.due:
+            return await self.what_was_done()
         problem: str | None = None
         for _ in range(2):
             said = await self.asker.answer(problem)
@@ -378,7 +394,6 @@ class _Run:
             self.keep(said.final_answer, problem or "")
             return None
         first = said.final_answer
-        doing = self.changes.wanted and self.asker.may_change
         if doing or (self.state.wants == "long answer" and len(first) > LONG):
             return self.concluded(first)
         self.keep(first, "the results were not read a second time")
@@ -396,6 +411,13 @@ class _Run:
         self.keep(first, f"Two readings of the results differ: {second}")
         self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
         return None
+
+    async def what_was_done(self) -> Conclude | None:
+        """The answer to a request for a change, when it was made; None where more is to be done, as
+        the model says. What it claims is held against the calls at the end."""
+        said = await self.asker.what_was_done()
+        self.keep(said.final_answer, None if said.complete else "something is left to do")
+        return self.certain()
 
     def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
         """The answer, if one of the other readings says the same and the results hold it."""
@@ -460,7 +482,7 @@ class _Run:
             await self.caller.call(*calls)
             if refused := self.changes.to_repeat():
                 self.hold_limits()
-                await self.caller.call(await self.asker.select_change(refused))
+                await self.caller.call(refused, problem=self.changes.complaint())
             self.hold_limits()
             spoken_to = self.take_steering()
             if not spoken_to and (planned := self.planned_next()):
@@ -512,9 +534,22 @@ class _Run:
     async def plan(self) -> MakePlan:
         self.take_steering()
         query = " ".join([self.request.prompt, *self.state.search])
-        choices = {tool.name for tool in self.asker.choices}
+        action = self.state.wants == "action"
+        choices = [tool.name for tool in self.asker.choices if not (action and self.has_read(tool))]
         likely = [name for name in self.ranking.matching(query) if name in choices]
-        return await self.asker.plan(likely[:LIKELY_TOOLS], action=self.state.wants == "action")
+        return await self.asker.plan(choices, likely[:LIKELY_TOOLS], action)
+
+    def has_read(self, tool: ToolSpec) -> bool:
+        """Whether what a tool reads was looked up: passages are in view that its upstream helped to
+        find, which mostly reads files, and can change them. A small model plans to read them once
+        more otherwise."""
+        looked_up = {each.upstream for each in self.state.part_iterations if each.by == "lookup"}
+        if not (tool.read_only and self.state.passages and tool.upstream in looked_up):
+            return False
+        beside = [each for each in self.asker.choices if each.upstream == tool.upstream]
+        reading = [each for each in beside if each.read_only]
+        of_files = sum(map(guards.takes_paths, reading))
+        return len(reading) < len(beside) and of_files > len(reading) / 2
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a

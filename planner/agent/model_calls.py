@@ -34,6 +34,7 @@ from planner.protocol import (
     FileTools,
     MakePlan,
     MoveOn,
+    PlanFor,
     Stay,
     Summary,
 )
@@ -179,14 +180,7 @@ class Asker:
     async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
-        return await self._selected([chosen.tool, *step.offered], chosen)
-
-    async def select_change(self, refused: Call) -> Call:
-        """The tool that is tried after this call of one was not accepted."""
-        changing = [tool.name for tool in self.choices if not tool.read_only]
-        return await self._selected(changing or [refused.tool], refused)
-
-    async def _selected(self, tools: Sequence[str], chosen: Call) -> Call:
+        tools = [chosen.tool, *step.offered]
         selection = await self.ask(
             "select",
             self.models.full,
@@ -220,6 +214,13 @@ class Asker:
         said = await self.ask(role, self.models.full, question, schema, protocol.ANSWER)
         return self._without_echo(said, question)
 
+    async def what_was_done(self) -> Summary:
+        """What the calls of an action have done, and whether that is all."""
+        question = self.prompts.what_was_done(self.state)
+        return await self.ask(
+            "answer", self.models.full, question, schemas.summary(), protocol.SUMMARY
+        )
+
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
         reading = await self.ask(
@@ -248,16 +249,19 @@ class Asker:
         allowed = [tool for tool in tools if self.may_change or tool.read_only]
         return [tool for tool in allowed if tool.name not in fruitless]
 
-    async def plan(self, likely: Sequence[str], action: bool = False) -> MakePlan:
-        """The plan, with the tools that are `likely` to be needed named first; each step of an
-        action's calls one."""
-        names = [tool.name for tool in self.choices]
+    async def plan(
+        self, names: Sequence[str], likely: Sequence[str], action: bool = False
+    ) -> MakePlan:
+        """The plan of calls of these tools, those that are `likely` to be needed named first; each
+        step of an action's calls one."""
         chosen = [self.tools[name] for name in likely if name in names]
+        looks_up = any(self.tools[name].read_only for name in names if name in self.tools)
+        purpose: PlanFor = "question" if not action else "action" if looks_up else "change"
         return await self.ask(
             "plan",
             self.models.full,
-            self.prompts.plan(self.state, chosen, action),
-            schemas.plan(names, calls=action),
+            self.prompts.plan(self.state, chosen, purpose),
+            schemas.plan(names, purpose),
             protocol.PLAN,
         )
 

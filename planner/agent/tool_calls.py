@@ -86,18 +86,21 @@ class Caller:
         again = self.state.iterations[-1]
         self.returned(again, earlier.arguments, Outcome.SUCCESS, earlier.result)
 
-    async def call(self, *calls: Call, given: dict[str, Any] | None = None) -> None:
+    async def call(
+        self, *calls: Call, given: dict[str, Any] | None = None, problem: str | None = None
+    ) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
         one after the other, on one prompt, and then the calls run side by side; those that may
         change something one by one when the others have read. What may not run comes back as a
-        result. `given` are the caller's own arguments, taken as they are."""
+        result. `given` are the caller's own arguments, taken as they are; `problem` is what was
+        wrong with the arguments before."""
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
             prompt = call.prompt or (self.state.step.objective if self.state.step else "")
             self.emit(ToolSelected(tool=call.tool, prompt=prompt, beside=number > 0))
             iteration = self.state.iterations[-1]
-            prepared = await self.prepared(iteration, call, given)
+            prepared = await self.prepared(iteration, call, given, problem)
             if isinstance(prepared, Refusal):
                 refused.append((iteration, prepared))
             elif any(guards.made(each, *prepared) for each, _, _ in ready):
@@ -117,7 +120,11 @@ class Caller:
                 await self.execute(*each)
 
     async def prepared(
-        self, iteration: Iteration, call: Call, given: dict[str, Any] | None
+        self,
+        iteration: Iteration,
+        call: Call,
+        given: dict[str, Any] | None,
+        problem: str | None,
     ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
         """The tool and the arguments of a call, or why it may not run."""
         name, arguments = call.tool, given
@@ -131,7 +138,7 @@ class Caller:
             unplanned = f"{tool.name} may change something, and only a planned step may do that."
             return Refusal("not_allowed", unplanned)
         if arguments is None:
-            written = await self.write_arguments(iteration, tool)
+            written = await self.write_arguments(iteration, tool, problem)
             if isinstance(written, str):
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
@@ -139,11 +146,12 @@ class Caller:
             self.written(iteration, arguments, None)
         return tool, arguments
 
-    async def write_arguments(self, iteration: Iteration, tool: ToolSpec) -> dict[str, Any] | str:
+    async def write_arguments(
+        self, iteration: Iteration, tool: ToolSpec, problem: str | None
+    ) -> dict[str, Any] | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries."""
         if not tool.input_schema.get("properties"):
             return {}
-        problem: str | None = None
         for _ in range(2):
             written = await self.asker.arguments(tool, iteration.prompt, problem)
             writer = self.state.ledger[-1].model

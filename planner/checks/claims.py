@@ -193,9 +193,13 @@ def changes(calls: Sequence[Iteration]) -> list[str]:
     return [_call(each) for each in made]
 
 
-def left_undone(calls: Sequence[Iteration]) -> str:
-    """Calls that did not succeed, a line each, with the reason."""
-    return "\n".join(f"- {_call(each)}: {_why_not(each)}" for each in calls)
+def left_undone(calls: Sequence[Iteration], steps: Sequence[str]) -> str:
+    """Calls that did not succeed, a line each, with the reason, and steps that were not begun."""
+    failed = [
+        f"{_call(each)}: {_why_not(each)}" if each.outcome else f"{each.prompt}: not begun"
+        for each in calls
+    ]
+    return "\n".join(f"- {each}" for each in [*failed, *(f"{step}: not begun" for step in steps)])
 
 
 def _why_not(iteration: Iteration) -> str:

@@ -5,7 +5,7 @@ Each is a pure function; who asks it emits the event.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -14,6 +14,7 @@ from rapidfuzz import fuzz, process
 
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import paths_in
+from planner.passage import Passage
 from planner.protocol import Conclude, MoveOn, Stay
 from planner.state import Iteration, RunState, plain, skipped, wanted_first
 from planner.tools import Outcome, Policy, ToolSpec
@@ -70,11 +71,26 @@ def takes_path(name: str) -> bool:
     return _PATH_ARGUMENT.search(name) is not None
 
 
+def takes_paths(tool: ToolSpec) -> bool:
+    """Whether a tool takes the path of a file or a folder, or several."""
+    names = tool.input_schema.get("properties", {})
+    return any(takes_path(name.removesuffix("s")) for name in names)
+
+
 def seen_paths(state: RunState) -> list[str]:
-    """Every path that the listing, the request or a result has shown."""
+    """Every path that the listing, the request or a result has shown, and the folders of those that
+    calls were made with."""
     texts = [state.started.listing or "" if state.started else "", state.user_words]
-    texts += [each.result for each in state.iterations if each.outcome is Outcome.SUCCESS]
-    return list(dict.fromkeys(path for text in texts for path in _paths(text)))
+    succeeded = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
+    texts += [each.result for each in succeeded]
+    used = [
+        folder
+        for each in succeeded
+        for name, value in each.arguments.items()
+        if takes_path(name) and isinstance(value, str)
+        for folder in _parents(value.strip("./"))
+    ]
+    return list(dict.fromkeys([*used, *(path for text in texts for path in _paths(text))]))
 
 
 @lru_cache(maxsize=RESULTS_KEPT)
@@ -221,6 +237,10 @@ def _as_regex(text: str) -> str:
 
 # What a change may be made with.
 
+MIN_QUOTED_CHARS = 6
+"""Of the first line of a text that a tool did not find."""
+NEAR = 60
+"""Of 100: from there on a passage nearly holds a text."""
 MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
 MAX_OPERANDS = 40
@@ -257,6 +277,36 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
         case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
             return value.strip("./").casefold() not in seen.casefold()
     return False
+
+
+def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:
+    """The passage that a call was meant for, when its tool complains of a text that stands in
+    another place than the call names, or nearly stands somewhere: small models copy from memory."""
+    said = [*_strings(arguments)]
+    texts = [each.text.lower() for each in passages]
+    for value in said:
+        quoted = value.strip().lower()
+        first = quoted.partition("\n")[0]
+        if len(first) < MIN_QUOTED_CHARS or first not in failure.lower():
+            continue
+        holding = [each for each in passages if quoted in each.text.lower()]
+        if not holding:
+            near = process.extractOne(quoted, texts, scorer=fuzz.partial_ratio, score_cutoff=NEAR)
+            return passages[near[2]] if near else None
+        if not any(each.source == value for each in holding for value in said):
+            return holding[0]
+    return None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from _strings(each)
+        case dict():
+            yield from _strings(list(value.values()))
 
 
 # What a result is in truth.

@@ -26,7 +26,7 @@ from planner.grammar import (
     simplified,
 )
 from planner.grammar import UNUSABLE as NO_SCHEMA
-from planner.protocol import Mode
+from planner.protocol import Mode, PlanFor
 from planner.text import flat
 
 MAX_STEPS = 6
@@ -133,9 +133,11 @@ def later_steps() -> Schema:
     return {"type": "array", "items": text(120), "maxItems": 4}
 
 
-def plan(tools: Sequence[str], calls: bool = False) -> Schema:
-    """Steps with the tool that each calls; `calls`: each has to call one."""
-    step = closed(objective=text(160), tool=one_of(tools) if calls else or_none(tools))
+def plan(tools: Sequence[str], purpose: PlanFor) -> Schema:
+    """Steps with the tool that each calls, if it is not for a question."""
+    step = closed(
+        objective=text(160), tool=or_none(tools) if purpose == "question" else one_of(tools)
+    )
     return closed(
         main_objective=text(200),
         steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS},

@@ -157,7 +157,8 @@ class OllamaModel:
     ) -> Reply:
         """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
 
-        `max_tokens` bounds the reply (`num_predict`). Lone surrogates in `messages` reach the model
+        `max_tokens` bounds the reply (`num_predict`); Ollama also ends one that repeats itself
+        (`finish` is "length" for both). Lone surrogates in `messages` reach the model
         as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
         it was cached as a whole, gives `prompt_tokens` at four characters a token.
         """
@@ -172,14 +173,14 @@ class OllamaModel:
                     pieces.append(text)
                     if on_text is not None:
                         on_text(text)
-                if record.done:
-                    last = record
-        if last is None:
+                last = record
+        if last is None or not (last.done or pieces):
             raise ModelError(
-                f"{self._client.at} ended the reply of `{self._name}` before it was complete; it "
-                "does so when a model repeats itself without end. Reword the prompt, or use "
-                "another model."
+                f"{self._client.at} ended the reply of `{self._name}` before it began; see the "
+                "server's log."
             )
+        if not last.done:  # so ends a reply that repeats itself; Ollama does not say why
+            last = last.model_copy(update={"done_reason": "length", "eval_count": len(pieces)})
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
             self._client.check_whole(self._name, messages, counted, self.context_tokens)

@@ -23,7 +23,7 @@ from planner.evidence.passages import likeliest
 from planner.evidence.tool_ranking import shown_whole
 from planner.models.base import Message
 from planner.passage import Passage
-from planner.protocol import Mode
+from planner.protocol import Mode, PlanFor
 from planner.state import Iteration, RunState, Steered, Step
 from planner.tools import Outcome, Safety, ToolSpec
 
@@ -290,6 +290,9 @@ class Prompts:
             how += f" {fill('how_unchanged')}"
         return fill("ask_answer", prompt=_question(state), how=how)
 
+    def what_was_done(self, state: RunState) -> str:
+        return fill("ask_done", prompt=_question(state))
+
     def again(self, state: RunState) -> str:
         """A second reading of the same results, asked as if it were the first."""
         last = len(state.iterations) - 1  # what was said with its exchange, which is left out
@@ -327,17 +330,17 @@ class Prompts:
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))
 
-    def plan(self, state: RunState, likely: Sequence[ToolSpec] = (), action: bool = False) -> str:
+    def plan(
+        self, state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "question"
+    ) -> str:
         """The plan, with the tools that are `likely` to be needed."""
         listing = state.started.listing if state.started else None
         known = f"The project's top folder: {fenced(listing)}" if listing else ""
-        return fill(
-            "ask_plan",
-            prompt=_question(state),
-            known=known,
-            order=fill("order_action" if action else "order_question"),
-            tools=catalogue(likely) or "-",
-        )
+        listed = catalogue(likely) or "-"
+        if purpose == "change":
+            return fill("ask_plan_change", prompt=_question(state), tools=listed)
+        how = fill(f"order_{purpose}")
+        return fill("ask_plan", prompt=_question(state), known=known, order=how, tools=listed)
 
     def decide(
         self,

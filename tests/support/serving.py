@@ -357,6 +357,11 @@ def found(answer: str) -> dict[str, Any]:
     return {"assessment": "", "final_answer": answer, "found_in": "results"}
 
 
+def done(answer: str, complete: bool = True) -> dict[str, Any]:
+    """What a model says was done."""
+    return {"final_answer": answer, "complete": complete}
+
+
 def deed(*search: str) -> dict[str, Any]:
     """How a request for a change or another action is read."""
     return {"search": list(search) or ["value"], "wants": "action"}

@@ -34,6 +34,7 @@ from serving import (
     Place,
     conclusion,
     deep,
+    done,
     found,
     move_on,
     nowhere,
@@ -308,9 +309,8 @@ async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
         brief("action", "guide"),
         plan("write_file", objective="Write it"),
         {"path": "notes/guide.md", "text": "New."},
-        {"tool": "write_file"},
         {"path": "notes/guide.md", "text": "New.\n"},
-        found("notes/guide.md was written."),
+        done("notes/guide.md was written."),
         pool=pool,
         prompt="Write New. to notes/guide.md",
         policy=Policy.ALLOW,
@@ -328,7 +328,6 @@ async def test_a_change_that_failed_is_not_answered_by_another(pool: DictionaryP
         plan_of(("Write the guide", "write_file"), ("Write the notes", "write_file")),
         {"path": "notes/guide.md", "text": "New."},
         {"path": "notes.md", "text": "New."},
-        {"tool": "write_file"},
         {"path": "notes.md", "text": "New.\n"},
         deep(conclusion("New. was written to both.")),
         pool=pool,
@@ -505,6 +504,26 @@ async def test_a_long_answer_is_kept_when_there_is_no_time_for_another_round(
     assert ran.state.reason == "more belongs to the answer than was found"
 
 
+async def test_a_long_answer_is_summarized_while_there_is_time(pool: DictionaryPool) -> None:
+    rows = "\n".join(f"    phoenix_{row} = {'x' * 60}" for row in range(60))
+    pool.files["jobs/more.py"] = f"def phoenix():\n{rows}\n"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        facts(f"{CONSTANT} is {VALUE}."),
+        {"final_answer": PROSE, "complete": True},
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        reply_fields={"decode_seconds": 30.0},
+        limits=Limits(seconds=120),
+    )
+    assert [step.success for step in ran.state.steps] == [True]
+    assert ran.state.later_steps
+    assert ran.state.answer == f"{PROSE}\n\n- {CONSTANT} is {VALUE}."
+    assert ran.state.status == "partial"
+    assert ran.state.reason == "not all of what was found was read"
+
+
 async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
     pool: DictionaryPool,
 ) -> None:
@@ -565,18 +584,105 @@ async def test_a_deed_without_its_call_is_not_done_whatever_a_model_says(
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
-        brief("action", "guide"),
+        brief("action", "zebra"),
         plan("read_file"),
         {"path": "notes/guide.md"},
         Unconstrained(plan_of(("Change it", None))),
         conclusion("I have changed notes/guide.md."),
         pool=pool,
-        prompt="Change notes/guide.md",
+        prompt="Paint the zebra",
         policy=Policy.ASK,
     )
     assert {name for name, _ in pool.calls} == {"search", "read_file"}
     assert ran.state.status == "failed"
     assert ran.state.answer == "Nothing was changed: no call that changes anything was made."
+
+
+async def test_the_plan_of_a_change_reads_nothing_that_is_in_view(pool: DictionaryPool) -> None:
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    pool.results["write_file"] = ["Written."]
+    ran = await planned(
+        brief("action", "guide"),
+        plan("write_file"),
+        {"path": "notes/guide.md", "text": "New."},
+        done("New. was written to notes/guide.md."),
+        pool=pool,
+        prompt="Write New. to notes/guide.md",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    (schema,) = [each.schema for each in ran.asked if "main_objective" in each.last]
+    assert schema is not None
+    step = schema["properties"]["steps"]["items"]["properties"]
+    assert step["tool"]["enum"] == ["write_file"]
+    assert ran.state.status == "answered"
+
+
+async def test_a_change_whose_text_was_copied_wrong_is_written_with_the_passage_in_view(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["jobs/rates.py"] = "MAX_WEIGHT_OF_PHOENIX = 30\n"
+    no = ToolResult(outcome=Outcome.FAILURE, text="Nothing there says: MAX_WEIGHT_PHOENIX = 30")
+    pool.results["write_file"] = [no, ToolResult(outcome=Outcome.SUCCESS, text="Written.")]
+    ran = await planned(
+        brief("action", "phoenix"),
+        plan("write_file"),
+        {"path": "jobs/rates.py", "text": "MAX_WEIGHT_PHOENIX = 30"},
+        {"path": "jobs/rates.py", "text": "MAX_WEIGHT_OF_PHOENIX = 25"},
+        done("It is 25 now."),
+        pool=pool,
+        prompt="Set the weight of a phoenix to 25",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    (asked,) = [each.last for each in ran.asked if "The nearest text" in each.last]
+    assert (
+        "The arguments before did not fit: Nothing there says: MAX_WEIGHT_PHOENIX = 30\n"
+        "The nearest text is in jobs/rates.py:1; copy path and text exactly:\n"
+        "MAX_WEIGHT_OF_PHOENIX = 30"
+    ) in asked
+    assert ran.state.status == "answered"
+
+
+async def test_what_was_done_is_told_when_the_time_is_over(pool: DictionaryPool) -> None:
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    pool.results["write_file"] = ["Written."]
+    ran = await planned(
+        brief("action", "guide"),
+        plan_of(("Write New.", "write_file"), ("Write more", "write_file")),
+        {"path": "notes/guide.md", "text": "New."},
+        Hangs(),
+        Hangs(),
+        pool=pool,
+        prompt="Write New. to notes/guide.md, and more",
+        policy=Policy.ALLOW,
+        approver=approve,
+        limits=Limits(seconds=2),
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer.startswith(
+        "It may not be finished: the time limit of 2 s was reached.\n\n"
+        'What was done:\n- write_file {"path": "notes/guide.md", "text": "New."}'
+    )
+
+
+async def test_a_change_that_is_left_unfinished_goes_on(pool: DictionaryPool) -> None:
+    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
+    pool.results["write_file"] = ["Written.", "Written."]
+    ran = await planned(
+        brief("action", "guide"),
+        plan("write_file"),
+        {"path": "notes/guide.md", "text": "New."},
+        done("New. was written.", complete=False),
+        stay("write_file", "Write More."),
+        {"path": "notes/guide.md", "text": "More."},
+        done("New. and More. were written."),
+        pool=pool,
+        prompt="Write New. to notes/guide.md, then More.",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", "New. and More. were written.")
 
 
 async def test_an_answer_claims_no_more_than_the_calls_that_were_made(
@@ -587,7 +693,7 @@ async def test_an_answer_claims_no_more_than_the_calls_that_were_made(
         brief("action", "guide"),
         plan("write_file", objective="Set the limit to 25 in notes/guide.md"),
         {"path": "notes/guide.md", "text": "New."},
-        found("The limit in notes/guide.md was set to 25."),
+        done("The limit in notes/guide.md was set to 25."),
         pool=pool,
         prompt="Set the limit in notes/guide.md to 25",
         policy=Policy.ALLOW,

@@ -311,8 +311,7 @@ async def test_lone_surrogate_becomes_a_question_mark(echo: ScriptedOllama) -> N
         (Garbage(after="Half a "), ModelError, ["does not speak Ollama's protocol"]),
         (Garbage("[]"), ModelError, ["does not speak Ollama's protocol"]),
         (Garbage('{"choices": []}'), ModelError, ["does not speak Ollama's protocol"]),
-        (NoEnd(after="Again again again"), ModelError, ["before it was complete"]),
-        (NoEnd(), ModelError, ["before it was complete"]),
+        (NoEnd(), ModelError, ["before it began"]),
         (Drop(after="Half a "), ModelUnavailable, ["broke while"]),
         (Drop(), ModelUnavailable, ["broke while"]),
     ],
@@ -332,6 +331,15 @@ async def test_fault_becomes_an_error_that_says_what_to_do(
     assert all(part in message for part in [*words, ollama.url]), message
     ollama.expect("Fine.")
     assert (await model.chat([user("x")], max_tokens=9)).text == "Fine."
+
+
+async def test_a_reply_that_repeats_itself_is_taken_as_cut(
+    ollama: ScriptedOllama, model: OllamaModel
+) -> None:
+    ollama.expect(NoEnd(after="Again again again"))
+    reply = await model.chat([user("x")], max_tokens=9)
+    assert (reply.text, reply.finish) == ("Again again again", "length")
+    assert reply.generated_tokens > 0
 
 
 async def test_model_that_the_server_lacks(ollama: ScriptedOllama) -> None:

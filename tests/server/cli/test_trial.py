@@ -96,7 +96,7 @@ def test_all_models_or_a_pair_are_measured(
     monkeypatch.setenv("COLUMNS", "120")
     done = tried(place, *words)
     assert done.returncode == 0, done.stderr
-    assert measured(done.stdout).keys() == names
+    assert names <= measured(done.stdout).keys()  # and both, if one was quicker by chance
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])

@@ -525,6 +525,31 @@ async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: 
 
 
 @pytest.mark.outside
+async def test_a_run_that_was_answered_while_redis_stood_still_is_over_at_every_server(
+    place: Place, ollama: ScriptedOllama, redis: str, redis_process: int
+) -> None:
+    """(8) It was running for ever at the other, and was taken up again."""
+    ollama.expect(Hang(then=json.dumps(conclusion("There are 0 notes."))))
+    async with replicas(place, "redis", redis) as ((one, two), _):
+        run_id = report(await one.call("run_step", **COUNT))["run_id"]
+        await ollama.arrived()
+        psutil.Process(redis_process).suspend()
+        try:
+            ollama.release()
+            unrecorded = report(await one.call("get_run", run_id=run_id))
+        finally:
+            psutil.Process(redis_process).resume()
+        told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
+        listed = [await each.client.read_resource("runs://newest") for each in (one, two)]
+    assert unrecorded["answer"] == "There are 0 notes."
+    assert [(each["status"], each["answer"]) for each in told] == [
+        ("answered", "There are 0 notes.")
+    ] * 2
+    assert all("running" not in str(each) for each in listed)
+    assert len(ollama.requests) == 1
+
+
+@pytest.mark.outside
 async def test_a_redis_that_comes_later_is_used_then(tmp_path: Path) -> None:
     port = free_port()
     settings = load_settings(None, Path("/"), {"PLANLOOM_RUNS": f"redis://127.0.0.1:{port}/0"}).runs
