@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
 from scripted_ollama import FAST, FULL, Reply, Request, ScriptedOllama
-from serving import LONG, Place, bearer, conclusion, deed, deep, done, found, plan, served, text
+from serving import LONG, Place, bearer, conclusion, deed, deep, found, plan, served, text, was_done
 
 from server import auth
 from server.app import build
@@ -101,7 +101,7 @@ async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
     ollama.expect({"main_objective": "Note both", "steps": steps})
     ollama.expect({"text": "hello"})
     ollama.expect({"text": "farewell"})
-    ollama.expect(done("Hello and farewell are noted."))
+    ollama.expect(was_done("Hello and farewell are noted."))
     prompt = "Note hello and farewell"
     async with place.client(person=Person(True, False)) as caller:
         result = await caller.call("plan_and_answer", prompt=prompt)
@@ -148,7 +148,7 @@ async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
     ollama.expect(deed("note"), model=FAST)
     ollama.expect(plan("add_note"), model=FULL)
     ollama.expect({"text": "hello"}, model=FULL)
-    ollama.expect(done("It is added."), model=FULL)
+    ollama.expect(was_done("It is added."), model=FULL)
     async with place.client("stdio-legacy", Person(True)) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello")
     assert report(result)["status"] == "answered"
@@ -163,7 +163,7 @@ async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
 def boasting(tool: str) -> Callable[[Request], Reply]:
     """A model that calls this tool, and says of any outcome that the note hello was added."""
     replies: list[dict[str, Any]] = [
-        *({"tool": tool}, plan(tool), {"text": "farewell"}, done(CLAIM), found(CLAIM)),
+        *({"tool": tool}, plan(tool), {"text": "farewell"}, was_done(CLAIM), found(CLAIM)),
         *(conclusion(CLAIM), deep(conclusion(CLAIM)), {"answer_again": CLAIM}, {}),
     ]
 
@@ -273,7 +273,7 @@ async def test_a_look_at_the_effect_of_a_change_bears_the_answer_out(
     ]
     ollama.expect({"main_objective": "Note it, and look", "steps": steps})
     ollama.expect({"text": "hello"})
-    ollama.expect(done("There are 1 notes now."))
+    ollama.expect(was_done("There are 1 notes now."))
     async with place.client(person=Person(True)) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello, then count the notes")
     assert (report(result)["status"], report(result)["answer"]) == (

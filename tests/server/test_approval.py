@@ -43,6 +43,7 @@ from serving import (
     text,
     until,
     upstream,
+    was_done,
 )
 
 from planner.checks.guards import UNKNOWN
@@ -316,7 +317,10 @@ async def test_what_is_allowed_needs_no_client_that_can_ask(
     first, then = (plan(tool, objective=tool) for tool in ("add_note", "delete_notes"))
     ollama.expect(first | {"steps": [*first["steps"], *then["steps"]]})
     ollama.expect({"text": "hello"})
-    ollama.expect(nowhere(), contains=["no client that can ask the user follows the run"])
+    ollama.expect(
+        was_done("Noted.", complete=False),
+        contains=["no client that can ask the user follows the run"],
+    )
     ollama.expect(deep(conclusion("Noted, not deleted.", success=False)))
     async with client("memory", place) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello, delete", policy="allow")
@@ -810,7 +814,7 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
         Fast(deed("hello")),
         plan("write_file"),
         NOTE,
-        found("written"),
+        was_done("written"),
         pool=pool,
         approver=yes,
         policy=Policy.ASK,
@@ -822,16 +826,16 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
 async def test_what_was_read_before_a_change_is_read_again() -> None:
     read = {"path": "jobs/secret.py"}
     ran, _ = await changed(
-        nowhere(),
+        was_done("written", complete=False),
         plan("read_file"),
         read,
-        nowhere(),
+        was_done("written", complete=False),
         stay("write_file", "Write more"),
         NOTE | {"text": "more"},
-        nowhere(),
+        was_done("written", complete=False),
         stay("read_file", "Read it again"),
         read,
-        found("old"),
+        was_done("old"),
         pool=writing("written", "more written"),
     )
     assert [name for name, _ in ran.pool.calls] == ["write_file", "read_file"] * 2
@@ -861,7 +865,11 @@ async def test_a_change_without_an_answer_is_of_unknown_outcome_and_not_made_aga
 
 async def test_a_change_that_says_nothing_is_not_widened() -> None:
     ran, _ = await changed(
-        nowhere(), plan("read_file"), {"path": "jobs/secret.py"}, found("old"), pool=writing("")
+        was_done("written", complete=False),
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        was_done("old"),
+        pool=writing(""),
     )
     assert [name for name, _ in ran.pool.calls] == ["write_file", "read_file"]
     assert ran.guards == []
@@ -874,15 +882,15 @@ async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> 
         {"prompt": "Write more", "tool": "write_file"},
     ]
     ran, yes = await changed(
-        nowhere(),
+        was_done("written", complete=False),
         plan("write_file"),
         {"path": "a", "text": "0"},
-        nowhere(),
+        was_done("written", complete=False),
         several,
         {"path": "a", "text": "1"},
         {"path": "jobs/secret.py"},
         {"path": "a", "text": "2"},
-        found("old"),
+        was_done("old"),
         pool=writing("one", "two", "three", "four"),
     )
     assert [name for name, _ in ran.pool.calls[2:]] == ["read_file", "write_file", "write_file"]
@@ -895,7 +903,7 @@ async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> 
 
 async def test_the_time_a_person_takes_is_not_the_runs() -> None:
     ran, _ = await changed(
-        found("written"),
+        was_done("written"),
         {"data": {"done": True}},
         pool=writing("written"),
         seconds=1.1,
@@ -960,7 +968,7 @@ async def test_a_question_is_put_to_the_terminal(
     ollama.expect(deed("notes"))
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
-    ollama.expect(found("added"))
+    ollama.expect(was_done("added"))
     told = ""
 
     def asked() -> bool:

@@ -357,7 +357,7 @@ def found(answer: str) -> dict[str, Any]:
     return {"assessment": "", "final_answer": answer, "found_in": "results"}
 
 
-def done(answer: str, complete: bool = True) -> dict[str, Any]:
+def was_done(answer: str, complete: bool = True) -> dict[str, Any]:
     """What a model says was done."""
     return {"final_answer": answer, "complete": complete}
 

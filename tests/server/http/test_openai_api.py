@@ -36,6 +36,7 @@ from serving import (
     script_two_steps,
     served,
     until,
+    was_done,
 )
 
 from planner.events import (
@@ -755,7 +756,7 @@ async def test_a_call_that_waits_is_shown_with_how_to_answer(
     approve: bool, notes_place: Place, ollama: ScriptedOllama
 ) -> None:
     """Once, and what became of it; the command answers this very call."""
-    script_note(ollama, found("added") if approve else NOT_NOTED)
+    script_note(ollama, was_done("added") if approve else NOT_NOTED)
     place = notes_place
     place.approval = {"timeout_s": 10 * LONG}
     told = ""
@@ -861,7 +862,7 @@ async def test_beside_json_a_call_that_waits_is_no_content(
 ) -> None:
     schema = {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"]}
     shape = {"type": "json_schema", "json_schema": {"name": "done", "schema": schema}}
-    script_note(ollama, found("added"))
+    script_note(ollama, was_done("added"))
     ollama.expect({"data": {"done": True}})
     notes_place.approval = {"timeout_s": 10 * LONG}
     content = beside = ""

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from paths import OUTSIDE
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 from scripted_ollama import Answer, Drop, Hang, ScriptedOllama
-from serving import FILES, Caller, Place, found, nowhere, until, words
+from serving import FILES, Caller, Place, found, nowhere, until, was_done, words
 from serving import plan as one_step
 
 from server.text import duration
@@ -408,7 +408,7 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
     ollama.expect(read_as("action"))
     ollama.expect(timed(one_step("append_note", objective="Append a note")))
     ollama.expect(timed({"text": NOTE}))
-    ollama.expect(timed(found("It is noted.")))
+    ollama.expect(timed(was_done("It is noted.")))
     async with served(place) as (client, view):
         await page.goto(f"{view.removesuffix('/view')}/#token={place.token}")
         assert page.url.startswith(view)

@@ -27,7 +27,6 @@ from serving import (
     conclusion,
     deed,
     end,
-    found,
     free_port,
     listens,
     normalised,
@@ -35,6 +34,7 @@ from serving import (
     text,
     until,
     wait_until_it_listens,
+    was_done,
 )
 from task_client import begin, taken_up, taking_tasks
 
@@ -396,7 +396,7 @@ async def test_a_run_survives_the_kill_of_its_worker(
         call = {"prompt": "Note", "tool": "add_slowly", "arguments": {"text": "bye"}, "wait_s": 0}
         in_flight = report(await one.call("run_step", policy="allow", **call))["run_id"]
         await until(lambda: len(noted(place.project)) == 2)
-        ollama.expect(found("It is noted."), contains=["hello", "added"])
+        ollama.expect(was_done("It is noted."), contains=["hello", "added"])
         not_known = conclusion("It may be noted.", success=False)
         ollama.expect(not_known, contains=["bye", "its outcome is unknown"])
         first.send_signal(signal.SIGKILL)
@@ -489,7 +489,7 @@ async def test_a_server_that_was_paused_writes_nothing_twice(
         try:
             if where == "redis":
                 ollama.expect({"text": "hello"})
-            ollama.expect(found("It is noted."), contains=["hello", "added"])
+            ollama.expect(was_done("It is noted."), contains=["hello", "added"])
             seconds = LONG if where == "redis" else 1
             meanwhile = report(await two.call("get_run", run_id=run_id, wait_s=seconds))
         finally:

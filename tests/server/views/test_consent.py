@@ -34,6 +34,7 @@ from serving import (
     plan,
     served,
     until,
+    was_done,
 )
 
 from server import auth
@@ -183,7 +184,7 @@ async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
     planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
     ollama.expect({"main_objective": "Note hello", "steps": planned})
     ollama.expect(Hang(after="", then=json.dumps({"text": "hello"})))
-    ollama.expect(found("added"))
+    ollama.expect(was_done("added"))
     async with place.client(face, Person(True)) as caller:
         question = {"prompt": "Count the notes, note hello", "wait_s": 0}
         begun = await caller.call("plan_and_answer", **question)
