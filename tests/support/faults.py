@@ -121,8 +121,9 @@ MODEL_FAULTS = [
     ),
     of_model("model server dies in mid-stream", GONE, Drop(after='{"final_')),
     of_model(
-        "stream ends without its last record",
+        "stream ends without its last record, twice",
         r"partial: \S+ twice gave a reply that is not the JSON it was asked for",
+        NoEnd(after='{"final_'),
         NoEnd(after='{"final_'),
     ),
     of_model(

@@ -23,7 +23,7 @@ import psutil
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from scripted_ollama import Reply, Request, ScriptedOllama, usual_reply
-from serving import Place, Progress, conclusion, deep, found, nowhere, plan, stay
+from serving import Place, Progress, conclusion, deep, found, nowhere, plan, stay, was_done
 
 CALLS = 8
 """Of a whole run: number 3 and 5 write, and the last two are made side by side."""
@@ -58,6 +58,8 @@ def script(request: Request) -> Reply:
         return {"search": ["notes"], "wants": "action"}
     if "found_in" in properties:
         return found(answer(name)) if done >= CALLS else nowhere()
+    if properties == {"final_answer", "complete"}:
+        return was_done(answer(name), complete=done >= CALLS)
     if usual := usual_reply(properties, answer(name)):
         return usual
     if properties == {"text"}:
