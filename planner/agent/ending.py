@@ -48,9 +48,9 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
         found.append(f"- passages on the request:\n{shown[:MAX_FOUND_CHARS]}")
     made = done(state.part_iterations)
     why = reason.rstrip(".")
-    answer = f"It may not be finished: {why}." if made else f"Could not find out: {why}."
+    answer = f"Could not find out: {why}."
     if made:
-        answer += f"\n\nWhat was done:\n{made}"
+        answer = f"It may not be finished: {why}.\n\nWhat was done:\n{made}"
     if found:
         answer += "\n\nFound so far:\n" + "\n".join(found)
     status: FinalStatus = "partial" if found or made else "failed"

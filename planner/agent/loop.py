@@ -57,7 +57,7 @@ from planner.inbox import Inbox
 from planner.models.base import Models
 from planner.passage import Passage
 from planner.prompts import Prompts
-from planner.protocol import Call, Conclude, MakePlan, MoveOn, RunRequest, Stay, Wants
+from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, RunRequest, Stay, Wants
 from planner.state import RunState, steered
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
@@ -534,22 +534,29 @@ class _Run:
     async def plan(self) -> MakePlan:
         self.take_steering()
         query = " ".join([self.request.prompt, *self.state.search])
-        action = self.state.wants == "action"
-        choices = [tool.name for tool in self.asker.choices if not (action and self.has_read(tool))]
-        likely = [name for name in self.ranking.matching(query) if name in choices]
-        return await self.asker.plan(choices, likely[:LIKELY_TOOLS], action)
+        choices = self.asker.choices
+        purpose: PlanFor = "question"
+        if self.state.wants == "action":
+            choices = self.without_read_files(choices)
+            looks_up = any(tool.read_only and tool.upstream for tool in choices)
+            purpose = "action" if looks_up else "change"
+        names = [tool.name for tool in choices]
+        likely = [name for name in self.ranking.matching(query) if name in names]
+        return await self.asker.plan(names, likely[:LIKELY_TOOLS], purpose)
 
-    def has_read(self, tool: ToolSpec) -> bool:
-        """Whether what a tool reads was looked up: passages are in view that its upstream helped to
-        find, which mostly reads files, and can change them. A small model plans to read them once
-        more otherwise."""
+    def without_read_files(self, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+        """The tools without those that would read what was looked up: where passages are in view,
+        those that read, of an upstream that helped to find them, mostly reads files and can change
+        them. A small model plans to read once more otherwise."""
         looked_up = {each.upstream for each in self.state.part_iterations if each.by == "lookup"}
-        if not (tool.read_only and self.state.passages and tool.upstream in looked_up):
-            return False
-        beside = [each for each in self.asker.choices if each.upstream == tool.upstream]
-        reading = [each for each in beside if each.read_only]
-        of_files = sum(map(guards.takes_paths, reading))
-        return len(reading) < len(beside) and of_files > len(reading) / 2
+        read = set()
+        for upstream in looked_up if self.state.passages else ():
+            beside = [tool for tool in tools if tool.upstream == upstream]
+            reading = [tool for tool in beside if tool.read_only]
+            of_files = sum(map(guards.takes_paths, reading))
+            if len(reading) < len(beside) and of_files > len(reading) / 2:
+                read.add(upstream)
+        return [tool for tool in tools if not (tool.read_only and tool.upstream in read)]
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
         """The next decision; None when it goes twice against what the user has said, so that a

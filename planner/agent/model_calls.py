@@ -249,14 +249,9 @@ class Asker:
         allowed = [tool for tool in tools if self.may_change or tool.read_only]
         return [tool for tool in allowed if tool.name not in fruitless]
 
-    async def plan(
-        self, names: Sequence[str], likely: Sequence[str], action: bool = False
-    ) -> MakePlan:
-        """The plan of calls of these tools, those that are `likely` to be needed named first; each
-        step of an action's calls one."""
-        chosen = [self.tools[name] for name in likely if name in names]
-        looks_up = any(self.tools[name].read_only for name in names if name in self.tools)
-        purpose: PlanFor = "question" if not action else "action" if looks_up else "change"
+    async def plan(self, names: Sequence[str], likely: Sequence[str], purpose: PlanFor) -> MakePlan:
+        """The plan of calls of these tools, those that are `likely` to be needed named first."""
+        chosen = [self.tools[name] for name in likely]
         return await self.ask(
             "plan",
             self.models.full,

@@ -93,6 +93,10 @@ def plan_of(*steps: tuple[str, str | None]) -> dict[str, Any]:
     return {"main_objective": "Find out the value", "steps": planned}
 
 
+ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
+"""A run that may change something without being asked."""
+
+
 # The way of a request
 
 
@@ -313,8 +317,7 @@ async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
         was_done("notes/guide.md was written."),
         pool=pool,
         prompt="Write New. to notes/guide.md",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert [name for name, _ in pool.calls].count("write_file") == 2
     assert ran.state.status == "answered"
@@ -332,8 +335,7 @@ async def test_a_change_that_failed_is_not_answered_by_another(pool: DictionaryP
         deep(conclusion("New. was written to both.")),
         pool=pool,
         prompt="Write New. to notes/guide.md and to notes.md",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert ran.state.status == "partial"
     assert ran.state.reason == "write_file did not succeed, as far as is known"
@@ -608,8 +610,7 @@ async def test_the_plan_of_a_change_reads_nothing_that_is_in_view(pool: Dictiona
         was_done("New. was written to notes/guide.md."),
         pool=pool,
         prompt="Write New. to notes/guide.md",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     (schema,) = [each.schema for each in ran.asked if "main_objective" in each.last]
     assert schema is not None
@@ -632,8 +633,7 @@ async def test_a_change_whose_text_was_copied_wrong_is_written_with_the_passage_
         was_done("It is 25 now."),
         pool=pool,
         prompt="Set the weight of a phoenix to 25",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     (asked,) = [each.last for each in ran.asked if "The nearest text" in each.last]
     assert (
@@ -655,8 +655,7 @@ async def test_what_was_done_is_told_when_the_time_is_over(pool: DictionaryPool)
         Hangs(),
         pool=pool,
         prompt="Write New. to notes/guide.md, and more",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
         limits=Limits(seconds=2),
     )
     assert ran.state.status == "partial"
@@ -679,8 +678,7 @@ async def test_a_change_that_is_left_unfinished_goes_on(pool: DictionaryPool) ->
         was_done("New. and More. were written."),
         pool=pool,
         prompt="Write New. to notes/guide.md, then More.",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert (ran.state.status, ran.state.answer) == ("answered", "New. and More. were written.")
 
@@ -696,8 +694,7 @@ async def test_an_answer_claims_no_more_than_the_calls_that_were_made(
         was_done("The limit in notes/guide.md was set to 25."),
         pool=pool,
         prompt="Set the limit in notes/guide.md to 25",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert (ran.state.status, ran.state.reason) == ("partial", "no call that was made says 25")
     made = json.dumps({"path": "notes/guide.md", "text": "New."})
@@ -714,8 +711,7 @@ async def test_what_only_a_plan_says_is_a_guess(pool: DictionaryPool) -> None:
         deep(conclusion("It was written.")),
         pool=pool,
         prompt="Set the limit to 25",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert "unseen" in ran.guards
     assert "write_file" not in {name for name, _ in pool.calls}
@@ -734,8 +730,7 @@ async def test_of_a_change_without_an_answer_it_is_said_that_nothing_is_known(
         deep(conclusion("I have changed notes/guide.md.")),
         pool=pool,
         prompt="Write New. to notes/guide.md",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert pool.calls[-1] == ("write_file", {"path": "notes/guide.md", "text": "New."})
     assert ran.state.status == "failed"
@@ -1303,8 +1298,7 @@ async def test_a_plan_that_only_reads_cannot_change_anything(pool: DictionaryPoo
         deep(conclusion(ANSWER)),
         pool=pool,
         prompt=QUESTION,
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     _, outcome, result = ran.results[-1]
     assert outcome is Outcome.ERROR
