@@ -19,6 +19,7 @@ Role = Literal[
     "answer",
     "again",
     "repair",
+    "overview",
     "facts",
     "summary",
     "plan",
@@ -26,14 +27,14 @@ Role = Literal[
     "conclude",
     "format",
 ]
-"""What a model was asked for."""
+"""What a model was asked for; `summary` stands in older records only."""
 TRIES: Sequence[Role] = ("answer", "repair")
 """Tries at an answer. One that was not certain is not shown beside newer passages: a small model
 repeats it."""
-ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "again", "facts", "summary")
-"""Asked beside the conversation: neither the question nor the reply stands in later prompts."""
-ALONE: Sequence[Role] = ("facts", "summary")
+ALONE: Sequence[Role] = ("overview", "facts")
 """Asked without the results so far: all that is to be read stands in the question."""
+ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "again", *ALONE)
+"""Asked beside the conversation: neither the question nor the reply stands in later prompts."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;

@@ -57,7 +57,7 @@ class Outcome(StrEnum):
 
 ROLES = (
     *("text_argument", "name_argument", "file_argument"),
-    *("library_argument", "identifier_argument", "topic_argument"),
+    *("symbol_argument", "library_argument", "identifier_argument", "topic_argument"),
 )
 """What a tool's arguments are to the planner, where it uses the tool by itself."""
 
@@ -91,6 +91,9 @@ class ToolSpec(BaseModel):
     """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
     what one line does not tell."""
 
+    symbol_argument: str | None = None
+    """The argument that takes a symbol's name, if this tool says what stands within one. The
+    planner looks up with it what a request names."""
     library_argument: str | None = None
     """The argument that takes a library's name, if this tool finds libraries by it. The planner
     looks the libraries up with it that a request names."""

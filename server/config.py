@@ -204,6 +204,9 @@ class ToolSettings(_Frozen):
     """Set for the tool that finds files by name: the argument that takes the name."""
     file_argument: str | None = None
     """Set for the tool that reads a whole file: the argument that takes its path."""
+    symbol_argument: str | None = None
+    """Set for the tool that says what stands within a symbol, such as the methods of a class: the
+    argument that takes its name. The planner looks up with it what a request names."""
     library_argument: str | None = None
     """Set for the tool that finds libraries by name: the argument that takes the name."""
     identifier_argument: str | None = None

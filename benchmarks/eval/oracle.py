@@ -262,7 +262,9 @@ class Oracle:
         return json.dumps(said, ensure_ascii=False)
 
     def _facts(self) -> str:
-        """A list in plain text of the evidence that the prompt holds."""
+        """A list in plain text of the evidence that the prompt holds; the answer if that is all."""
+        if self._knows:
+            return self.knows.answer
         here = [group for group in self.knows.evidence if group not in self._missing]
         lines = (" ".join(self._fact(group).split()) for group in here)
         return "\n".join(f"- {line}" for line in dict.fromkeys(lines)) or "-"

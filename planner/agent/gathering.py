@@ -9,6 +9,7 @@ either, nothing can be gathered and a plan chooses the tools.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from planner.agent.tool_calls import Caller
 from planner.checks.guards import empty, takes_path
@@ -17,8 +18,9 @@ from planner.evidence import hits
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
 from planner.evidence.listing import is_hidden, of_listing, paths_in
+from planner.evidence.outline import outline
 from planner.evidence.passages import of_document, of_file
-from planner.evidence.ranking import defined_in, ranked, undefined
+from planner.evidence.ranking import defined, defined_in, ranked, undefined
 from planner.evidence.selection import (
     fitting,
     for_long_answer,
@@ -27,7 +29,7 @@ from planner.evidence.selection import (
     size,
     subjects,
 )
-from planner.evidence.words import is_name, long_words, says, tokens, words
+from planner.evidence.words import beginning, is_name, long_words, says, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
@@ -60,6 +62,8 @@ INTRODUCTION_SHARE = 0.1
 """Of what is shown for a long answer: for the project's own introduction."""
 MAX_LIBRARIES = 2
 """Looked up for one question."""
+MAX_OUTLINES = 2
+"""Definitions that one question names whose members are looked up."""
 USE = (
     r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
     r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
@@ -69,6 +73,16 @@ USE = (
     r"|^(?:NAMES)\s*(?:=\s*(?:[\"'][\^~<>=*\d]|\{)|[<>=~!]=\s*\d|$))"
 )
 """How most languages, and the files that list what a project needs, name a library."""
+
+
+class _Candidates(NamedTuple):
+    """What a look-up found: passages of the project, and of the documentation."""
+
+    question: str
+    more: Sequence[str]
+    passages: Sequence[Passage]
+    documented: Sequence[Passage]
+    outlines: Sequence[Passage]
 
 
 class Gatherer:
@@ -81,10 +95,13 @@ class Gatherer:
         self.search = next((tool for tool in read if tool.text_argument), None)
         self.find = next((tool for tool in read if tool.name_argument), None)
         self.read = next((tool for tool in read if tool.file_argument), None)
+        self.symbols = next((tool for tool in read if tool.symbol_argument), None)
         self.library = next((tool for tool in read if tool.library_argument), None)
         self.documents = next((tool for tool in read if tool.identifier_argument), None)
         self.file_tools: tuple[ToolSpec, ToolSpec] | None = None
         self.asked_for_files = False
+        self.candidates: _Candidates | None = None
+        """What the newest look-up found."""
         used = (self.search, self.read, self.library, self.documents)
         self.upstreams = {tool.upstream for tool in used if tool}
 
@@ -115,7 +132,9 @@ class Gatherer:
             documented = await self._documented(self.search, question, more, found)
         else:
             searched, passages = await self._listed(question, more)
-        shown = self._shown(question, more, passages, documented)
+        outlines = await self._outlines(passages, question)
+        self.candidates = _Candidates(question, more, passages, documented, outlines)
+        shown = self._shown(self.candidates, self.state.passages)
         if len(self.state.iterations) == before:  # all calls were made before
             if not (shown and searched):
                 return []
@@ -123,6 +142,22 @@ class Gatherer:
         iteration = len(self.state.iterations) - 1
         self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
         return shown
+
+    def select_again(self) -> None:
+        """Other passages of the newest look-up in place of those shown, for what the request wants
+        now."""
+        newest = last_gathered(self.state.iterations)
+        if newest is None or self.candidates is None:
+            return
+        before = [
+            passage
+            for each in self.state.iterations
+            if each.gathered and each is not newest
+            for passage in each.gathered.passages
+        ]
+        shown = self._shown(self.candidates, before)
+        question = self.candidates.question
+        self.caller.emit(PassagesGathered(iteration=newest.number, query=question, passages=shown))
 
     async def _listed(
         self, question: str, more: Sequence[str]
@@ -252,6 +287,26 @@ class Gatherer:
         found = hits.of_search(iteration.result) if succeeded else []
         return found, _defining_files(found, {*missing})
 
+    async def _outlines(self, passages: Sequence[Passage], question: str) -> list[Passage]:
+        """What stands within the definitions that the question names, from an upstream that knows
+        symbols."""
+        if self.symbols is None or self.symbols.symbol_argument is None:
+            return []
+        found: list[Passage] = []
+        asked = {*tokens(question)}
+        for definition in subjects(passages, question)[:MAX_OUTLINES]:
+            name = next(name for name in defined(definition) if name in asked)
+            paths = filter(takes_path, self.symbols.input_schema.get("properties", {}))
+            where = {path: definition.source for path in paths}
+            told = await self.caller.own_call(
+                self.symbols, where | {self.symbols.symbol_argument: name}, f"outline {name}"
+            )
+            text = outline(told.result) if told.outcome is Outcome.SUCCESS else ""
+            source = f"{self.symbols.name} {name}"
+            last = text.count("\n") + 1
+            found += [Passage(source=source, first=1, last=last, text=text)] if text else []
+        return found
+
     async def _documented(
         self, tool: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
     ) -> list[Passage]:
@@ -302,24 +357,20 @@ class Gatherer:
             kept = [name for key, name in names.items() if key in {term.lower() for term in more}]
         return kept[:MAX_LIBRARIES]
 
-    def _shown(
-        self,
-        question: str,
-        more: Sequence[str],
-        passages: Sequence[Passage],
-        documented: Sequence[Passage],
-    ) -> list[Passage]:
+    def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
-        that stand in the prompt already."""
+        that stand in the prompt already (`before`)."""
+        question, more, passages, documented, outlines = found
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
-        before = self.state.passages
         told = ranked(documented, question, " ".join(more))
         told = fitting(told, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
-        if self._long:
-            told += fitting(introduction, round(room * INTRODUCTION_SHARE), before)
+        kept_back = round(room * INTRODUCTION_SHARE) if self._long and introduction else 0
         chosen = for_long_answer if self._long else for_short_answer
-        shown = [*told, *chosen(passages, question, more, room - size(told), [*before, *told])]
+        inside = fitting(outlines, room - size(told) - kept_back, before)
+        left = room - size(told) - size(inside) - kept_back
+        shown = [*told, *chosen(passages, question, more, left, [*before, *told])]
+        shown[1:1] = inside  # near the first, and not before it
         return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]
 
     @property
@@ -333,8 +384,10 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     asked = tokens(question)
     beside = [token for each in more for token in tokens(each)]
     names = [token for token in [*asked, *beside] if is_name(token)]
-    plain = [stem for token in beside for stem in words(token) if len(stem) >= MIN_TERM]
-    own = list(long_words(question, MIN_OWN_TERM))
+    plain = [
+        beginning(stem, token) for token in beside for stem in words(token) if len(stem) >= MIN_TERM
+    ]
+    own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
     widest = [[*names, *plain, *own], [*names, *plain], names]
     return [_distinct(each)[:MAX_TERMS] for each in widest if each]
 

@@ -4,7 +4,8 @@
     talk       what needs no tool is replied to at once
     read       passages are gathered for the request; the full model answers from them, code checks
                what it says and finds the lines that say it, and a second reading has to agree
-    overview   a long answer: the passages are read a few at a time for the facts that belong to it
+    overview   a long answer: one from the first passages, and then the facts that others add; one
+               that is short after all is read like a short one
     plan       what gathering does not answer: a plan of calls of tools that read, each argued,
                checked and made; then the answer, or a decision on how to go on
     do         a change or another action: what it needs is looked up, then the calls are planned,
@@ -28,13 +29,15 @@ from planner.agent.tool_calls import Caller, permitted
 from planner.checks import guards, schemas
 from planner.checks.claims import (
     agree,
+    beyond,
     borne_out,
     claims,
-    repeats,
+    mostly_held,
     supporting,
     telling,
     unsupported,
 )
+from planner.checks.lenient import items_in
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import (
@@ -68,11 +71,12 @@ CONCLUSION_SECONDS = 60.0
 FACTS_CHARACTERS = 2200
 """Of passages that are read at once for a long answer: a small model passes most of a longer text
 over."""
-READ_AND_SUMMARIZE = 1.5
-"""Readings for facts that one more and the summary take, which is shorter."""
 NOT_ALL_READ = "not all of what was found was read"
+MAY_LACK = "it was put together from several places, and may lack something"
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
+MAX_NAMES = 2
+"""Names and numbers of an answer, besides the request's; more are a list."""
 LIKELY_TOOLS = 5
 """Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
 of a long list otherwise."""
@@ -139,8 +143,10 @@ class _Run:
         """The best answer so far that is not certain."""
         self.readings: list[str] = []
         """Answers by second readings."""
+        self.lead: str | None = None
+        """A short answer from the first passages, in what was read for a long one."""
         self.facts: list[str] = []
-        """Of a long answer."""
+        """Of a long answer: the one from the first passages, and what others add to it."""
         self.quotes: list[str] = []
         """The lines that say the answer."""
         self._record = record
@@ -185,7 +191,7 @@ class _Run:
             self.emit(more)
             self.request = more.request
             self.caller.policy = more.request.policy
-            self.unsure = self.best = None
+            self.unsure = self.best = self.lead = None
             self.quotes, self.readings, self.facts = [], [], []
             await self.meet_request()
         return self.state
@@ -279,7 +285,7 @@ class _Run:
             return found
         if self.changes.wanted:
             return Conclude(final_answer="It was not done.", success=False)
-        if self.best and not self.time_for_more:
+        if self.facts or (self.best and not self.time_for_more):
             return None
         return await self.follow_plan()
 
@@ -310,6 +316,7 @@ class _Run:
                 if not self.facts:  # small models take many a question for a long one
                     wants = "short answer"
                     self.emit(BriefMade(search=search, wants=wants, may_be_order=may_be_order))
+                    self.gatherer.select_again()
             if passages and wants == "short answer":
                 conclusion = await self.answer()
             if conclusion:
@@ -325,47 +332,68 @@ class _Run:
         return self.concluded(self.best) if self.best and self.unsure is None else None
 
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
-        """A long answer: the passages are read a few at a time, each for the facts that belong to
-        it; code leaves out those that no passage holds. A summary of the facts comes first, and
-        then those that it does not have. None where more has to be looked up: the model says so, or
-        its summary has what no passage holds."""
+        """A long answer: one from the first passages, and then the facts that the others add, a few
+        passages at a time; code leaves out what no passage holds. It is certain once all of it is
+        held and others add nothing. None otherwise; without facts where it is short enough to be
+        read a second time like any short one."""
         groups = grouped(passages, FACTS_CHARACTERS)
+        held = True
+        if not self.facts:
+            lines = await self.asker.overview(groups.pop(0))
+            if len(lines) == 1 and self.is_short(said := " ".join(lines[0])):
+                self.lead = next(iter(items_in(said)), None)
+                return None
+            kept = [[each for each in line if mostly_held(self.state, each)] for line in lines]
+            held = bool(lines) and kept == lines
+            self.facts = ["\n".join(" ".join(line) for line in kept if line)] if any(kept) else []
+        added, all_read = await self.add_facts(groups)
+        if not self.facts:
+            return None
+        self.unsure = MAY_LACK if added or not held else None
+        if not all_read:
+            self.unsure = NOT_ALL_READ
+        return self.certain()
+
+    def is_short(self, answer: str) -> bool:
+        """Whether two readings may agree on an answer: it is no explanation and no list."""
+        return len(answer) <= LONG and len(beyond(answer, self.request.prompt)) <= MAX_NAMES
+
+    async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
+        """Read each of these for what it adds to a long answer, a step for each. Returns whether
+        any did, and whether there was time for all."""
         steps = [
             f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
         ]
-        begun, before, longest = len(self.state.steps), self.best, 0.0
-        unread: str | None = None
-        self.emit(
-            PlanMade(
-                main_objective=self.request.prompt,
-                conclusion_from_assistant_data="",
-                later_steps=steps[1:],
+        self.keep_facts()
+        begun, before = len(self.state.steps), len(self.facts)
+        if groups:
+            self.emit(
+                PlanMade(
+                    main_objective=self.request.prompt,
+                    conclusion_from_assistant_data=self.best or "",
+                    later_steps=steps[1:],
+                )
             )
-        )
+        longest = self.state.ledger[-1].seconds
         for number, (step, group) in enumerate(zip(steps, groups, strict=True), begun + 1):
-            if self.facts and self.seconds_left < READ_AND_SUMMARIZE * longest:
-                unread = NOT_ALL_READ
-                break
+            if self.facts and self.seconds_left < longest:
+                return len(self.facts) > before, False
             self.start_step(number, step)
             found = borne_out(self.state, await self.asker.facts(group), self.facts)
             longest = max(longest, self.state.ledger[-1].seconds)
             self.emit(StepConcluded(number=number, success=bool(found), notes="\n".join(found)))
             self.facts += found
-            if self.facts and before is None:
-                listed = "\n".join(f"- {fact}" for fact in self.facts)
-                self.keep(listed, NOT_ALL_READ)
+            self.keep_facts()
             self.hold_limits()
-        if not self.facts:
-            return None
-        facts = telling(self.facts, " ".join([self.request.prompt, *self.state.search]))
-        said = await self.asker.summary(facts)
-        missing = unsupported(self.state, said.final_answer)
-        summary = "" if missing else said.final_answer
-        beside = [f"- {fact}" for fact in facts if not repeats(fact, summary)]
-        answer = "\n\n".join(filter(None, [summary, "\n".join(beside)]))
-        open_end = None if said.complete else "more belongs to the answer than was found"
-        self.keep(answer, unread or open_end)
-        return None if missing else self.certain()
+        return len(self.facts) > before, True
+
+    def keep_facts(self) -> None:
+        """The long answer so far: the first one, and the facts beside it that tell most."""
+        if self.facts:
+            first, *others = self.facts
+            listed = telling(others, " ".join([self.request.prompt, *self.state.search]))
+            beside = "\n".join(f"- {fact}" for fact in listed)
+            self.keep("\n\n".join(filter(None, [first, beside])), NOT_ALL_READ)
 
     async def answer(self) -> Conclude | None:
         """A try at the answer from what was found; None when it is not there, or not certain.
@@ -378,6 +406,43 @@ class _Run:
         doing = self.changes.wanted and self.asker.may_change
         if doing and not self.changes.due:
             return await self.what_was_done()
+        lead, self.lead = self.lead, None
+        if lead and unsupported(self.state, lead):
+            lead = None
+        first = lead or await self.first_reading()
+        if first is None:
+            return None
+        if doing or (self.state.wants == "long answer" and len(first) > LONG):
+            return self.concluded(first)
+        self.keep(first, "the results were not read a second time")
+        second = await self.asker.again()
+        before, self.readings = self.readings, [*self.readings, second]
+        certain = self.agreed(first, self.readings) or self.agreed(second, before)
+        if certain is None and (lead or self.more_to_read):
+            third = (await self.asker.answer(None)).final_answer
+            certain = self.agreed(first, [third]) or (
+                self.agreed(third, [second]) if lead else None
+            )
+        if certain is not None:
+            self.keep(certain, None)
+            conclusion = self.concluded(certain)
+            if not (self.quotes or claims(certain)):
+                self.unsure = "no line of the results is known to say it"
+            return conclusion
+        if not beyond(first, self.request.prompt) and self.names_something(second):
+            first, second = second, first
+        self.keep(first, f"Two readings of the results differ: {second}")
+        self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
+        return None
+
+    def names_something(self, answer: str) -> bool:
+        """Whether an answer has a name or a number beyond the request, and results hold all."""
+        told = beyond(answer, self.request.prompt)
+        return bool(told) and not unsupported(self.state, answer)
+
+    async def first_reading(self) -> str | None:
+        """What the likeliest passages answer, and all where they do not; asked once more where no
+        result says it. None where no answer is found that results hold."""
         problem: str | None = None
         for _ in range(2):
             said = await self.asker.answer(problem)
@@ -386,30 +451,11 @@ class _Run:
             if not said.found:
                 return None
             missing = unsupported(self.state, said.final_answer)
-            problem = f"no result says {', '.join(missing)}" if missing else None
-            if problem is None:
-                break
+            if not missing:
+                return said.final_answer
+            problem = f"no result says {', '.join(missing)}"
             self.emit(GuardTripped(guard="grounding", message=problem))
-        else:
-            self.keep(said.final_answer, problem or "")
-            return None
-        first = said.final_answer
-        if doing or (self.state.wants == "long answer" and len(first) > LONG):
-            return self.concluded(first)
-        self.keep(first, "the results were not read a second time")
-        second = await self.asker.again()
-        before, self.readings = self.readings, [*self.readings, second]
-        certain = self.agreed(first, self.readings) or self.agreed(second, before)
-        if certain is None and self.more_to_read:
-            certain = self.agreed(first, [(await self.asker.answer(None)).final_answer])
-        if certain is not None:
-            self.keep(certain, None)
-            conclusion = self.concluded(certain)
-            if not (self.quotes or claims(certain)):
-                self.unsure = "no line of the results is known to say it"
-            return conclusion
-        self.keep(first, f"Two readings of the results differ: {second}")
-        self.emit(GuardTripped(guard="second_reading", message=self.unsure or ""))
+        self.keep(said.final_answer, problem)
         return None
 
     async def what_was_done(self) -> Conclude | None:

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from planner import protocol
 from planner.actions import mode
 from planner.checks import guards, lenient, schemas
+from planner.checks.claims import only_repeats
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
     ASIDE,
@@ -51,12 +52,13 @@ KEPT_SHARE = 0.625
 """Of the context: so much may prompts take at the end of a step before what is past is let go."""
 NOTED_SHARE = 0.7
 """From there on a step that goes on has notes taken, since its results may have to make room."""
-ANSWERS: Sequence[Role] = ("answer", "repair", "conclude", "summary")
+ANSWERS: Sequence[Role] = ("overview", "answer", "repair", "conclude")
 """Replies that hold an answer for the user; it is told while it is written."""
 DELTA_CHARACTERS = 24
 """Of an answer, told at once: some words."""
 REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
+OVERVIEW_TOKENS = 400
 FACTS_TOKENS = 300
 MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
@@ -67,26 +69,32 @@ ARGUMENT_TOKENS = 300
 
 
 class Draft:
-    """Tells an answer piece by piece while the reply that holds it is written."""
+    """Tells an answer piece by piece while the reply that holds it is written: as JSON, or as
+    `prose`."""
 
-    def __init__(self, emit: Callable[[Event], None]) -> None:
+    def __init__(self, emit: Callable[[Event], None], prose: bool) -> None:
         self.emit = emit
+        self.prose = prose
         self._reply = ""
         self._told = 0
 
     def __call__(self, text: str) -> None:
         self._reply += text
-        try:
-            said = self._reply[max(0, self._reply.find("{")) :]  # a code fence may stand before it
-            reply = from_json(said, allow_partial="trailing-strings")
-        except ValueError:  # the model's server does not hold the schema; it is asked once more
-            return
-        answer = reply.get("final_answer", "") if isinstance(reply, dict) else ""
-        ended = self._reply.rstrip().endswith("}")
+        answer, ended = (self._reply, False) if self.prose else self._in_json()
         end = len(answer) if ended else answer.rfind(" ") + 1  # whole words
         if end - self._told >= (1 if ended else DELTA_CHARACTERS):
             self.emit(AnswerDelta(text=answer[self._told : end], begins=self._told == 0))
             self._told = end
+
+    def _in_json(self) -> tuple[str, bool]:
+        """The answer so far, and whether the reply has ended."""
+        try:
+            said = self._reply[max(0, self._reply.find("{")) :]  # a code fence may stand before it
+            reply = from_json(said, allow_partial="trailing-strings")
+        except ValueError:  # the model's server does not hold the schema; it is asked once more
+            return "", False
+        answer = reply.get("final_answer", "") if isinstance(reply, dict) else ""
+        return answer, self._reply.rstrip().endswith("}")
 
 
 def _read(reply: str, schema: Schema, shape: TypeAdapter[T]) -> T:
@@ -148,20 +156,23 @@ class Asker:
             "files", self.models.full, question, schema, protocol.FILE_TOOLS, SELECTION_TOKENS
         )
 
+    async def overview(self, passages: Sequence[Passage]) -> list[list[str]]:
+        """An answer of any length from some passages: its lines, each as its sentences. It is
+        written in plain text: as JSON, a quotation mark ends a sentence, and a small model says
+        less."""
+        question = self.prompts.overview(self.state, passages)
+        reply = await self.chat("overview", self.models.full, question, None, OVERVIEW_TOKENS)
+        lines = lenient.sentences_in(reply.text)
+        if reply.finish == "length" and lines:
+            lines[-1].pop()
+        return [line for line in lines if line]
+
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
-        """What some passages say that belongs to a long answer. It is said in plain text: as JSON,
-        a quotation mark ends a sentence, and a small model says less."""
+        """What some passages say that belongs to a long answer."""
         question = self.prompts.facts(self.state, passages)
         reply = await self.chat("facts", self.models.full, question, None, FACTS_TOKENS)
         items = lenient.items_in(reply.text)
         return items[:-1] if reply.finish == "length" else items
-
-    async def summary(self, facts: Sequence[str]) -> Summary:
-        """These facts in a few sentences."""
-        question = self.prompts.summary(self.state, facts)
-        return await self.ask(
-            "summary", self.models.full, question, schemas.summary(), protocol.SUMMARY
-        )
 
     async def select_tool(self) -> str | None:
         """The tool for a single step; None when it needs none."""
@@ -237,6 +248,7 @@ class Asker:
         prompt = self.state.request.prompt if self.state.request else ""
         answer = said.final_answer.strip()
         echo = len(answer) >= len(prompt.strip()) and answer in question
+        echo = echo or only_repeats(answer, prompt)
         return said.model_copy(update={"final_answer": ""}) if echo else said
 
     @property
@@ -343,7 +355,7 @@ class Asker:
             messages = self.prompts.conversation(self.state, question, role)
             if estimate.of(messages) + max_tokens <= model.context_tokens:
                 try:
-                    draft = Draft(self.emit) if role in ANSWERS else None
+                    draft = Draft(self.emit, schema is None) if role in ANSWERS else None
                     reply = await model.chat(
                         messages, schema=schema, max_tokens=max_tokens, on_text=draft
                     )

@@ -31,6 +31,8 @@ MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 MAX_FACTS = 12
 """Of a long answer."""
+UNHELD_SHARE = 0.25
+"""Of what a sentence claims."""
 REPEATED_WORDS = 0.8
 """Of a fact, that a text has which repeats it."""
 SAME_WORDS = 0.6
@@ -42,6 +44,7 @@ _CLAIM = re.compile(
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
     r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
     r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
+    r"|\b[A-Z]{2,}[a-z]{2,}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d+(?:\.\d+)?\b"  # a number
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
@@ -328,13 +331,20 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
     return kept
 
 
+def mostly_held(state: RunState, sentence: str) -> bool:
+    """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
+    such as its names without the number that counts them: the end says what they do not."""
+    missing = unsupported(state, sentence)
+    return len(missing) <= UNHELD_SHARE * len(claims(sentence))
+
+
 def telling(facts: Sequence[str], query: str) -> list[str]:
     """Of many facts those that have most words of a query, and most names and numbers besides, in
     their order."""
     asked = {*words(query)}
 
     def tells(fact: str) -> int:
-        return len(asked & {*words(fact)}) + len(_beyond(fact, query))
+        return len(asked & {*words(fact)}) + len(beyond(fact, query))
 
     best = sorted(facts, key=tells, reverse=True)[:MAX_FACTS]
     return [fact for fact in facts if fact in best]
@@ -351,7 +361,7 @@ def agree(first: str, second: str, request: str) -> bool:
     """Whether two answers say the same: one of them holds all that the other claims beyond the
     request; where neither claims a name or a number, most of the words."""
     readings = [(first, second), (second, first)]
-    told = [(_beyond(one, request), _plain(other)) for one, other in readings]
+    told = [(beyond(one, request), _plain(other)) for one, other in readings]
     if any(claimed for claimed, _ in told):
         return any(
             claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told
@@ -361,7 +371,16 @@ def agree(first: str, second: str, request: str) -> bool:
     return len(short & long) >= SAME_WORDS * len(short)
 
 
-def _beyond(answer: str, request: str) -> list[str]:
+def only_repeats(answer: str, request: str) -> bool:
+    """Whether an answer is nothing but names or numbers that the request has, and all of these:
+    asked for the base of `Foo`, a small model names `Foo`. One of several that the request names is
+    an answer."""
+    told, named = claims(answer), claims(_plain(request))
+    bare = bool(told) and not [*words(_CLAIM.sub("", answer))]
+    return bare and {*told} == {*named}
+
+
+def beyond(answer: str, request: str) -> list[str]:
     """What an answer claims that the request does not, paths by their file's name."""
     plain = [claim.rsplit("/", 1)[-1] for claim in claims(_plain(answer))]
     return [claim for claim in plain if not holds(request, claim)]

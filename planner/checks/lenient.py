@@ -12,6 +12,10 @@ from planner.grammar import Schema
 _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
 
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z`])|(?<=[。！？])")
+"""Before a sentence stands a blank, and it begins with a capital or a name in code."""
+
+
 def json_in(text: str, schema: Schema) -> str | None:
     """The object in a reply that fits the schema best, as JSON; None when there is none.
 
@@ -29,6 +33,17 @@ def items_in(text: str) -> list[str]:
     """The items of a list in plain text, without their marks, and without what introduces them."""
     found = [_MARK.sub("", line).strip() for line in text.splitlines()]
     return [item for item in found if re.search(r"\w", item) and not item.endswith(":")]
+
+
+def sentences_in(text: str) -> list[list[str]]:
+    """The lines of an answer in plain text that say something, each as its sentences; an item of a
+    list is one sentence."""
+    lines = [line.rstrip() for line in text.splitlines() if not line.lstrip().startswith("```")]
+    said = [line for line in lines if re.search(r"\w", line)]
+    return [
+        [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line.strip()))]
+        for line in said
+    ]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

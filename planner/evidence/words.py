@@ -10,6 +10,7 @@ _UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff]+"
 """Scripts that put no space between words."""
 TOKEN = re.compile(rf"{_UNSPACED}|_*[^\W_]+(?:_+[^\W_]+)*_*")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[a-z]|[^\W\dA-Za-z_])+|[A-Z]+|\d+")
+_MARKED = re.compile(r"(?<!\w)[@`'\"](\w+)|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)")
 _stemmer = Stemmer.Stemmer("english")
 
 
@@ -34,6 +35,14 @@ def words(text: str) -> Iterator[str]:
         yield from _words(token)
 
 
+def beginning(stem: str, token: str) -> str:
+    """A stem as far as it stands in the token: `retri` stands in no text, `retr` in all that have
+    `retry` or `retries`."""
+    while stem not in token.lower():
+        stem = stem[:-1]
+    return stem
+
+
 def long_words(text: str, least: int) -> Iterator[str]:
     """The words of a text that have at least so many characters; one in another script than the
     Latin one tells something however short it is."""
@@ -46,11 +55,10 @@ def says(text: str, name: str) -> bool:
 
 
 def named(text: str) -> set[str]:
-    """The names in a text: what is spelled as names in code are, or marked as one."""
-    marked = re.findall(r"(?<!\w)[@`'\"](\w+)|\b(\w+)\(\)", text)
-    return {each for each in (*tokens(text), *(a or b for a, b in marked)) if is_name(each)} | {
-        a or b for a, b in marked
-    }
+    """The names in a text: what is spelled as names in code are, or stands as one does: quoted,
+    called, or behind a dot (`every(2).day`)."""
+    marked = {name for groups in _MARKED.findall(text) for name in groups if name}
+    return marked | {each for each in tokens(text) if is_name(each)}
 
 
 def is_name(token: str) -> bool:

@@ -318,14 +318,18 @@ class Prompts:
             parts.append(self._listed("this", each.offered))
         return _joined(*parts)
 
+    def overview(self, state: RunState, passages: Sequence[Passage]) -> str:
+        """An answer of any length from these passages."""
+        return self._alone("ask_overview", state, passages)
+
     def facts(self, state: RunState, passages: Sequence[Passage]) -> str:
         """What these passages say that belongs to the answer."""
-        shown = fenced("\n\n".join(map(passage, passages)))
-        return fill("ask_facts", prompt=_question(state), passages=shown)
+        return self._alone("ask_facts", state, passages)
 
-    def summary(self, state: RunState, facts: Sequence[str]) -> str:
-        listed = "\n".join(f"- {one_line(fact, 300)}" for fact in facts)
-        return fill("ask_summary", prompt=_question(state), facts=fenced(listed))
+    @staticmethod
+    def _alone(question: str, state: RunState, passages: Sequence[Passage]) -> str:
+        shown = fenced("\n\n".join(map(passage, passages)))
+        return fill(question, prompt=_question(state), passages=shown)
 
     def repair(self, state: RunState, problem: str) -> str:
         return fill("ask_repair", prompt=_question(state), problem=fenced(problem))

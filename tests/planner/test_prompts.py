@@ -354,7 +354,7 @@ Reply {"words":[...]}.\
 """)
 
 
-def test_facts_and_summary() -> None:
+def test_overview_and_facts() -> None:
     state = state_of(LOOKED_UP)
     question = PROMPTS.facts(state, state.passages[:1])
     told = PROMPTS.conversation(state, question, "facts")
@@ -371,13 +371,13 @@ Answer it from these results, in plain text and not in JSON: a list, one sentenc
 """,
         ]
     )
-    assert PROMPTS.summary(state, ["LIMIT_OF_WORKERS is 4."]) == snapshot("""\
-Facts that were found:
+    assert PROMPTS.overview(state, state.passages[:1]) == snapshot("""\
 <result>
-- LIMIT_OF_WORKERS is 4.
+jobs/pool.py (defines LIMIT_OF_WORKERS)
+3: LIMIT_OF_WORKERS = 4
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Answer it in two to five sentences from these facts only, in the language of the request. Leave out what does not belong to it. Reply {"final_answer":"...","complete":true, or false if more has to be looked up}\
+Answer it from these results, in plain text and not in JSON, with the exact names, values and conditions that stand there, in the language of the request: in one sentence where that is enough, else in several sentences or a list. If nothing there says it, reply "-".\
 """)
 
 

@@ -100,8 +100,8 @@ async def test_a_pool_that_reads_no_files_shows_the_lines_found(form: str) -> No
 def test_names_are_searched_for_as_they_are_spelled_and_words_by_their_stems() -> None:
     widest, narrower, names = searches("Where is maxRetries used by workers?", ["retrying"])
     assert names == ["maxRetries"]
-    assert narrower == ["maxRetries", "retri"]
-    assert {"maxRetries", "retri", "worker"} <= set(widest)
+    assert narrower == ["maxRetries", "retr"]  # its stem is `retri`, which no text has
+    assert {"maxRetries", "retr", "worker"} <= set(widest)
     assert not {"is", "by"} & set(widest)
     assert searches("is it so?", []) == []
     assert searches("日志", []) == [["日志"]]
@@ -249,6 +249,38 @@ async def test_a_number_may_be_grouped_otherwise_than_in_the_code(said: str) -> 
     assert (ran.state.status, ran.guards) == ("answered", [])
 
 
+# What stands within a symbol
+
+OUTLINE = spec("find_symbol", "name", "relative_path", symbol_argument="name")
+BODY = "".join(f"        self.row_{row} = {row}  # of the deck\n" for row in range(12))
+FERRY = f"class Ferry:\n    def load(self):\n{BODY}\n    def cross(self):\n{BODY}"
+"""Too long for one passage."""
+MEMBERS = '[{"name_path": "Ferry", "kind": "Class", "children": {"Method": ["load", "cross"]}}]'
+
+
+async def test_the_members_of_what_a_question_names_are_counted() -> None:
+    pool = DictionaryPool(
+        {"src/ferry.py": FERRY, "src/other.py": "ferry = Ferry()\n"},
+        specs=[SEARCH, READ_WHOLE, LIST, OUTLINE],
+        results={"find_symbol": [MEMBERS]},
+    )
+    ran = await gathered(pool, "How many methods does Ferry have?")
+    asked = [arguments for name, arguments in pool.calls if name == "find_symbol"]
+    assert asked == [{"relative_path": "src/ferry.py", "name": "Ferry"}]
+    assert "find_symbol Ferry\n1: Ferry, Class\n2:   Method (2): load, cross" in ran.asked[0].last
+
+
+async def test_an_upstream_that_does_not_know_a_symbol_is_passed_over() -> None:
+    pool = DictionaryPool(
+        {"src/ferry.py": FERRY},
+        specs=[SEARCH, READ_WHOLE, LIST, OUTLINE],
+        results={"find_symbol": ["[]"]},
+    )
+    ran = await gathered(pool, "How many methods does Ferry have?")
+    assert "class Ferry:" in ran.asked[0].last
+    assert "find_symbol Ferry" not in ran.asked[0].last
+
+
 # What a library's documentation says
 
 FIND_LIBRARY = spec(
@@ -364,8 +396,7 @@ async def explained(files: dict[str, str], prompt: str, *search: str) -> str:
     ]
     ran = await planned(
         Fast({"search": [*search], "wants": "long answer"}),
-        Unconstrained("- `WIDTH_OF_GATES` is 31."),
-        {"final_answer": "`WIDTH_OF_GATES` is 31.", "complete": True},
+        Unconstrained("It is told:\n- `WIDTH_OF_GATES` is 31."),
         pool=pool,
         prompt=prompt,
     )

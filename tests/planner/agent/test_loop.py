@@ -45,6 +45,7 @@ from serving import (
     words,
 )
 
+from planner.agent.loop import MAY_LACK
 from planner.agent.model_calls import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PassagesGathered, PlanRevised, StepConcluded
@@ -411,132 +412,84 @@ def facts(*said: str) -> Unconstrained:
     return Unconstrained("\n".join(f"- {each}" for each in said) or "-")
 
 
-async def test_a_long_answer_is_read_a_few_passages_at_a_time(pool: DictionaryPool) -> None:
-    for number in range(6):
-        rows = "\n".join(f"    phoenix_{number}_{row} = {'x' * 60}" for row in range(12))
-        pool.files[f"jobs/part_{number}.py"] = f"def phoenix_{number}():\n{rows}\n"
+def more_files(pool: DictionaryPool, number: int = 6) -> None:
+    """Further files about the class, so that its passages are several groups."""
+    for each in range(number):
+        rows = "\n".join(f"    phoenix_{each}_{row} = {'x' * 60}" for row in range(12))
+        pool.files[f"jobs/part_{each}.py"] = f"def phoenix_{each}():\n{rows}\n"
+
+
+async def test_a_long_answer_is_one_from_the_first_passages_and_what_others_add(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool)
     ran = await planned(
         brief("long answer", "phoenix"),
-        facts(f"{CONSTANT} is {VALUE}.", "NOWHERE_TO_BE_SEEN is 9.", "jobs/secret.py"),
-        facts(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function."),
+        Unconstrained(f"{PROSE} It is `NOWHERE_TO_BE_SEEN`.\n- {CONSTANT} is {VALUE}."),
+        facts(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function.", "jobs/secret.py"),
         facts(),
-        {"final_answer": PROSE, "complete": True},
         pool=pool,
         prompt=f"Explain {CLASS}",
         context_tokens=16_384,
+        reply_fields={"decode_seconds": 18.0},
+        limits=Limits(seconds=120),
     )
-    assert [role for role, _ in ran.roles] == ["facts", "facts", "facts", "summary"]
+    assert [role for role, _ in ran.roles] == ["overview", "facts", "facts"]
     assert [(step.notes, step.success) for step in ran.state.steps] == [
-        (f"{CONSTANT} is {VALUE}.", True),
         ("`phoenix_5` is a function.", True),
         ("", False),
     ]
     one, other, *_ = ran.asked
     assert one.schema is None  # small models say more in plain text
     assert one.messages[:-1] == other.messages[:-1]  # each reads its own passages alone
-    assert ran.state.answer == f"{PROSE}\n\n- {CONSTANT} is {VALUE}.\n- `phoenix_5` is a function."
-    assert (ran.state.status, ran.state.main_objective) == ("answered", f"Explain {CLASS}")
-
-
-async def test_a_summary_that_no_result_bears_out_is_left_out(pool: DictionaryPool) -> None:
-    ran = await planned(
-        brief("long answer", "phoenix"),
-        facts(f"{CONSTANT} is {VALUE}."),
-        {"final_answer": "It is 4711.", "complete": True},
-        Fast(words("value", "Value")),
-        pool=pool,
-        prompt=f"Explain {CLASS}",
+    assert ran.state.answer == (
+        f"{PROSE}\n- {CONSTANT} is {VALUE}.\n\n- `phoenix_5` is a function."
     )
-    assert (ran.state.status, ran.state.answer) == ("answered", f"- {CONSTANT} is {VALUE}.")
+    assert (ran.state.status, ran.state.main_objective) == ("partial", f"Explain {CLASS}")
+    assert ran.state.reason == MAY_LACK
 
 
-async def test_what_a_long_answer_lacks_is_looked_for_with_other_words(
+async def test_a_long_answer_that_results_hold_and_others_add_nothing_to_is_certain(
     pool: DictionaryPool,
 ) -> None:
-    pool.files["jobs/limits.py"] = "BOUND_OF_JOBS = 31\n"
     ran = await planned(
         brief("long answer", "phoenix"),
-        facts(f"{CONSTANT} is {VALUE}."),
-        {"final_answer": f"{CONSTANT} is {VALUE}.", "complete": False},
-        Fast(words("bound", "limits")),
-        facts("`BOUND_OF_JOBS` is 31."),
-        {"final_answer": "`BOUND_OF_JOBS` is 31.", "complete": True},
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
         pool=pool,
         prompt=f"Explain {CLASS}",
-    )
-    assert ran.state.status == "answered"
-    assert ran.state.answer == f"`BOUND_OF_JOBS` is 31.\n\n- {CONSTANT} is {VALUE}."
-
-
-async def test_what_was_read_of_a_long_answer_is_kept_when_the_time_is_over(
-    pool: DictionaryPool,
-) -> None:
-    rows = "\n".join(f"    phoenix_{row} = {'x' * 60}" for row in range(60))
-    pool.files["jobs/more.py"] = f"def phoenix():\n{rows}\n"
-    ran = await planned(
-        brief("long answer", "phoenix"),
-        facts(f"{CONSTANT} is {VALUE}."),
-        Hangs(),
-        pool=pool,
-        prompt=f"Explain {CLASS}",
-        context_tokens=16_384,
-        limits=Limits(seconds=2),
-    )
-    assert (ran.state.status, ran.state.answer) == ("partial", f"- {CONSTANT} is {VALUE}.")
-    assert ran.state.reason == "the time limit of 2 s was reached"
-
-
-async def test_a_long_answer_is_kept_when_there_is_no_time_for_another_round(
-    pool: DictionaryPool,
-) -> None:
-    """A second round would be cut in its middle, and the summary would be lost."""
-    ran = await planned(
-        brief("long answer", "phoenix"),
-        facts(f"{CONSTANT} is {VALUE}."),
-        {"final_answer": PROSE, "complete": False},
-        pool=pool,
-        prompt=f"Explain {CLASS}",
-        reply_fields={"decode_seconds": 20.0},
-        limits=Limits(seconds=120),
     )
     assert (ran.state.status, ran.state.answer) == (
-        "partial",
-        f"{PROSE}\n\n- {CONSTANT} is {VALUE}.",
+        "answered",
+        f"{PROSE}\n{CONSTANT} is {VALUE}.",
     )
-    assert ran.state.reason == "more belongs to the answer than was found"
+    assert not ran.state.steps  # all of it stood in one reading
 
 
-async def test_a_long_answer_is_summarized_while_there_is_time(pool: DictionaryPool) -> None:
-    rows = "\n".join(f"    phoenix_{row} = {'x' * 60}" for row in range(60))
-    pool.files["jobs/more.py"] = f"def phoenix():\n{rows}\n"
+async def test_a_long_answer_that_is_short_after_all_is_read_again_like_a_short_one(
+    pool: DictionaryPool,
+) -> None:
+    said = f"{CONSTANT} is {VALUE}, as the file says."
     ran = await planned(
-        brief("long answer", "phoenix"),
-        facts(f"{CONSTANT} is {VALUE}."),
-        {"final_answer": PROSE, "complete": True},
+        *(brief("long answer", "phoenix"), Unconstrained(f"- {said}"), second(str(VALUE))),
         pool=pool,
-        prompt=f"Explain {CLASS}",
-        context_tokens=16_384,
-        reply_fields={"decode_seconds": 30.0},
-        limits=Limits(seconds=120),
+        prompt=f"What is {CONSTANT}?",
     )
-    assert [step.success for step in ran.state.steps] == [True]
-    assert ran.state.later_steps
-    assert ran.state.answer == f"{PROSE}\n\n- {CONSTANT} is {VALUE}."
-    assert ran.state.status == "partial"
-    assert ran.state.reason == "not all of what was found was read"
+    assert [role for role, _ in ran.roles] == ["overview"]
+    assert (ran.state.status, ran.state.answer) == ("answered", said)
 
 
-async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
+async def test_a_short_answer_that_another_reading_contradicts_is_asked_for_once_more(
     pool: DictionaryPool,
 ) -> None:
     ran = await planned(
         brief("long answer", "phoenix"),
-        Unconstrained(f"Here is what is said:\n```\n1. {CONSTANT} is {VALUE}.\n* `BOUND` is 31."),
-        {"final_answer": PROSE, "complete": True},
+        Unconstrained(f"{CLASS} has `run`."),
+        *(second(ANSWER), found(ANSWER)),
         pool=pool,
-        prompt=f"Explain {CLASS}",
+        prompt=QUESTION,
     )
-    assert [step.notes for step in ran.state.steps] == [f"{CONSTANT} is {VALUE}."]
+    assert [role for role, _ in ran.roles] == ["overview", "answer"]
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
 async def test_a_long_answer_without_facts_is_read_as_a_short_one(pool: DictionaryPool) -> None:
@@ -545,8 +498,92 @@ async def test_a_long_answer_without_facts_is_read_as_a_short_one(pool: Dictiona
         pool=pool,
         prompt=QUESTION,
     )
-    assert [role for role, _ in ran.roles] == ["facts", "answer"]
+    assert [role for role, _ in ran.roles] == ["overview", "answer"]
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
+async def test_what_a_long_answer_lacks_is_looked_for_with_other_words(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["jobs/limits.py"] = "BOUND_OF_JOBS = 31\n"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\nIt is `NOWHERE_TO_BE_SEEN`."),
+        Fast(words("bound", "limits")),
+        facts("`BOUND_OF_JOBS` is 31."),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", MAY_LACK)
+    assert ran.state.answer == f"{PROSE}\n\n- `BOUND_OF_JOBS` is 31."
+
+
+async def test_a_long_answer_that_nothing_more_is_found_for_is_certain(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["jobs/limits.py"] = "BOUND_OF_JOBS = 31\n"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\nIt is `NOWHERE_TO_BE_SEEN`."),
+        Fast(words("bound", "limits")),
+        facts(),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", PROSE)
+
+
+async def test_what_was_read_of_a_long_answer_is_kept_when_the_time_is_over(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool)
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
+        Hangs(),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        limits=Limits(seconds=2),
+    )
+    assert (ran.state.status, ran.state.answer) == (
+        "partial",
+        f"{PROSE}\n{CONSTANT} is {VALUE}.",
+    )
+    assert ran.state.reason == "the time limit of 2 s was reached"
+
+
+async def test_no_passages_are_read_that_there_is_no_time_for(pool: DictionaryPool) -> None:
+    more_files(pool)
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        reply_fields={"decode_seconds": 50.0},
+        limits=Limits(seconds=120),
+    )
+    assert [role for role, _ in ran.roles] == ["overview"]
+    assert ran.state.status == "partial"
+    assert ran.state.reason == "not all of what was found was read"
+
+
+async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool, 2)
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
+        Unconstrained(
+            "Here is what is said:\n```\n1. `phoenix_0` is a function.\n* `BOUND` is 31."
+        ),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert [step.notes for step in ran.state.steps] == ["`phoenix_0` is a function."]
 
 
 async def test_what_a_model_was_asked_is_no_answer(pool: DictionaryPool) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.checks.claims import agree, claims, supporting
+from planner.checks.claims import agree, claims, only_repeats, supporting
 from planner.events import PassagesGathered
 from planner.passage import Passage
 from planner.state import Iteration, RunState
@@ -42,3 +42,20 @@ def test_an_answer_in_the_words_of_the_request_is_borne_out_by_the_line_with_mos
     request = "Are slashes escaped by default?"
     found = supporting(state, "Slashes are escaped by default.", request)
     assert found == ["# slashes are escaped by default"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "request_", "repeats"),
+    [
+        ("TTLCache", "Which class is the base of TTLCache?", True),
+        ("`TTLCache`.", "Which class is the base of TTLCache?", True),
+        ("`_TimedCache`", "Which class is the base of TTLCache?", False),
+        ("TTLCache has no base.", "Which class is the base of TTLCache?", False),
+        ("LRUCache", "Is FIFOCache or LRUCache the default?", False),
+        ("on", "Is it on or off?", False),
+    ],
+)
+def test_nothing_but_the_names_of_the_request_is_no_answer(
+    answer: str, request_: str, repeats: bool
+) -> None:
+    assert only_repeats(answer, request_) is repeats

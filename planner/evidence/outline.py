@@ -1,0 +1,36 @@
+"""What stands within a symbol, as an upstream that knows symbols tells it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+
+def outline(result: str) -> str:
+    """A line for each symbol of a result in JSON that has members by kind, and one for each kind
+    with their number and names; empty where there is none. Small models do not count well."""
+    try:
+        value = json.loads(result)
+    except (ValueError, RecursionError):
+        return ""
+    lines: list[str] = []
+    for symbol in value if isinstance(value, list) else [value]:
+        kinds = list(_kinds(symbol.values())) if isinstance(symbol, dict) else []
+        if kinds:
+            lines.append(", ".join(each for each in symbol.values() if isinstance(each, str)))
+            lines += (f"  {kind} ({len(names)}): {', '.join(names)}" for kind, names in kinds)
+    return "\n".join(lines)
+
+
+def _kinds(values: Iterable[Any]) -> Iterator[tuple[str, list[str]]]:
+    """The names of the members of each kind."""
+    for members in (value for value in values if isinstance(value, dict)):
+        for kind, listed in members.items():
+            names = [*map(_name, listed)] if isinstance(listed, list) else []
+            if names and all(names):
+                yield kind, names
+
+
+def _name(member: Any) -> str:
+    """A member's name, which stands first where more is said of it."""
+    said = member.values() if isinstance(member, dict) else [member]
+    return next((each for each in said if isinstance(each, str)), "")
