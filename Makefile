@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Its notices of newer versions are not ours to show.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
 .PHONY: demo test test-all live eval bench picture reference sessions lock clean
