@@ -2,6 +2,8 @@
 # ruff: noqa: E501  texts stand as they are shown
 
 import json
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -317,6 +319,26 @@ def test_wrong_options_are_told_in_one_line(
     code, output, errors = main_here(*quick.command(*words))
     assert (code, output) == (2, "")
     assert errors.rpartition("\n\n")[2] == line
+
+
+def test_serve_on_a_terminal_says_what_it_waits_for(quick: Place) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as keyboard:
+        serving = subprocess.Popen(
+            quick.command("serve"),
+            env={**os.environ, **quick.environ},
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        os.close(theirs)
+        try:
+            keyboard.write(b"\x04")  # the end of input
+            output, errors = serving.communicate(timeout=LONG)
+        finally:
+            end(serving)
+    assert output == b""
+    assert errors.startswith(b"planloom: waiting for an MCP client")
 
 
 def test_a_port_in_use_is_told_in_one_line(quick: Place) -> None:
