@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Its notices of newer versions are not ours to show.
+# pip's notices of a newer pip have no place among the lines of a demo.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
