@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# pip's notices of a newer pip have no place among the lines of a demo.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LOCKED := --quiet --require-hashes --requirement requirements.lock
 
 .PHONY: demo test test-all live eval bench picture reference sessions lock clean

@@ -35,6 +35,7 @@ from server.config import (
     UpstreamSettings,
 )
 from server.project import project_folder
+from server.text import plain
 from server.yaml_lines import Key, dotted, parse
 
 MODEL_VARIABLES = {
@@ -186,13 +187,8 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[Key, int]) -> str
     elif problem["type"] in {"model_type", "dict_type"}:
         what = "should be a map; write `key: value` lines below it"
     else:
-        what = f"{_plain(problem)}; correct the value"
+        what = f"{plain(problem['msg'])}; correct the value"
     return f"{path}:{lines[key]}: {dotted(key)}: {what}"
-
-
-def _plain(problem: ErrorDetails) -> str:
-    """What is wrong, without pydantic's own beginnings."""
-    return problem["msg"].removeprefix("Input ").removeprefix("Value error, ")
 
 
 def _unknown_key(name: str, parent: Key) -> str:
@@ -219,7 +215,7 @@ def _overridden(
     except ValidationError as error:
         wrong = error.errors()[0]
         field = str(wrong["loc"][0])
-        what = _plain(wrong) + ("" if wrong["type"] == "config" else "; correct the value")
+        what = plain(wrong["msg"]) + ("" if wrong["type"] == "config" else "; correct the value")
     else:
         if merged.backend != "openai" or merged.url:
             return merged

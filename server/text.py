@@ -52,6 +52,11 @@ def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -
     return value
 
 
+def plain(problem: str) -> str:
+    """What pydantic says of a value, without its own beginnings."""
+    return problem.removeprefix("Input ").removeprefix("Value error, ")
+
+
 def one_line(text: str, most: int | None = None) -> str:
     """A foreign text on one harmless line of at most so many characters."""
     if most is None:

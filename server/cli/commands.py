@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from server.abilities import ABILITIES
+from server.text import plain
 
 # Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
 # come before them, so that a mistake in them is reported at once.
@@ -26,8 +28,21 @@ EXITS = (
     "cancelled; 2 wrong usage, or no model; 130 interrupted."
 )
 
+
+class Commands(TyperGroup):
+    """Says what is wrong with a value in its own words, not in pydantic's."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = plain(error.message)
+            raise
+
+
 app = typer.Typer(
     name="planloom",
+    cls=Commands,
     help="A planning agent for small local models, as an MCP server.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -39,13 +54,16 @@ Project = Annotated[
     Path | None,
     typer.Option(
         "--project",
+        metavar="FOLDER",
         help="The project's folder. Default: PLANLOOM_PROJECT, or the current directory.",
     ),
 ]
 Upstreams = Annotated[
     Path | None,
     typer.Option(
-        "--upstreams", help="The upstreams file. Default: PLANLOOM_UPSTREAMS, or your own."
+        "--upstreams",
+        metavar="FILE",
+        help="The upstreams file. Default: PLANLOOM_UPSTREAMS, or your own.",
     ),
 ]
 Model = Annotated[
@@ -127,7 +145,11 @@ def init(
     ] = None,
     project: Annotated[
         Path | None,
-        typer.Option("--project", help="With --client: the project's folder. Default: this one."),
+        typer.Option(
+            "--project",
+            metavar="FOLDER",
+            help="With --client: the project's folder. Default: this one.",
+        ),
     ] = None,
 ) -> None:
     """Write your upstreams.yaml with the MCP servers of your other clients; or, with --client, a
@@ -163,8 +185,12 @@ def ask(
             help="A JSON Schema; the answer comes as data that fits it too.",
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="The time limit, in seconds.")] = 600,
-    iterations: Annotated[int, typer.Option(min=1, max=100, help="The limit of tool calls.")] = 10,
+    seconds: Annotated[
+        float, typer.Option(min=1, metavar="N", help="The time limit, in seconds.")
+    ] = 600,
+    iterations: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="The limit of tool calls.")
+    ] = 10,
     policy: Annotated[
         Literal["read_only", "ask", "allow"],
         typer.Option(
@@ -203,6 +229,12 @@ def serve(
         from server.cli.front import Front
         from server.project import project_folder
 
+        if sys.stdin.isatty():
+            typer.echo(
+                "planloom: waiting for an MCP client, which starts this command itself "
+                "(planloom init --client NAME). To ask from here: planloom ask; to end: Ctrl-C.",
+                err=True,
+            )
         front = Front.open(project_folder(project, os.environ))
         _run_with_upstreams(
             "server.cli.serve_stdio", "serve_stdio", _settings(project, upstreams), front
@@ -229,7 +261,9 @@ WaitingRun = Annotated[
 @runs.callback(invoke_without_command=True)
 def runs_listed(
     context: typer.Context,
-    most: Annotated[int, typer.Option(min=1, help="How many runs to show, the newest first.")] = 20,
+    most: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many runs to show, the newest first.")
+    ] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Watch the newest run instead.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
@@ -350,9 +384,14 @@ def try_models(
     last: Annotated[
         bool, typer.Option("--last", help="Show the last results without asking again.")
     ] = False,
-    seconds: Annotated[
-        float, typer.Option(min=1, help="The time limit of a question, in seconds.")
-    ] = 40,
+    minutes: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            metavar="N",
+            help="The time for each model, in minutes; a question may take an eighth of it.",
+        ),
+    ] = 5,
     upstreams: Upstreams = None,
 ) -> None:
     """Ask twelve questions of each model that your Ollama has, and say which one to take."""
@@ -363,7 +402,7 @@ def try_models(
         sys.exit(show_last(settings, models or [], write))
     with _uncollected():
         import server.app  # noqa: F401
-    sys.exit(_run(try_on_terminal, settings, models or [], seconds, write))
+    sys.exit(_run(try_on_terminal, settings, models or [], minutes, write))
 
 
 @app.command(short_help="Make the models ready.")

@@ -62,7 +62,8 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     yield Finding("upstreams file", str(settings.source))
     named = named_variables(settings.source) if settings.source else []
     if unset := [name for name in named if not os.environ.get(name)]:
-        yield Finding("variables not set", ", ".join(unset))
+        detail = f"{', '.join(unset)}; an upstream that needs one says so"
+        yield Finding("variables not set", detail)
     async for finding in _models(settings.models):
         yield finding
     with console.status("starting the upstreams"):

@@ -78,6 +78,11 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
     else:
         typer.echo(entries.printed(entry), nl=False)
         lines = [f"This goes into {place}; --write puts it there."]
+    if not CLIENTS[client].tried:
+        lines.append(
+            f"Not tried with {title} yet: the entry is as its documentation says. If its tools do "
+            "not appear, please report it."
+        )
     if address:
         asks = " once it asks" if entry.inputs else f" in {entries.TOKEN}"
         lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")

@@ -38,6 +38,11 @@ YES = ("y", "yes")
 HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
 COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
 """Of states; the others are yellow."""
+COMMANDS = {
+    "interrupted": "Go on with it: `planloom runs resume {}`; nothing is done twice.",
+    "running": "Watch it: `planloom runs show --follow {}`.",
+}
+"""What a person does with a run that has not ended, by its state."""
 
 
 async def list_runs(settings: Settings, most: int) -> None:
@@ -204,7 +209,9 @@ def print_report(found: Report, as_json: bool, project: Path, cost: bool = True)
     if as_json:
         sys.stdout.write(found.model_dump_json(indent=2) + "\n")
     else:
-        show_markdown(markdown(found, cost=cost), project)
+        command = COMMANDS.get(found.status)
+        after = command and command.format(found.run_id[:SHORT_ID])
+        show_markdown(markdown(found, cost=cost, after=after), project)
 
 
 def show_markdown(text: str, project: Path) -> None:

@@ -30,6 +30,8 @@ class Client:
     patterns: tuple[str, ...]
     """Where they may be; `CONFIG` is where the system keeps configurations of programs, `XDG`
     where Linux does."""
+    tried: bool = True
+    """Whether the program was seen to start Planloom by its entry (docs/clients.md)."""
 
     def files(self) -> list[Path]:
         return [file for place in self.patterns for file in _matching(place) if file.is_file()]
@@ -44,12 +46,17 @@ class Client:
 CLIENTS = {
     client.name: client
     for client in (
-        Client("claude-desktop", "Claude Desktop", ("CONFIG/Claude/claude_desktop_config.json",)),
+        Client(
+            "claude-desktop",
+            "Claude Desktop",
+            ("CONFIG/Claude/claude_desktop_config.json",),
+            tried=False,
+        ),
         Client("claude-code", "Claude Code", ("~/.claude.json",)),
-        Client("cursor", "Cursor", ("~/.cursor/mcp.json",)),
-        Client("vscode", "VS Code", ("CONFIG/Code/User/mcp.json",)),
+        Client("cursor", "Cursor", ("~/.cursor/mcp.json",), tried=False),
+        Client("vscode", "VS Code", ("CONFIG/Code/User/mcp.json",), tried=False),
         Client("continue", "Continue", ("~/.continue/config.yaml", "~/.continue/mcpServers/*")),
-        Client("zed", "Zed", ("XDG/zed/settings.json", "CONFIG/Zed/settings.json")),
+        Client("zed", "Zed", ("XDG/zed/settings.json", "CONFIG/Zed/settings.json"), tried=False),
         Client("codex", "Codex", ("~/.codex/config.toml",)),
         Client("gemini", "Gemini CLI", ("~/.gemini/settings.json",)),
         Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",)),

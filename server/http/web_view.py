@@ -109,7 +109,9 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     @route("GET", "/view/runs", 503)
     async def runs(_request: Request) -> Response:
         engine().watch(owners())
-        return JSONResponse(await listing(engine(), owners()), headers=PRIVATE)
+        listed = await listing(engine(), owners())
+        project = cleaned(str(engine().pool.project))
+        return JSONResponse(listed | {"project": project}, headers=PRIVATE)
 
     @route("POST", "/view/runs", 400)
     async def ask(request: Request) -> Response:

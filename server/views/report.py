@@ -304,9 +304,10 @@ MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "la
 NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
 
-def markdown(found: Report, *, cost: bool = True) -> str:
-    """The report for a reader: the answer first, then the plan, the evidence and the cost."""
-    parts = [conclusion(found)]
+def markdown(found: Report, *, cost: bool = True, after: str | None = None) -> str:
+    """The report for a reader: the answer first, then the plan, the evidence and the cost.
+    `after`: what to do now, for a reader who has no tools."""
+    parts = [conclusion(found, after)]
     if made := done_in_words(found):
         parts.append(made)
     if found.objective:
@@ -349,9 +350,9 @@ def markdown(found: Report, *, cost: bool = True) -> str:
     return inert("\n\n".join(parts))
 
 
-def conclusion(found: Report) -> str:
-    """The answer, and what it is worth."""
-    after = what_next(found)
+def conclusion(found: Report, after: str | None = None) -> str:
+    """The answer, what it is worth, and what to do now: `after`, or else by which tool."""
+    after = what_next(found) if after is None else after
     if found.status == "interrupted":
         return f"Interrupted before it ended. {after}"
     if found.status == "running":

@@ -247,7 +247,8 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
                 time.sleep(0.02)
             (page,) = re.findall(r"See what it does at (\S+)", shown)
             runs, _, token = page.replace("/view#", "/view/runs#").partition("#token=")
-            assert httpx.get(runs, headers=bearer(token), timeout=LONG).json() == {"runs": []}
+            listed = httpx.get(runs, headers=bearer(token), timeout=LONG).json()
+            assert listed["runs"] == []
         finally:
             end(process)
     assert token != place.token

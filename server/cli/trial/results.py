@@ -25,7 +25,7 @@ class Measurement(BaseModel):
     memory: int | None = None
     """Bytes that both take when loaded; None where the server does not tell."""
     stopped: str = ""
-    """Why not all was asked; empty where it was."""
+    """What ended it before its time was over; empty if nothing did."""
     at: float = Field(default_factory=time.time)
     planloom: str = Field(default_factory=lambda: version("planloom"))
 
@@ -58,7 +58,8 @@ class Measurement(BaseModel):
 
     @property
     def score(self) -> int:
-        """A confident wrong answer costs as much as a right one gains."""
+        """A confident wrong answer costs as much as a right one gains, and a question that there
+        was no time for gains nothing."""
         return self.right - self.wrong
 
 
@@ -77,7 +78,7 @@ class Results(BaseModel):
 
 def best(measured: Collection[Measurement]) -> Measurement | None:
     """The pair to take: the quickest of those that answer about as well as the best one."""
-    whole = [each for each in measured if not each.stopped]
+    whole = [each for each in measured if each.outcomes and not each.stopped]
     if not whole:
         return None
     most = max(each.score for each in whole)

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,20 +28,26 @@ from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
 from server.config import ModelSettings, RunSettings, Settings, UpstreamSettings
 from server.config_file import MODEL_VARIABLES, own_file, shipped_file
+from server.runs.execution import START_SECONDS
+from server.text import counted
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
 INTERRUPTED = "it was interrupted"
-HOPELESS = 3
-"""How many questions in a row may run out of time; then the rest is not asked."""
+QUESTION_SHARE = 1 / 8
+"""Of a model's time: the limit of a question. None is begun without that much time."""
 Pair = tuple[str, str]
 
 
 async def try_on_terminal(
-    settings: Settings, named: Sequence[str], seconds: float, write: bool
+    settings: Settings, named: Sequence[str], minutes: float, write: bool
 ) -> int:
-    pairs = [_pair(each) for each in named] or await _installed(settings.models)
+    pairs = await _pairs(settings.models, named)
     results, measured = load_results(), list[Measurement]()
+    console.print(
+        f"{len(QUESTIONS)} questions to each of {counted(len(pairs), 'model')}, "
+        f"at most {minutes:g} minutes for each."
+    )
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -57,7 +64,7 @@ async def try_on_terminal(
         async def measure(pair: Pair) -> None:
             each = Measurement(fast=pair[0], full=pair[1], stopped=INTERRUPTED)
             measured.append(each)
-            await _measure(settings, each, Path(folder), seconds, bars)
+            await _measure(settings, each, Path(folder), minutes * 60, bars)
             results.add(each)
             save_results(results)
 
@@ -69,6 +76,8 @@ async def try_on_terminal(
         except anyio.get_cancelled_exc_class():
             bars.stop()
             _show(measured)
+            if found := best(measured):
+                _suggest(settings.models, found, named)
             raise
     return _conclude(settings, measured, named, write)
 
@@ -87,6 +96,23 @@ def show_last(settings: Settings, named: Sequence[str], write: bool) -> int:
 def _pair(name: str) -> Pair:
     fast, _, full = name.partition(",")
     return fast, full or fast
+
+
+async def _pairs(settings: ModelSettings, named: Sequence[str]) -> list[Pair]:
+    """The pairs to measure. Raises `ConfigError` if Ollama cannot be asked for one of them."""
+    server = await ollama.probe(settings.host)
+    if server is None:
+        raise ConfigError(
+            f"Ollama does not answer at {ollama.host_url(settings.host)}; start it with "
+            "`ollama serve`, or set OLLAMA_HOST to the address where it listens"
+        )
+    pairs = [_pair(each) for each in named]
+    missing = [name for name in dict.fromkeys(chain(*pairs)) if not server.has(name)]
+    if missing:
+        pulls = ", ".join(f"`ollama pull {name}`" for name in missing)
+        have = ", ".join(server.models) or "none"
+        raise ConfigError(f"Ollama does not have {', '.join(missing)}; run {pulls}. It has: {have}")
+    return pairs or await _installed(settings)
 
 
 async def _installed(settings: ModelSettings) -> list[Pair]:
@@ -119,25 +145,27 @@ def _promising(measured: Sequence[Measurement]) -> Pair | None:
 async def _measure(
     settings: Settings, measured: Measurement, folder: Path, seconds: float, bars: Progress
 ) -> None:
+    """Ask as many questions as there is time for."""
     pair = measured.fast, measured.full
     bar = bars.add_task(measured.name, total=len(QUESTIONS), score="")
-    host, stopped = settings.models.host, ""
+    host, limit = settings.models.host, seconds * QUESTION_SHARE
     try:
         async with open_parts(_settings(settings.models, pair, folder)) as parts:
+            await parts.pool.ready(START_SECONDS)
+            ends = anyio.current_time() + seconds
             for question in QUESTIONS:
-                newest = measured.seconds[-HOPELESS:]
-                if len(newest) == HOPELESS and min(newest) >= seconds:
-                    stopped = f"no answer within {seconds:g} s; a higher --seconds allows more"
+                if anyio.current_time() + limit > ends:
                     break
-                await _ask(parts, question, seconds, measured)
+                await _ask(parts, question, limit, measured)
                 bars.update(bar, advance=1, score=f"{measured.right} right, {measured.wrong} wrong")
                 if not console.is_terminal:
                     console.print(Text(_line(measured, question)), soft_wrap=True)
         measured.memory = await ollama.memory(host, pair)
         await ollama.unload(host, pair, settings.models.num_ctx)
     except PlanloomError as error:
-        stopped = str(error)
-    measured.stopped = stopped
+        measured.stopped = str(error)
+    else:
+        measured.stopped = ""
 
 
 def _line(measured: Measurement, question: Question) -> str:
@@ -154,9 +182,10 @@ async def _ask(parts: Parts, question: Question, seconds: float, measured: Measu
     began = anyio.current_time()
     while not run.finished:
         await run.wait_beyond(len(run.events))
-    if run.status == "failed":
+    took = anyio.current_time() - began
+    if run.status == "failed" and took < seconds:  # not for want of time
         raise ModelError(run.state.reason or run.state.answer)
-    measured.seconds.append(anyio.current_time() - began)
+    measured.seconds.append(took)
     measured.outcomes.append(question.outcome(run.status, run.state.answer))
 
 
@@ -191,11 +220,10 @@ def _conclude(
     _show(measured)
     found = best(measured)
     if found is None:
-        console.print("No model could be measured to the end.")
+        console.print("No model could be measured.")
         return 1
     if not write:
-        command = shlex.join(["planloom", "try", "--last", "--write", *named])
-        output.print(Text(f"\nTake {found.name}. Write it down: {command}"), soft_wrap=True)
+        _suggest(settings.models, found, named)
         return 0
     source = settings.source or shipped_file()
     file = own_file() if source == shipped_file() else source
@@ -205,6 +233,16 @@ def _conclude(
         if os.environ.get(name):
             console.print(Text(f"{name} is set, and wins over the file: unset it."))
     return 0
+
+
+def _suggest(used: ModelSettings, found: Measurement, named: Sequence[str]) -> None:
+    told = f"\nTake {found.name}: {found.summary}. "
+    if (found.fast, found.full) == (used.fast, used.full):
+        told += "It is what you use."
+    else:
+        command = shlex.join(["planloom", "try", "--last", "--write", *named])
+        told += f"To write it into your upstreams.yaml: {command}"
+    output.print(Text(told), soft_wrap=True)
 
 
 def _write(source: Path, file: Path, chosen: Measurement) -> None:
@@ -220,9 +258,10 @@ def _write(source: Path, file: Path, chosen: Measurement) -> None:
 
 
 def _show(measured: Collection[Measurement]) -> None:
+    """The table, and what it does not say: why not all was asked of a model."""
     table = Table(box=box.SIMPLE if output.is_terminal else box.MARKDOWN)
     table.add_column("model, or fast,full", no_wrap=True)
-    for name in ("right", "wrong and sure", "honest", "seconds", "memory"):
+    for name in ("right", "wrong and sure", "honest", "median seconds", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
     asked = [each for each in measured if each.outcomes]
     for each in sorted(asked, key=lambda each: (-each.score, each.median_seconds)):
@@ -230,8 +269,14 @@ def _show(measured: Collection[Measurement]) -> None:
         seconds = f"{each.median_seconds:.1f}"
         counts = (str(each.right), str(each.wrong), str(each.honest))
         table.add_row(Text(each.name), *counts, seconds, memory)
-    output.print(table, width=max(output.width, 120))
+    if asked:
+        output.print(table, width=max(output.width, 120))
     for each in measured:
+        count = f"{len(each.outcomes)} of {len(QUESTIONS)} questions"
         if each.stopped:
-            after = f"after {len(each.outcomes)} of {len(QUESTIONS)} questions"
-            console.print(Text(f"{each.name} stopped {after}: {each.stopped}"), soft_wrap=True)
+            console.print(
+                Text(f"{each.name} stopped after {count}: {each.stopped}"), soft_wrap=True
+            )
+        elif len(each.outcomes) < len(QUESTIONS):
+            more = "more with a higher --minutes"
+            console.print(Text(f"{each.name} had time for {count}; {more}."), soft_wrap=True)

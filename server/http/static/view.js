@@ -655,16 +655,17 @@ async function followRun(path) {
 }
 
 async function listRuns() {
-  const { runs } = await (await call("runs")).json();
+  const { runs, project } = await (await call("runs")).json();
   notice("");
   const waiting = runs.filter(({ approval }) => approval).length;
   document.title = `${waiting ? `(${waiting}) ` : ""}Runs – Planloom`;
-  redraw = () => show(drawList(runs));
+  redraw = () => show(drawList(runs, project));
   redraw();
   return false;
 }
 
-function drawList(runs) {
+/** The runs; `served` is the project that a question here is about. */
+function drawList(runs, served) {
   const value = (id) => byId(id)?.value ?? "";
   const words = value("search").toLowerCase().split(/\s+/).filter(Boolean);
   const [state, project] = [value("state"), value("project")];
@@ -681,7 +682,7 @@ function drawList(runs) {
     el(
       "form",
       { id: "ask" },
-      el("label", { for: "question" }, "Ask about the project"),
+      el("label", { for: "question" }, "Ask about ", folder(served)),
       el("input", { id: "question", autocomplete: "off", required: true }),
       el("button", null, "Ask"),
     ),

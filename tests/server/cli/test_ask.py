@@ -198,6 +198,10 @@ def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: Scri
         r"Interrupted. Go on with it: planloom runs resume (\w+) (.+)\n", errors.decode()
     )[0]
     assert options == f"--project {place.project} --upstreams {place.root / 'upstreams.yaml'}"
+    assert place.run("runs", "show", run_id).stdout.startswith(
+        "Interrupted before it ended. "
+        f"Go on with it: `planloom runs resume {run_id[:8]}`; nothing is done twice.\n"
+    )
     ollama.expect(found(ANSWER))
     resumed = place.run("runs", "resume", run_id)
     assert resumed.returncode == 0

@@ -2,6 +2,8 @@
 # ruff: noqa: E501  texts stand as they are shown
 
 import json
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -292,14 +294,51 @@ def test_wrong_files_are_told_in_one_line(
     assert main_here(*quick.command(*words)[:-1], str(file)) == (2, "", line)
 
 
-@pytest.mark.parametrize("words", [["ask"], ["ask", "a", "--iterations", "0"], ["serv"]])
-def test_wrong_options_are_told_without_a_trace(
-    quick: Place, main_here: MainHere, words: list[str]
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["ask"], snapshot("Error: Missing argument 'question'.\n")),
+        (
+            ["ask", "a", "--iterations", "0"],
+            snapshot(
+                "Error: Invalid value for '--iterations': should be greater than or equal to 1\n"
+            ),
+        ),
+        (
+            ["ask", "a", "--policy", "all"],
+            snapshot(
+                "Error: Invalid value for '--policy': 'all' is not one of 'read_only', 'ask', 'allow'.\n"
+            ),
+        ),
+        (["serv"], snapshot("Error: No such command 'serv'. Did you mean 'serve'?\n")),
+    ],
+)
+def test_wrong_options_are_told_in_one_line(
+    quick: Place, main_here: MainHere, words: list[str], line: str
 ) -> None:
     code, output, errors = main_here(*quick.command(*words))
     assert (code, output) == (2, "")
-    assert errors
-    assert "Traceback" not in errors
+    assert errors.rpartition("\n\n")[2] == line
+
+
+def test_serve_on_a_terminal_says_what_it_waits_for(quick: Place) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as keyboard:
+        serving = subprocess.Popen(
+            quick.command("serve"),
+            env={**os.environ, **quick.environ},
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        os.close(theirs)
+        try:
+            keyboard.write(b"\x04")  # the end of input
+            output, errors = serving.communicate(timeout=LONG)
+        finally:
+            end(serving)
+    assert output == b""
+    assert errors.startswith(b"planloom: waiting for an MCP client")
 
 
 def test_a_port_in_use_is_told_in_one_line(quick: Place) -> None:
@@ -359,7 +398,7 @@ def test_doctor_says_how_to_mend(place: Place) -> None:
     shown = done.stdout.replace(str(place.root), "ROOT").replace(ollama.url, "URL")
     assert "\n".join(shown.splitlines()[3:]) == snapshot("""\
 ok  upstreams file: ROOT/upstreams.yaml
-ok  variables not set: NOT_SET
+ok  variables not set: NOT_SET; an upstream that needs one says so
 ok  ollama: 0.40.3 at URL
 ok  model qwen2.5-coder:0.5b: there
 FIX model qwen2.5-coder:1.5b: missing

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, ScriptedOllama
-from serving import LONG, Place, end, wait_until
+from serving import LONG, Place, end, free_port, wait_until
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
 from server.cli.trial.results import Measurement, best
@@ -61,10 +61,10 @@ def ollama() -> Iterator[ScriptedOllama]:
         yield ollama
 
 
-def tried(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
+def tried(place: Place, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "server.cli", "try", *words],
-        env={**os.environ, **place.environ},
+        env={**os.environ, **place.environ, **environ},
         capture_output=True,
         text=True,
         check=False,
@@ -106,6 +106,32 @@ def test_all_models_or_a_pair_are_measured(
     assert measured(done.stdout).keys() == names
 
 
+def test_a_slow_model_is_asked_as_long_as_there_is_time_and_still_counts(place: Place) -> None:
+    def asked(request: Request) -> Reply:
+        return Hang() if QUESTIONS[0].text not in request.prompt else right(request)
+
+    with ScriptedOllama(handler=asked) as place.ollama:
+        done = tried(place, FULL, "--minutes", "0.5")
+    assert done.returncode == 0, done.stderr
+    count = sum(map(int, measured(done.stdout)[FULL]))
+    assert 1 <= count < 12
+    assert f"{FULL} had time for {count} of 12 questions" in done.stderr
+    assert f"Take {FULL}: " in done.stdout
+
+
+def test_what_cannot_be_measured_is_said_at_once(place: Place) -> None:
+    done = tried(place, FAST, "none:1b", f"other:2b,{FULL}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "planloom: Ollama does not have none:1b, other:2b; run `ollama pull none:1b`, "
+        f"`ollama pull other:2b`. It has: {FAST}, {FULL}\n"
+    )
+    done = tried(place, OLLAMA_HOST=f"127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "planloom: Ollama does not answer at http://127.0.0.1:" in done.stderr
+    assert "`ollama serve`" in done.stderr
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_trial_shows_what_it_has(stop: signal.Signals, place: Place) -> None:
     def hangs(request: Request) -> bool:
@@ -132,6 +158,7 @@ def test_an_interrupted_trial_shows_what_it_has(stop: signal.Signals, place: Pla
     rows = measured(output.decode())
     assert sum(map(int, rows[FAST])) == 12
     assert rows[FULL] == ["2", "0", "0"]
+    assert f"Take {FAST}: " in output.decode()
     assert f"{FULL} stopped after 2 of 12 questions: it was interrupted" in errors.decode()
     assert f"{FULL} 2/12 right, " in errors.decode()
     assert b"Traceback" not in errors

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from client_files import Run
 from inline_snapshot import snapshot
+from paths import ROOT
 
 from server.client_configs import documents
 from server.client_configs.clients import CLIENTS, servers
@@ -43,11 +44,23 @@ def entry_in(client: str, text: str) -> Any:
     return entry
 
 
+def caveat(client: str) -> str:
+    """The line about a client that nobody has tried, by what docs/clients.md says of it."""
+    page = (ROOT / "docs" / "clients.md").read_text("utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{client}` |")]
+    if "| not seen |" not in row:
+        return ""
+    return (
+        f"Not tried with {CLIENTS[client].title} yet: the entry is as its documentation says. "
+        "If its tools do not appear, please report it.\n"
+    )
+
+
 @pytest.mark.parametrize("client", sorted(FORMS))
 def test_a_clients_entry_is_printed(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client)
     place = "~/.vscode/mcp.json" if client == "vscode" else PLACES[client]
-    assert (code, told) == (0, f"This goes into {place}; --write puts it there.\n")
+    assert (code, told) == (0, f"This goes into {place}; --write puts it there.\n{caveat(client)}")
     plain = {"command": COMMAND, "args": ["serve", "--project", str(home)]}
     expected = {
         "claude-code": {"type": "stdio", **plain},
@@ -133,7 +146,7 @@ def test_an_entry_over_http_refers_to_the_token(run: Run, home: Path, client: st
     asks = "once it asks" if client == "vscode" else "in PLANLOOM_TOKEN"
     assert (code, told) == (
         0,
-        f"This goes into {PLACES[client]}; --write puts it there.\n"
+        f"This goes into {PLACES[client]}; --write puts it there.\n{caveat(client)}"
         f"{title} needs the token {asks}: `planloom token` prints it.\n",
     )
     assert entry_in(client, output) == OVER_HTTP[client]

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.app import build
 from server.auth import Tokens
+from server.client_configs.clients import CLIENTS
 from server.client_configs.entries import FORMS
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -200,6 +201,7 @@ def test_the_page_says_which_were_seen() -> None:
         *COMMANDS
     }
     assert {entry for name, (entry, _) in told.items() if name not in COMMANDS} == {"not seen"}
+    assert {name for name, client in CLIENTS.items() if client.tried} == {*COMMANDS}
     assert {name: http for name, (_, http) in told.items()} == {
         name: ("reaches it" if name in OVER_HTTP else "not seen") if form.http else "has no form"
         for name, form in FORMS.items()

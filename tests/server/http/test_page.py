@@ -412,7 +412,7 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
     async with served(place) as (client, view):
         await page.goto(f"{view.removesuffix('/view')}/#token={place.token}")
         assert page.url.startswith(view)
-        await page.get_by_label("Ask about the project").fill("Note that uploads wait 45 s")
+        await page.get_by_label("Ask about project").fill("Note that uploads wait 45 s")
         await page.get_by_role("button", name="Ask").click()
         region = page.get_by_role("region", name="Approval needed")
         await expect(region).to_contain_text("append_note of files")
