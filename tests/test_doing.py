@@ -180,7 +180,7 @@ ENDS = {
     "declined": ("add_note", "refused", f"{NOTHING}add_note was not approved (the user said no"),
     "failed": ("delete_notes", "failed", f"{NOTHING}delete_notes did not succeed ("),
     "no tool": ("count_notes", "failed", f"{NOTHING}no call that changes anything was made."),
-    "another call": ("add_note", "answered", DONE),
+    "another call": ("add_note", "partial", DONE),
 }
 """What becomes of a request to note hello: by which tool, the status, and what a person is told."""
 
@@ -208,7 +208,7 @@ async def test_no_face_says_of_a_change_what_a_model_says_of_it(
                 result = await caller.call(face, prompt="Note hello")
             said, stands = text(result), report(result)["status"]
     assert told in said
-    assert CLAIM not in said or end == "another call"  # beside which stands what was done
+    assert CLAIM not in said
     assert stands == status
     assert noted(place.project) == ([["farewell", "nobody"]] if end == "another call" else [])
 
@@ -241,6 +241,55 @@ async def over_the_openai_api(place: Place, approve: bool) -> str:
                             await browser.post(f"/view/runs/{run['id']}/approval", json=answer)
                     await anyio.sleep(0.05)
     return told[0]
+
+
+OTHERS = {
+    "Note hello": ("farewell", "The note hello was added."),
+    "Notiere hallo": ("tschüss", "Die Notiz hallo steht da."),
+    "记下你好": ("再见", "已记下你好。"),
+}
+"""A request, the text that was noted instead, and what a model says was done."""
+SAME = {
+    "Note hello": ("hello", "The note hello was added."),
+    "Write a note that greets Anna": ("Good morning, Anna!", "A note that greets Anna was added."),
+    "记下你好": ("你好", "已记下你好。"),
+    "Note how many notes there are": ("0 notes", "It was noted how many notes there are."),
+}
+"""What nobody can take for something else than was asked for."""
+
+
+@pytest.mark.parametrize("prompt", OTHERS)
+async def test_an_answer_in_the_words_of_the_request_does_not_stand_beside_another_change(
+    prompt: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    noted_text, claim = OTHERS[prompt]
+    result = await after_noting(noted_text, claim, prompt, place, ollama)
+    answer = f'What was done:\n- add_note {{"text": "{noted_text}"}}'
+    assert (report(result)["status"], report(result)["answer"]) == ("partial", answer)
+    assert report(result)["reason"].startswith("no call that was made says ")
+    assert claim not in text(result)
+
+
+@pytest.mark.parametrize("prompt", SAME)
+async def test_an_answer_in_the_words_of_the_request_stands_beside_its_change(
+    prompt: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    noted_text, claim = SAME[prompt]
+    result = await after_noting(noted_text, claim, prompt, place, ollama)
+    assert (report(result)["status"], report(result)["answer"]) == ("answered", claim)
+
+
+async def after_noting(
+    noted_text: str, claim: str, prompt: str, place: Place, ollama: ScriptedOllama
+) -> Any:
+    """The result of a run whose model notes a text, and claims what it was asked for."""
+    ollama.expect(deed("note"))
+    steps = [{"objective": "Count", "tool": "count_notes"}, {"objective": "N", "tool": "add_note"}]
+    ollama.expect({"main_objective": "Note it", "steps": steps})
+    ollama.expect({"text": noted_text})
+    ollama.expect(was_done(claim))
+    async with place.client(person=Person(True)) as caller:
+        return await caller.call("plan_and_answer", prompt=prompt)
 
 
 # What was done is told from the record

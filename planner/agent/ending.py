@@ -79,7 +79,9 @@ class Ending:
             return self.without_model(reason or "the model gave no answer")
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
             return self._end_undone(*undone, conclusion, unsure, quotes)
-        claimed = not_done(self.state, answer) if self.changes.wanted else []
+        claimed: list[str] = []
+        if self.changes.wanted:
+            claimed = not_done(self.state, answer) or self.changes.instead(answer)
         failed, pending = self.changes.failed(), self.changes.pending()
         if claimed:
             reason = reason or f"no call that was made says {', '.join(claimed)}"

@@ -182,6 +182,16 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
 
 
+def invented(state: RunState, call: Iteration, known: str) -> bool:
+    """Whether a model gave a call a text of which no word was said before: not by the user, in no
+    result, and not in what is `known` of the tool."""
+    before = [text for made, _, text in _sources(state) if made.number < call.number]
+    said = {*words("\n".join([state.user_words, known, *before]))}
+    texts = [text for text in _said(call.arguments, "", ()) if not _is_number(text)]
+    given = [{*words(text)} for text in texts]
+    return call.by_model and any(told and not told & said for told in given)
+
+
 def done(calls: Sequence[Iteration]) -> str:
     """The calls that changed something, a line each."""
     return "\n".join(f"- {each}" for each in changes(calls))
