@@ -13,8 +13,10 @@ from planner.checks import guards
 from planner.checks.claims import (
     done,
     echoed,
+    holds,
     left_undone,
     not_done,
+    unproved,
     unsupported,
     unsupported_data,
 )
@@ -113,6 +115,10 @@ class Ending:
             reason = reason or unsure or f"no result says {', '.join(missing)}"
         elif not found:
             status = "partial" if reason else "not_found"
+        elif not (planned or talk) and (loose := unproved(self.state, answer)):
+            status = "partial"
+            reason = reason or f"no line that has {', '.join(loose)} says what the number is about"
+            quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
