@@ -155,6 +155,42 @@ async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
     told = [each["type"] for each in caller.progress.events]
     assert told.index("plan_made") < told.index("approval_asked") < told.index("tool_called")
     assert noted(place.project) == [["hello", "nobody"]]
+    (written,) = [each.schema for each in ollama.requests if "text" in properties(each)]
+    assert written
+    assert written["properties"].keys() == {"text", "author"}
+
+
+def properties(request: Request) -> Any:
+    return (request.schema or {}).get("properties", {})
+
+
+async def test_a_question_may_change_nothing(place: Place, ollama: ScriptedOllama) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found("There are 0 notes."))
+    async with place.client(person=Person()) as caller:
+        question = {"prompt": "How many notes are there?", "policy": "allow"}
+        result = await caller.call("plan_and_answer", **question)
+    assert report(result)["status"] == "answered"
+    (asked,) = [properties(each) for each in ollama.requests if "steps" in properties(each)]
+    assert asked["steps"]["items"]["properties"]["tool"]["enum"] == ["count_notes", None]
+
+
+async def test_a_guess_is_not_sent_where_nobody_is_asked(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": "hello", "author": "anna@example.com"})
+    ollama.expect(deep(conclusion(CLAIM)))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Note hello", policy="allow")
+    assert report(result)["status"] == "failed"
+    assert "no result and no word of the request says author: anna@example.com" in text(result)
+    assert CLAIM not in text(result)
+    assert noted(place.project) == []
 
 
 # Whatever happens to a call, and whoever asks
@@ -245,6 +281,7 @@ async def over_the_openai_api(place: Place, approve: bool) -> str:
 
 OTHERS = {
     "Note hello": ("farewell", "The note hello was added."),
+    "Note 25": ("52", "25 was noted."),
     "Notiere hallo": ("tschüss", "Die Notiz hallo steht da."),
     "记下你好": ("再见", "已记下你好。"),
 }
