@@ -270,7 +270,8 @@ async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> Non
             told = json.dumps(caller.progress.meta, ensure_ascii=False)
             run_id = report_of(result)["run_id"]
         shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id, "--json")
-    for seen in (json.dumps(report_of(result), ensure_ascii=False), told, shown.stdout):
+    data = [result.structured_content, report_of(result)]
+    for seen in (*(json.dumps(each, ensure_ascii=False) for each in data), told, shown.stdout):
         assert "ever" in seen
         assert not {"\u202e", "\u200b", "\U000e0041"} & set(seen)
 

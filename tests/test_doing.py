@@ -155,6 +155,42 @@ async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
     told = [each["type"] for each in caller.progress.events]
     assert told.index("plan_made") < told.index("approval_asked") < told.index("tool_called")
     assert noted(place.project) == [["hello", "nobody"]]
+    (written,) = [each.schema for each in ollama.requests if "text" in properties(each)]
+    assert written
+    assert written["properties"].keys() == {"text", "author"}
+
+
+def properties(request: Request) -> Any:
+    return (request.schema or {}).get("properties", {})
+
+
+async def test_a_question_may_change_nothing(place: Place, ollama: ScriptedOllama) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found("There are 0 notes."))
+    async with place.client(person=Person()) as caller:
+        question = {"prompt": "How many notes are there?", "policy": "allow"}
+        result = await caller.call("plan_and_answer", **question)
+    assert report(result)["status"] == "answered"
+    (asked,) = [properties(each) for each in ollama.requests if "steps" in properties(each)]
+    assert asked["steps"]["items"]["properties"]["tool"]["enum"] == ["count_notes", None]
+
+
+async def test_a_guess_is_not_sent_where_nobody_is_asked(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": "hello", "author": "anna@example.com"})
+    ollama.expect(deep(conclusion(CLAIM)))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Note hello", policy="allow")
+    assert report(result)["status"] == "failed"
+    assert "no result and no word of the request says author: anna@example.com" in text(result)
+    assert CLAIM not in text(result)
+    assert noted(place.project) == []
 
 
 # Whatever happens to a call, and whoever asks
@@ -180,7 +216,7 @@ ENDS = {
     "declined": ("add_note", "refused", f"{NOTHING}add_note was not approved (the user said no"),
     "failed": ("delete_notes", "failed", f"{NOTHING}delete_notes did not succeed ("),
     "no tool": ("count_notes", "failed", f"{NOTHING}no call that changes anything was made."),
-    "another call": ("add_note", "answered", DONE),
+    "another call": ("add_note", "partial", DONE),
 }
 """What becomes of a request to note hello: by which tool, the status, and what a person is told."""
 
@@ -208,7 +244,7 @@ async def test_no_face_says_of_a_change_what_a_model_says_of_it(
                 result = await caller.call(face, prompt="Note hello")
             said, stands = text(result), report(result)["status"]
     assert told in said
-    assert CLAIM not in said or end == "another call"  # beside which stands what was done
+    assert CLAIM not in said
     assert stands == status
     assert noted(place.project) == ([["farewell", "nobody"]] if end == "another call" else [])
 
@@ -241,6 +277,56 @@ async def over_the_openai_api(place: Place, approve: bool) -> str:
                             await browser.post(f"/view/runs/{run['id']}/approval", json=answer)
                     await anyio.sleep(0.05)
     return told[0]
+
+
+OTHERS = {
+    "Note hello": ("farewell", "The note hello was added."),
+    "Note 25": ("52", "25 was noted."),
+    "Notiere hallo": ("tschüss", "Die Notiz hallo steht da."),
+    "记下你好": ("再见", "已记下你好。"),
+}
+"""A request, the text that was noted instead, and what a model says was done."""
+SAME = {
+    "Note hello": ("hello", "The note hello was added."),
+    "Write a note that greets Anna": ("Good morning, Anna!", "A note that greets Anna was added."),
+    "记下你好": ("你好", "已记下你好。"),
+    "Note how many notes there are": ("0 notes", "It was noted how many notes there are."),
+}
+"""What nobody can take for something else than was asked for."""
+
+
+@pytest.mark.parametrize("prompt", OTHERS)
+async def test_an_answer_in_the_words_of_the_request_does_not_stand_beside_another_change(
+    prompt: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    noted_text, claim = OTHERS[prompt]
+    result = await after_noting(noted_text, claim, prompt, place, ollama)
+    answer = f'What was done:\n- add_note {{"text": "{noted_text}"}}'
+    assert (report(result)["status"], report(result)["answer"]) == ("partial", answer)
+    assert report(result)["reason"].startswith("no call that was made says ")
+    assert claim not in text(result)
+
+
+@pytest.mark.parametrize("prompt", SAME)
+async def test_an_answer_in_the_words_of_the_request_stands_beside_its_change(
+    prompt: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    noted_text, claim = SAME[prompt]
+    result = await after_noting(noted_text, claim, prompt, place, ollama)
+    assert (report(result)["status"], report(result)["answer"]) == ("answered", claim)
+
+
+async def after_noting(
+    noted_text: str, claim: str, prompt: str, place: Place, ollama: ScriptedOllama
+) -> Any:
+    """The result of a run whose model notes a text, and claims what it was asked for."""
+    ollama.expect(deed("note"))
+    steps = [{"objective": "Count", "tool": "count_notes"}, {"objective": "N", "tool": "add_note"}]
+    ollama.expect({"main_objective": "Note it", "steps": steps})
+    ollama.expect({"text": noted_text})
+    ollama.expect(was_done(claim))
+    async with place.client(person=Person(True)) as caller:
+        return await caller.call("plan_and_answer", prompt=prompt)
 
 
 # What was done is told from the record

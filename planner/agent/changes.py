@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from planner.agent.tool_calls import find
 from planner.checks import guards
+from planner.checks.claims import echoed, invented
 from planner.events import FinalStatus
+from planner.evidence.words import words
 from planner.prompts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -101,6 +103,17 @@ class Changes:
             first = failed[-1].result.strip().partition("\n")[0][:200]
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
         return "failed", "no call that changes anything was made"
+
+    def instead(self, answer: str) -> list[str]:
+        """The words of the request that an answer repeats and no call and no result has, where a
+        change was given a text that nobody had said: something else may have been done."""
+        made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
+        tools = {each.tool: find(each.tool, self.tools) for each in made}
+        known = {name: tool.model_dump_json() for name, tool in tools.items() if tool}
+        if not any(invented(self.state, each, known.get(each.tool, "")) for each in made):
+            return []
+        of_tools = {*words("\n".join(known.values()))}
+        return [word for word in echoed(self.state, answer) if word not in of_tools]
 
     @property
     def due(self) -> bool:

@@ -13,8 +13,10 @@ from planner.checks import guards
 from planner.checks.claims import (
     done,
     echoed,
+    holds,
     left_undone,
     not_done,
+    unproved,
     unsupported,
     unsupported_data,
 )
@@ -79,7 +81,9 @@ class Ending:
             return self.without_model(reason or "the model gave no answer")
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
             return self._end_undone(*undone, conclusion, unsure, quotes)
-        claimed = not_done(self.state, answer) if self.changes.wanted else []
+        claimed: list[str] = []
+        if self.changes.wanted:
+            claimed = not_done(self.state, answer) or self.changes.instead(answer)
         failed, pending = self.changes.failed(), self.changes.pending()
         if claimed:
             reason = reason or f"no call that was made says {', '.join(claimed)}"
@@ -111,6 +115,10 @@ class Ending:
             reason = reason or unsure or f"no result says {', '.join(missing)}"
         elif not found:
             status = "partial" if reason else "not_found"
+        elif not (planned or talk) and (loose := unproved(self.state, answer)):
+            status = "partial"
+            reason = reason or f"no line that has {', '.join(loose)} says what the number is about"
+            quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"

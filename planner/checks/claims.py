@@ -6,7 +6,9 @@ follow from others: a sum, a difference, a product or a count.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.checks import schemas
 from planner.evidence.context import readable
-from planner.evidence.words import long_words, words
+from planner.evidence.words import long_words, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -49,6 +51,10 @@ _CLAIM = re.compile(
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
 
+NEAR_ROWS = 2
+"""Rows before and after a number that may say what it is about."""
+
+_PLACE = re.compile(r"(.+):(\d+)(?:-\d+)?")
 _FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
@@ -83,10 +89,11 @@ def evidence(state: RunState) -> list[Evidence]:
     wanted = claims(f"{state.answer}\n{said(state, state.data)}")
     wanted = [claim for claim in wanted if claim not in state.unsupported]
     found: list[Evidence] = []
+    subject = Subject(state, state.answer)
     cited = set()
     missing = [claim for claim in wanted if not holds(state.user_words, claim)]
     for iteration, source, text in _sources(state):
-        held = [claim for claim in wanted if holds(f"{source}\n{text}", claim)]
+        held = [claim for claim in wanted if subject.told(claim, iteration, source, text)]
         quoted = any(quoted_in(quote, text) for quote in state.quotes)
         new = [claim for claim in held if claim in missing]
         lines = _telling(text, held, state.quotes)
@@ -105,6 +112,65 @@ def evidence(state: RunState) -> list[Evidence]:
             )
         )
     return found
+
+
+def unproved(state: RunState, answer: str) -> list[str]:
+    """The numbers of an answer that stand in results, but nowhere with what they are about."""
+    subject, sources = Subject(state, answer), [*_sources(state)]
+    held = [
+        claim
+        for claim in claims(_plain(answer))
+        if _is_number(claim) and not holds(state.user_words, claim) and holds(results(state), claim)
+    ]
+    return [claim for claim in held if not any(subject.told(claim, *each) for each in sources)]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an answer is about: the same digits may stand in a result for another reason."""
+
+    state: RunState
+    answer: str
+
+    @cached_property
+    def words(self) -> Set[str]:
+        """Of the request, of what was searched for, and of the answer; no numbers."""
+        lookups = [each.arguments for each in self.state.iterations if each.by == "lookup"]
+        searched = [text for text in _said(lookups, "", ()) if not _FILE.fullmatch(text)]
+        said = words("\n".join([self.state.user_words, *searched, self.answer]))
+        return {word for word in said if not word.isdigit()}
+
+    @cached_property
+    def names(self) -> Set[str]:
+        """In the rows that have one of these words."""
+        rows = (row for _, _, text in _sources(self.state) for row in text.splitlines())
+        near = (tokens(row) for row in rows if self.words & {*words(row)})
+        return {name for each in near for name in each if not name.isdigit()}
+
+    def told(self, claim: str, made: Iteration, source: str, text: str) -> bool:
+        """Whether a passage or a result holds a claim; a number beside what the answer is about."""
+        if not _is_number(claim):
+            return holds(f"{source}\n{text}", claim)
+        rows = text.splitlines()
+        if (place := _PLACE.fullmatch(source)) and claim.isdigit():
+            path, first = place.groups()
+            line = int(claim) - int(first)
+            if 0 <= line < len(rows) and (  # it may be the number of a line
+                holds(self.answer, path.rsplit("/", 1)[-1]) or self.words & {*words(rows[line])}
+            ):
+                return True
+        short = not source and len(rows) <= MAX_LINES
+        head = f"{made.tool} {made.prompt}" if short else source
+        return any(
+            self.words & {*words("\n".join([head, *_around(rows, number)]))}
+            or self.names & {*tokens(row)}
+            for number, row in enumerate(map(_plain, rows))
+            if holds(row, claim)
+        )
+
+
+def _around(rows: Sequence[str], number: int) -> Sequence[str]:
+    return rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1]
 
 
 def _sources(state: RunState) -> Iterator[tuple[Iteration, str, str]]:
@@ -140,23 +206,32 @@ def quoted_in(quote: str, text: str) -> bool:
 def supporting(state: RunState, answer: str, request: str) -> list[str]:
     """The lines of passages and of results that say an answer, the best first: those that hold most
     of what it claims, and of its words beyond the request's; of all its words where it has no
-    others, as "yes" has not. Empty when none does."""
+    others, as "yes" has not. None is there only for a number that one before it holds. Empty when
+    none does."""
     answer = _plain(answer)
     wanted = claims(answer)
     told = set(words(answer))
     new = told - set(words(request)) or told
     scored: dict[str, float] = {}
+    says: dict[str, Set[str]] = {}
     texts = [each.text for each in state.passages]
     texts += [readable(each.result) for each in _chosen(state)]
     for line in (line for text in texts for line in text.splitlines()):
         plain = _plain(line)
         have = {*words(plain)}
-        held = sum(holds(plain, claim) for claim in wanted)
+        held = {claim for claim in wanted if holds(plain, claim)}
         if held or have & new:
-            score = 3 * held + len(have & new) + len(have & told) / 4
-            scored.setdefault(line.strip()[:MAX_LINE], score)
-    best = sorted(scored, key=lambda line: -scored[line])[:MAX_SUPPORT]
-    return [line for line in best if scored[line] >= scored[best[0]] / 2]
+            score = 3 * len(held) + len(have & new) + len(have & told) / 4
+            scored.setdefault(shown := line.strip()[:MAX_LINE], score)
+            says.setdefault(shown, held | have & told)
+    lines: list[str] = []
+    for line in sorted(scored, key=lambda line: -scored[line]):
+        known = {each for line in lines for each in says[line] if _is_number(each)}
+        if not lines or (scored[line] >= scored[lines[0]] / 2 and says[line] - known):
+            lines.append(line)
+        if len(lines) == MAX_SUPPORT:
+            break
+    return lines
 
 
 def _flat(text: str) -> str:
@@ -183,6 +258,16 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
     missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
+
+
+def invented(state: RunState, call: Iteration, known: str) -> bool:
+    """Whether a model gave a call a text of which no word was said before: not by the user, in no
+    result, and not in what is `known` of the tool."""
+    before = [text for made, _, text in _sources(state) if made.number < call.number]
+    said = {*words("\n".join([state.user_words, known, *before]))}
+    texts = [text for text in _said(call.arguments, "", ()) if not _is_number(text)]
+    given = [{*words(text)} for text in texts]
+    return call.by_model and any(told and not told & said for told in given)
 
 
 def done(calls: Sequence[Iteration]) -> str:

@@ -2,18 +2,34 @@
 
 import asyncio
 import os
+import resource
+import select
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import anyio
 import anyio.to_thread
 import httpx
+import psutil
 import pytest
 from fastmcp import Client
-from serving import LONG, Place, end, free_port, served, until, upstream, wait_until_it_listens
+from scripted_ollama import ScriptedOllama
+from serving import (
+    LONG,
+    Place,
+    conclusion,
+    end,
+    free_port,
+    served,
+    until,
+    upstream,
+    wait_until,
+    wait_until_it_listens,
+)
 
 from server.app import Parts, build
 from server.http import connections
@@ -81,6 +97,47 @@ def test_a_connection_without_a_request_is_closed(
             with asks.makefile("rb") as answer:
                 assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
                 assert b'"ok"' in answer.read()  # to its end, which comes from the server
+
+
+def test_connections_are_limited_in_number(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 2 * LONG)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    with served(build(place.settings), http=BoundedConnection) as url, ExitStack() as stack:
+        opened = [stack.enter_context(half_open(httpx.URL(url).port or 0)) for _ in range(24)]
+        wait_until(lambda: len(select.select(opened, [], [], 0)[0]) >= 16)  # those were closed
+        assert httpx.get(url.replace("/mcp", "/health")).json() == {"status": "ok"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of files")
+async def test_a_server_that_can_open_no_file_for_a_while_serves_afterwards(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at its upstreams' processes again and again, for which it opens files."""
+    failed = threading.Event()
+    look = psutil.Process
+
+    def looked_at(pid: int) -> psutil.Process:
+        try:
+            return look(pid)
+        except OSError:
+            failed.set()
+            raise
+
+    place.upstreams = {"files": upstream()}
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with place.client() as caller:
+        await caller.call("list_tools")
+        with monkeypatch.context() as watched:
+            watched.setattr(psutil, "Process", looked_at)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, files[1]))
+            try:
+                await until(failed.is_set)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, files)
+        ollama.expect(conclusion("It was said."), contains=["still here"])
+        say = {"prompt": "Say it", "tool": "say", "arguments": {"text": "still here"}}
+        result = await caller.call("run_step", **say)
+    assert (result.whole or {})["answer"] == "It was said."
 
 
 async def test_health_says_when_the_pool_is_gone(place: Place) -> None:

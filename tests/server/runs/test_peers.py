@@ -533,17 +533,20 @@ async def test_a_run_that_was_answered_while_redis_stood_still_is_over_at_every_
     async with replicas(place, "redis", redis) as ((one, two), _):
         run_id = report(await one.call("run_step", **COUNT))["run_id"]
         await ollama.arrived()
+        asked = {"run_id": run_id, "wait_s": 0}
         psutil.Process(redis_process).suspend()
         try:
             ollama.release()
-            meanwhile = await one.client.call_tool(
-                "get_run", {"run_id": run_id}, raise_on_error=False
-            )
+            meanwhile = ""
+            while "The run is not recorded" not in meanwhile:
+                meanwhile = text(await one.client.call_tool("get_run", asked, raise_on_error=False))
+            there = text(await two.client.call_tool("get_run", asked, raise_on_error=False))
         finally:
             psutil.Process(redis_process).resume()
         told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
         listed = [await each.client.read_resource("runs://newest") for each in (one, two)]
-    assert text(meanwhile).startswith("The runs cannot be read: redis://127.0.0.1")
+    assert "There are 0 notes." in meanwhile
+    assert there.startswith("The runs cannot be read: redis://127.0.0.1")
     assert [(each["status"], each["answer"]) for each in told] == [
         ("answered", "There are 0 notes.")
     ] * 2

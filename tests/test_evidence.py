@@ -1,0 +1,105 @@
+"""The evidence of an answer says it, and an answer without any says so; as clients see it."""
+
+import json
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from scripted_ollama import ScriptedOllama
+from serving import Place, found, plan, second, text
+
+pytestmark = pytest.mark.anyio
+
+FILES = {
+    "server.py": "def listen():\n    port = 8123\n    return port\n",
+    "texts.py": "MAX_CHARS = 600\n\n\ndef cut(text):\n    return text[:MAX_CHARS]\n",
+    "counts.py": "OLD_COUNT = 8123\n",
+    "limits.py": "LIMIT = 45\n",
+}
+PORT = "On which port does the server listen?"
+
+
+@pytest.fixture
+def place(own_place: Place) -> Place:
+    for name, content in FILES.items():
+        (own_place.project / name).write_text(content)
+    return own_place
+
+
+def read_as(*search: str) -> dict[str, Any]:
+    return {"search": list(search), "wants": "short answer"}
+
+
+PROVED = {
+    "a line with the words of the question": (
+        (PORT, "port"),
+        "The server listens on port 8123.",
+        [("server.py", ["8123"], ["port = 8123"])],
+    ),
+    "nothing but a number": (
+        (PORT, "port"),
+        "8123",
+        [("server.py", ["8123"], ["port = 8123"])],
+    ),
+    "the digits also for another reason": (
+        (PORT, "port", "count"),
+        "The server listens on port 8123.",
+        [("server.py", ["8123"], ["port = 8123"])],
+    ),
+    "another language": (
+        ("Auf welchem Port lauscht der Server?", "port"),
+        "Der Port ist 8123.",
+        [("server.py", ["8123"], ["port = 8123"])],
+    ),
+    "a name that another line is about": (
+        ("How long may a cut text be?", "cut", "text"),
+        "At most 600 characters.",
+        [("texts.py", ["600"], ["MAX_CHARS = 600"])],
+    ),
+}
+"""A question and what is searched for, the answer, and its evidence."""
+
+
+@pytest.mark.parametrize("case", PROVED)
+async def test_the_evidence_is_the_line_that_says_it(
+    case: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    (prompt, *search), answer, evidence = PROVED[case]
+    ollama.expect(read_as(*search))
+    ollama.expect(found(answer))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=prompt)
+    report = result.whole or {}
+    assert (report["status"], report["answer"]) == ("answered", answer)
+    told = [
+        (each["source"].partition(":")[0], each["claims"], each["lines"])
+        for each in report["evidence"]
+    ]
+    assert told == evidence
+
+
+async def test_the_same_digits_prove_nothing(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(read_as("harbour"))
+    ollama.expect(plan("read_file"))
+    ollama.expect({"path": "limits.py"})
+    ollama.expect(found("It is 45."))
+    asked = ("ask", "--json", "How deep may a harbour be?")
+    done = await anyio.to_thread.run_sync(place.run, *asked)
+    report = json.loads(done.stdout)
+    why = "no line that has 45 says what the number is about"
+    assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+    assert done.returncode == 1
+
+
+async def test_two_readings_that_differ_are_both_told(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(read_as("port"))
+    ollama.expect(found("The server listens on port 8123."))
+    ollama.expect(second("It is MAX_CHARS."))
+    nothing_to_do = [{"objective": "Think", "tool": None}]
+    ollama.expect({"main_objective": "Find the port", "steps": nothing_to_do})
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=PORT)
+    report = result.whole or {}
+    why = "Two readings of the results differ: It is MAX_CHARS."
+    assert (report["status"], report["reason"]) == ("partial", why)
+    assert why in text(result)
