@@ -288,8 +288,6 @@ class RunSteered(BaseEvent):
 
     type: Literal["run_steered"] = "run_steered"
     steering: Steering
-    left: int = 0
-    """Its number, where another server left it in the journal; 0 where it came to this one."""
 
 
 class SteeringTaken(BaseEvent):

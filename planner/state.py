@@ -218,8 +218,6 @@ class RunState:
     """Seconds in which nobody drove it."""
     waiting: list[Steering] = field(default_factory=list)
     """Said to the run, and not taken yet."""
-    left: int = 0
-    """The number of the newest of what another server has left for the run."""
     steered: list[Steered] = field(default_factory=list)
     """Said to the run, and taken."""
     compressed_up_to: int = -1
@@ -272,6 +270,11 @@ class RunState:
     def untold(self) -> list[Steered]:
         """What the models are to be told with the next question."""
         return [each for each in self.steered if not each.told]
+
+    @property
+    def steering(self) -> list[Steering]:
+        """All that was said to the run, taken or not."""
+        return [*self.said, *self.waiting]
 
     @property
     def said(self) -> list[Steering]:
@@ -475,7 +478,6 @@ class RunState:
                 self.later_steps = list(event.later_steps)
             case RunSteered():
                 self.waiting.append(event.steering)
-                self.left = max(self.left, event.left)
             case SteeringTaken():
                 self.waiting = self.waiting[1:]  # they are taken in the order they came in
                 changed = event.later_steps if event.later_steps != self.later_steps else None

@@ -29,6 +29,8 @@ from server.text import each_text
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
+MAX_LETTERS = 10
+"""Letters about one run that nobody has collected yet."""
 RUNS_REMEMBERED = 200
 """Runs whose secrets are remembered; as many as the engine keeps."""
 SAID = ("run_started", "run_continued", "run_steered")
@@ -172,38 +174,24 @@ class KeyUsed(Exception):
 class Letter(BaseModel):
     """What a server has to tell the one that drives a run.
 
-    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: a person's
-    answer to its question.
+    `cancel`: end it. `attend`: a client that can ask a person follows it. `answer`: a person's
+    answer to its question. `steer`: what a person or the caller says to it.
     """
 
     model_config = ConfigDict(frozen=True)
 
     run_id: str
-    kind: Literal["cancel", "attend", "answer"]
+    kind: Literal["cancel", "attend", "answer", "steer"]
     question: str = ""
     answer: Approval | None = None
+    steering: Steering | None = None
 
 
-@dataclass(frozen=True)
-class PendingSteering:
-    """Steering that was sent to a server that does not drive the run."""
-
-    run_id: str
-    number: int
-    steering: Steering
-
-
-def parse_steering(lines: Iterable[tuple[str, int, str]]) -> list[PendingSteering]:
-    """The steering in these lines, each with its run and number; unreadable ones are skipped."""
-    found = []
-    for run_id, number, line in lines:
-        with suppress(ValidationError):
-            found.append(PendingSteering(run_id, number, Steering.model_validate_json(line)))
-    return found
-
-
-def steered_too_often(run_id: str, most: int) -> RequestError:
-    return RequestError(f"Run {run_id} was steered {most} times, which is the limit.")
+def too_many_letters(run_id: str) -> RequestError:
+    return RequestError(
+        f"{MAX_LETTERS} messages to run {run_id} are waiting to be read, which is the limit. They "
+        "are read when the run goes on."
+    )
 
 
 def parse_letters(letters: Iterable[str]) -> list[Letter]:
@@ -328,19 +316,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _claim_ended(self, run_id: str, entry: Entry) -> str | None: ...
 
     @abstractmethod
-    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        """Leave steering for the server that will drive the run. Returns its number, counted from
-        1. Raises `RequestError` for more than `most`, and if the journal cannot be written."""
-
-    @abstractmethod
-    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
-        """What other servers have left for these runs after these numbers. Raises
-        `RequestError`."""
-
-    @abstractmethod
     async def post(self, letter: Letter) -> None:
-        """Leave a letter for the server that drives the run, now or later. Raises
-        `RequestError`."""
+        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`,
+        also if too many are waiting."""
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:

@@ -38,7 +38,7 @@ from server.journal.base import (
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
-from server.runs.steering import MAX_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
+from server.runs.steering import SINGLE_STEPS, UNDER_WAY, next_request, steering_of
 from server.runs.turns import Turns
 from server.upstreams.pool import UpstreamPool
 
@@ -404,11 +404,9 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        if self.journal.problem:
-            raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
-        number = await self.journal.add_steering(run.id, steering, MAX_STEERED)
+        await self._peers.steer(run, steering)
         if not (run.interrupted or run.queued):
-            await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
+            await self._until(lambda: steering in run.state.steering, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
         """Stop a run so that it can be resumed. A run that is not recorded or has not begun ends;
@@ -455,7 +453,7 @@ class Engine:
                 run.queued = True
                 async with self._turns.turn(run.caller):
                     run.queued = False
-                    await execute(run, models, self.pool, stored, self._peers.take_steering)
+                    await execute(run, models, self.pool, stored, self._peers.collect)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on

@@ -7,7 +7,7 @@ those that wait for a turn, and those whose server has ended.
 
 import hashlib
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from planner.errors import PlanloomError, RequestError
 from planner.events import RunSteered
+from planner.protocol import Steering
 from server.approval.approval import Question
 from server.journal.base import Journal, Letter, RunSetup
 from server.runs.run import Run
@@ -99,6 +100,11 @@ class Peers:
         """Tell the run's server to end it. Raises `RequestError`."""
         await self._journal.post(Letter(run_id=run.id, kind="cancel"))
 
+    async def steer(self, run: Run, steering: Steering) -> None:
+        """Leave steering for the server that drives the run, now or later. Raises
+        `RequestError`."""
+        await self._journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
+
     async def _follow(self, run: Run, known: int) -> None:
         try:
             while not run.finished:
@@ -146,30 +152,22 @@ class Peers:
             self._reading_letters = True
             self._tasks.start_soon(self._read_letters)
 
-    async def take_steering(self, runs: Sequence[Run]) -> None:
-        """Record how these runs were steered through other servers."""
+    async def collect(self, runs: Collection[Run]) -> None:
+        """Carry out the letters that have come about these runs."""
         driven = {run.id: run for run in runs}
-        with suppress(RequestError):  # a run does not end because its record cannot be read
-            last = {run.id: run.state.left for run in runs}
-            for each in await self._journal.pending_steering(last):
-                run = driven[each.run_id]
-                if each.number > run.state.left and not run.finished:
-                    run.record(RunSteered(steering=each.steering, left=each.number))
+        try:
+            for letter in await self._journal.collect(list(driven)):
+                self._carry_out(letter, driven[letter.run_id])
+        except RequestError as error:
+            log.info("letters: %s", error)  # they are still there the next time
 
     async def _read_letters(self) -> None:
-        while driven := {run.id: run for run in self._own.under_way()}:
+        while driven := self._own.under_way():
             await self._journal.wait_for_news("letters")
-            for run in driven.values():
+            for run in driven:
                 if run.writer and run.writer.lost:
                     run.stop()
-            await self.take_steering(list(driven.values()))
-            try:
-                letters = await self._journal.collect(list(driven))
-            except RequestError as error:
-                log.info("letters: %s", error)  # they are still there the next time
-                continue
-            for letter in letters:
-                self._carry_out(letter, driven[letter.run_id])
+            await self.collect(driven)
         self._reading_letters = False
 
     def _carry_out(self, letter: Letter, run: Run) -> None:
@@ -180,3 +178,5 @@ class Peers:
                 run.approvals.can_ask = True
             case "answer" if letter.answer:
                 run.approvals.answered_elsewhere(letter.question, letter.answer)
+            case "steer" if letter.steering and not run.finished:
+                run.record(RunSteered(steering=letter.steering))

@@ -30,7 +30,7 @@ def steering_of(
         raise RequestError("There is nothing to tell the run: give a hint, skip, or order.")
     if len(hint) > MAX_HINT_CHARS:
         raise RequestError(f"hint: it has {len(hint)} characters; the limit is {MAX_HINT_CHARS}.")
-    if len(state.steered) + len(state.waiting) >= MAX_STEERED:
+    if len(state.steering) >= MAX_STEERED:
         raise RequestError(f"Run {run.id} was steered {MAX_STEERED} times, which is the limit.")
     later = dict(enumerate(state.later_steps, len(state.steps) + 1))
     if unknown := [number for number in [*skip, *order] if number not in later]:
