@@ -190,47 +190,41 @@ class ToolReturned(BaseEvent):
     """False when the call went out and nothing came back: nobody knows what it did."""
 
 
-class ToolProgressed(BaseEvent):
-    """How far an upstream says that a call has got. No record keeps it."""
+class UpstreamEvent(BaseEvent):
+    """Something that an upstream does while it serves a call."""
 
-    type: Literal["tool_progressed"] = "tool_progressed"
     iteration: int | None
-    """None when nobody knows which call it was."""
+    """None if it is not known which call it was."""
     upstream: str
     tool: str
+
+
+class ToolProgressed(UpstreamEvent):
+    """How far a call has got, as its upstream reports. It is not recorded."""
+
+    type: Literal["tool_progressed"] = "tool_progressed"
     progress: float
     total: float | None
     message: str
 
 
-class UpstreamLogged(BaseEvent):
-    """What an upstream logged while it served a call."""
-
+class UpstreamLogged(UpstreamEvent):
     type: Literal["upstream_logged"] = "upstream_logged"
-    iteration: int | None
-    upstream: str
-    tool: str
     level: LogLevel
     text: str
 
 
-class QuestionAsked(BaseEvent):
-    """An upstream asks the person something while it serves a call."""
+class QuestionAsked(UpstreamEvent):
+    """The upstream asks the person something."""
 
     type: Literal["question_asked"] = "question_asked"
-    iteration: int | None
-    upstream: str
-    tool: str
     text: str
 
 
-class QuestionAnswered(BaseEvent):
+class QuestionAnswered(UpstreamEvent):
     """How the person reacted. No event has the answer itself, which is for the upstream only."""
 
     type: Literal["question_answered"] = "question_answered"
-    iteration: int | None
-    upstream: str
-    tool: str
     action: Literal["accept", "decline", "cancel"]
     by: DecidedBy
     reason: str

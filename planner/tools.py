@@ -143,7 +143,8 @@ class ToolResult(BaseModel):
 class UpstreamStatus(BaseModel):
     """One upstream as the pool sees it now."""
 
-    model_config = ConfigDict(frozen=True)
+    # The docstrings of fields are their descriptions in the result of `list_tools`.
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     name: str
     state: str

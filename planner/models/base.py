@@ -124,20 +124,13 @@ class ModelAround:
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
+        self.name, self.context_tokens = model.name, model.context_tokens
 
     async def around(
         self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
     ) -> Reply:
         """Make the call of the other model, or reply without it."""
         return await call()
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def context_tokens(self) -> int:
-        return self.model.context_tokens
 
     async def chat(
         self,

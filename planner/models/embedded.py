@@ -131,21 +131,12 @@ class EmbeddedModel:
         threads: int | None = None,
         command: Sequence[str] = WORKER,
     ) -> None:
-        self._name = name
+        self.name, self.context_tokens = name, context_tokens
         self._weights = weights
-        self._context_tokens = context_tokens
         self._threads = threads or _cores()
         self._command = command
         self._lock = anyio.Lock()
         self._worker: _Worker | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context_tokens(self) -> int:
-        return self._context_tokens
 
     async def load(self) -> None:
         """Start the worker and load the model, if that has not happened yet.
@@ -179,13 +170,13 @@ class EmbeddedModel:
                 fate = await worker.fate()
                 await self._discard()
                 raise ModelUnavailable(
-                    f"The worker of {self._name} failed in mid-call "
+                    f"The worker of {self.name} failed in mid-call "
                     f"({type(error).__name__}) and {fate}\nThe next call starts a new one."
                 ) from error
             except ValidationError as error:
                 await self._discard()
                 raise ModelError(
-                    f"The worker of {self._name} sent something unreadable: {error}\n"
+                    f"The worker of {self.name} sent something unreadable: {error}\n"
                     "The next call starts a new one."
                 ) from error
             return reply.model_copy(update={"load_seconds": load_seconds})
@@ -209,13 +200,13 @@ class EmbeddedModel:
 
     async def _start(self) -> _Worker:
         if not self._weights.is_file():
-            raise ModelUnavailable(f"{self._name}: there are no weights at {self._weights}.")
+            raise ModelUnavailable(f"{self.name}: there are no weights at {self._weights}.")
         api_key = secrets.token_urlsafe(32)
         # The key and the path go through stdin: other users may read a command line.
         settings = {
             "weights": str(self._weights),
             "api_key": api_key,
-            "context_tokens": self._context_tokens,
+            "context_tokens": self.context_tokens,
             "threads": self._threads,
             "ping_seconds": PING_SECONDS,
         }
@@ -227,7 +218,7 @@ class EmbeddedModel:
         except OSError as error:
             log.close()
             raise ModelUnavailable(
-                f"The worker of {self._name} cannot be started ({self._command[0]}): {error}"
+                f"The worker of {self.name} cannot be started ({self._command[0]}): {error}"
             ) from error
         worker = _Worker(process, _client(api_key), log)
         try:
@@ -252,7 +243,7 @@ class EmbeddedModel:
             ValidationError,
         ) as error:
             raise ModelUnavailable(
-                f"The worker of {self._name} did not come up ({type(error).__name__}): "
+                f"The worker of {self.name} did not come up ({type(error).__name__}): "
                 f"it {await worker.fate()}"
             ) from error
 
@@ -266,7 +257,7 @@ class EmbeddedModel:
         ready = _Ready.model_validate_json(line)
         if ready.address is None:
             raise ModelUnavailable(
-                f"{self._name} does not load from {settings['weights']}: {ready.error}\n"
+                f"{self.name} does not load from {settings['weights']}: {ready.error}\n"
                 f"If a package is missing, run: {EMBEDDED_EXTRA}\n"
                 "Otherwise delete the file; the next start downloads it again."
             )
@@ -278,7 +269,7 @@ class EmbeddedModel:
         )
         tokens = self._read(response, _Tokens).tokens
         if len(tokens) != 2:
-            raise ModelUnavailable(f"{self._name}: its weights are not of a ChatML model.")
+            raise ModelUnavailable(f"{self.name}: its weights are not of a ChatML model.")
         return tokens[0], tokens[1]
 
     async def _tokens(self, worker: _Worker, messages: Sequence[Message]) -> list[int]:
@@ -333,7 +324,7 @@ class EmbeddedModel:
         if last.error is not None:
             raise self._error(last.error)
         if last.timings is None:
-            raise ModelError(f"{self._name}: the worker's stream ended before the reply did.")
+            raise ModelError(f"{self.name}: the worker's stream ended before the reply did.")
         return Reply(
             text=text,
             finish="length" if last.stop_type == "limit" else "stop",
@@ -355,8 +346,8 @@ class EmbeddedModel:
 
     def _error(self, problem: _Problem) -> ModelError:
         if problem.type == "exceed_context_size_error":
-            return ContextExceeded(f"{self._name}: {problem.message}")
-        return ModelError(f"{self._name} refused the call: {problem.message}")
+            return ContextExceeded(f"{self.name}: {problem.message}")
+        return ModelError(f"{self.name} refused the call: {problem.message}")
 
 
 def _client(api_key: str) -> httpx.AsyncClient:

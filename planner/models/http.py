@@ -78,11 +78,14 @@ class ServerClient:
     @property
     def at(self) -> str:
         """`Ollama at URL`, at the beginning of a sentence."""
-        return f"{self.called[:1].upper()}{self.called[1:]} at {self.url}"
+        return f"{self._begin} at {self.url}"
+
+    @property
+    def _begin(self) -> str:
+        return self.called[:1].upper() + self.called[1:]
 
     def absent(self) -> ModelUnavailable:
-        called = self.called[:1].upper() + self.called[1:]
-        return ModelUnavailable(f"{called} does not answer at {self.url}; {self.advice}")
+        return ModelUnavailable(f"{self._begin} does not answer at {self.url}; {self.advice}")
 
     @contextmanager
     def faults(self, name: str) -> Iterator[None]:

@@ -131,21 +131,11 @@ class OllamaModel:
         context_tokens: int = DEFAULT_CONTEXT_TOKENS,
         keep_alive: int | str = DEFAULT_KEEP_ALIVE,
     ) -> None:
-        self._name = name
+        self.name, self.context_tokens = name, context_tokens
         self._keep_alive = keep_alive
         self._client = client
         self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
         self._before = PromptBefore()
-
-    @property
-    def name(self) -> str:
-        """The model's name as Ollama knows it, such as `qwen2.5-coder:1.5b`."""
-        return self._name
-
-    @property
-    def context_tokens(self) -> int:
-        """The context window in tokens (`num_ctx`), prompt and reply together."""
-        return self._options["num_ctx"]
 
     async def chat(
         self,
@@ -176,14 +166,14 @@ class OllamaModel:
                 last = record
         if last is None or not (last.done or pieces):
             raise ModelError(
-                f"{self._client.at} ended the reply of `{self._name}` before it began; see the "
+                f"{self._client.at} ended the reply of `{self.name}` before it began; see the "
                 "server's log."
             )
         if not last.done:  # so ends a reply that repeats itself; Ollama does not say why
             last = last.model_copy(update={"done_reason": "length", "eval_count": len(pieces)})
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
-            self._client.check_whole(self._name, messages, counted, self.context_tokens)
+            self._client.check_whole(self.name, messages, counted, self.context_tokens)
         return self._before.reply(
             messages,
             "".join(pieces),
@@ -213,7 +203,7 @@ class OllamaModel:
 
     def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
         return {
-            "model": self._name,
+            "model": self.name,
             "messages": sendable(messages),
             "options": options,
             "keep_alive": self._keep_alive,
@@ -288,8 +278,7 @@ def _answering(client: OllamaClient) -> Iterator[None]:
         yield
     except (OSError, httpx.HTTPError, ollama.ResponseError, ValueError) as error:
         raise ModelUnavailable(
-            f"Ollama does not answer as it should at {client.url} ({error}); start it with "
-            "`ollama serve`, or set OLLAMA_HOST to the address where it listens."
+            f"Ollama does not answer as it should at {client.url} ({error}); {client.advice}"
         ) from error
 
 

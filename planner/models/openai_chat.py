@@ -236,20 +236,11 @@ class OpenAIModel:
     prompt and reply together."""
 
     def __init__(self, name: str, client: OpenAIClient, *, context_tokens: int) -> None:
-        self._name = name
+        self.name, self.context_tokens = name, context_tokens
         self._client = client
-        self._context_tokens = context_tokens
         self._without: frozenset[Unsupported] = frozenset()
         """What has been found to be refused."""
         self._before = PromptBefore()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context_tokens(self) -> int:
-        return self._context_tokens
 
     async def chat(
         self,
@@ -285,7 +276,7 @@ class OpenAIModel:
     ) -> Reply:
         sent = sendable(messages)
         body: dict[str, Any] = {
-            "model": self._name,
+            "model": self.name,
             "messages": alternating(sent) if "roles" in without else sent,
             "max_tokens": max_tokens,
             "temperature": 0,
@@ -314,14 +305,14 @@ class OpenAIModel:
                             on_text(text)
         if finish is None:
             raise ModelError(
-                f"{self._client.at} ended the reply of `{self._name}` before it was complete; see "
+                f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
                 "its log, and try again."
             )
         ended = time.monotonic()
         read = first or ended
         counted = usage.prompt_tokens if usage else None
         if counted is not None:
-            self._client.check_whole(self._name, messages, counted, self.context_tokens)
+            self._client.check_whole(self.name, messages, counted, self.context_tokens)
         details = usage.prompt_tokens_details if usage else None
         cached = details.cached_tokens if details else None
         if cached is None and timings:

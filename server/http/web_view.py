@@ -35,7 +35,7 @@ from planner.tools import Policy
 from server import auth
 from server.journal.base import RunSummary
 from server.mcp.context import engine_of
-from server.mcp.tools import VIEW
+from server.mcp.links import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
 from server.text import clean, cleaned

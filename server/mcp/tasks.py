@@ -38,7 +38,7 @@ from pydantic import BaseModel, ValidationError
 from planner.errors import PlanloomError, RequestError
 from server.auth import caller
 from server.mcp.context import as_task, can_ask, engine_of
-from server.mcp.tools import result_of
+from server.mcp.results import result_of
 from server.runs.engine import Engine
 from server.runs.run import Run
 from server.views.progress import heartbeat, message

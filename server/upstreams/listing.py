@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from planner.tools import Policy, Safety
+from planner.tools import Policy, Safety, UpstreamStatus
 from server.text import counted, flat, indented, shortened
 from server.upstreams.pool import UpstreamPool
 from server.views.inert import inert
@@ -22,17 +22,9 @@ class ToolListing(BaseModel):
     description: str
 
 
-class UpstreamListing(BaseModel):
+class UpstreamListing(UpstreamStatus):
     """One upstream server and whether it is up."""
 
-    name: str
-    state: str
-    tools: int
-    error: str | None = Field(description="Why it is not ready, and what to do.")
-    held: list[str] = Field(
-        description="Tools that are not used until the operator consents, and what has changed."
-    )
-    unreadable: list[str] = Field(description="What it lists that is not a valid tool, and why.")
     first_seen: int = Field(description="The number of tools that were new and were pinned.")
 
 
