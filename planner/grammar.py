@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 MAX_STRING_CHARS = 400
 """Characters. A longer bound costs the server's grammar thousands of rules."""
 MAX_ITEMS = 20
-DEEPEST_REFERENCE = 4
+MAX_REFERENCE_DEPTH = 4
 MAX_PARTS = 1000
 """Of a schema once its references are inlined; they can multiply without end."""
 UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -31,7 +31,7 @@ def for_grammar(schema: Schema) -> Schema:
 
 def simplified(schema: Schema) -> Schema:
     """As `for_grammar`; raises one of `UNUSABLE` for an invalid schema."""
-    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MAX_PARTS)))
+    return _simplify(schema, schema, MAX_REFERENCE_DEPTH, iter(range(MAX_PARTS)))
 
 
 def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:

@@ -18,7 +18,7 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 from referencing.exceptions import Unresolvable
 
 from planner.grammar import (
-    DEEPEST_REFERENCE,
+    MAX_REFERENCE_DEPTH,
     MAX_STRING_CHARS,
     Schema,
     for_grammar,
@@ -38,7 +38,7 @@ MAX_DATA_SCHEMA_CHARS = 4000
 MAX_CHECKS = 20_000
 """Keywords looked at to validate one value: seventy definitions that refer twice to the next one
 are more than anyone can wait for."""
-DEEPEST_CHECK = 80
+MAX_CHECK_DEPTH = 80
 """Keywords within keywords. Python's own bound may be met within a library in Rust, that panics."""
 UNUSABLE = (
     *NO_SCHEMA,
@@ -205,7 +205,7 @@ def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     return mended
 
 
-def _kinds(node: Any, root: Schema, depth: int = DEEPEST_REFERENCE) -> set[str]:
+def _kinds(node: Any, root: Schema, depth: int = MAX_REFERENCE_DEPTH) -> set[str]:
     if not isinstance(node, dict) or not depth:
         return set()
     if "$ref" in node:
@@ -277,8 +277,8 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def counted(*arguments: Any) -> Any:
         if next(_checks.get(), None) is None:
             raise OverflowError(f"more than {MAX_CHECKS} checks")
-        if (depth := _depth.get()) == DEEPEST_CHECK:
-            raise OverflowError(f"keywords nest more than {DEEPEST_CHECK} deep")
+        if (depth := _depth.get()) == MAX_CHECK_DEPTH:
+            raise OverflowError(f"keywords nest more than {MAX_CHECK_DEPTH} deep")
         _depth.set(depth + 1)
         try:
             yield from check(*arguments) or ()

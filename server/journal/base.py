@@ -31,7 +31,7 @@ Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
 MAX_LETTERS = 10
 """Letters about one run that nobody has collected yet."""
-RUNS_REMEMBERED = 200
+MAX_RUNS_REMEMBERED = 200
 """Runs whose secrets are remembered; as many as the engine keeps."""
 SAID = ("run_started", "run_continued", "run_steered")
 """The events that hold what the caller said."""
@@ -415,7 +415,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         redacted: dict[str, Any] = self.redact(data)
         if HIDDEN in (line := _sorted(redacted)):
             self._true.setdefault(run_id, {})[line] = data
-            if len(self._true) > RUNS_REMEMBERED:
+            if len(self._true) > MAX_RUNS_REMEMBERED:
                 del self._true[next(iter(self._true))]
         return redacted
 

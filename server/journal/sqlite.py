@@ -51,7 +51,7 @@ FORMAT = 2
 """Of the file; an older one is brought to it, a newer one is neither read nor written."""
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
-LONG_TEXT = 1000
+MAX_INLINE_CHARS = 1000
 """Characters; a longer text is stored once per run, however often the record contains it."""
 AGAIN_SECONDS = 5.0
 """Between two tries to open the file; a run that begins makes them."""
@@ -154,7 +154,7 @@ class SqliteRunWriter(RunWriter):
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
         data, long = self.journal.written(self.run_id, entry.data), None
-        if isinstance(text := data.get("text"), str) and len(text) > LONG_TEXT:
+        if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
             data = {key: value for key, value in data.items() if key != "text"}
             long = self._save_text(db, text)
         line = json.dumps(data)

@@ -24,7 +24,7 @@ from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
 warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
 
-BACKLOG = 50
+MAX_BACKLOG = 50
 """How many events a view may lag behind its run; a slow client does not get older ones."""
 SEND_SECONDS = 1.0
 """How long a view waits beyond its time for a client that does not read."""
@@ -75,7 +75,7 @@ async def followed(
             for event in events:
                 sent += 1
                 state.apply(event)
-                if sent > begins and len(run.events) - sent < BACKLOG:
+                if sent > begins and len(run.events) - sent < MAX_BACKLOG:
                     await in_time(send_progress, message(event, state), _slim(event))
                     if isinstance(event, UpstreamLogged):
                         await in_time(ctx.log, event.text, event.level, event.upstream)

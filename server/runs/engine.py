@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: the fewest that name a run, and all."""
-RUNS_KEPT = 200
+MAX_RUNS_KEPT = 200
 """Finished runs that can be asked for without the journal; the oldest go first."""
 STEER_SECONDS = 5.0
 """How long `steer` waits until the server that drives a run has taken the steering."""
@@ -62,7 +62,7 @@ INTERRUPT_SECONDS = 2.0
 TAKEN_UP_SECONDS = 900.0
 """How old an interrupted run may be to be continued when the same is asked again; what it found may
 have changed since."""
-LOOKED_THROUGH = 20
+MAX_RUNS_SEARCHED = 20
 """The number of runs among which one that was cut off is searched."""
 
 
@@ -162,7 +162,7 @@ class Engine:
             return None
         since = time.time() - TAKEN_UP_SECONDS
         with suppress(RequestError):  # then a new run starts
-            for each in await self.journal.list(LOOKED_THROUGH, [caller]):
+            for each in await self.journal.list(MAX_RUNS_SEARCHED, [caller]):
                 known = (each.status, each.prompt) == ("interrupted", request.prompt)
                 if known and each.updated > since:
                     run = await self.get(each.id, caller)
@@ -503,7 +503,7 @@ class Engine:
 
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
-        for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
+        for run_id in finished[: max(0, len(finished) - MAX_RUNS_KEPT)]:
             del self._runs[run_id]
 
 

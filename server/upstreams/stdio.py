@@ -38,18 +38,18 @@ log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 8 * 2**20
 """Bytes of a message. What is longer is read past and not kept."""
-ENDLESS = 8 * MAX_MESSAGE_BYTES
+MAX_LINE_BYTES = 8 * MAX_MESSAGE_BYTES
 """Bytes without the end of a line, after which the upstream is given up."""
 CHUNK = 2**16
 EDGE = 4096
 """Bytes of a message that is not read whole, at its start and at its end, where its id is."""
 END_SECONDS = 2.0
 """For an upstream to end by itself once its input has ended."""
-LOG_BYTES = 1_000_000
+MAX_LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 
 CHATTER = frozenset({"notifications/progress", "notifications/message"})
-CHATTER_PER_SECOND = 20
+MAX_CHATTER_PER_SECOND = 20
 """An upstream may send thousands; what is more is not heard."""
 
 _ID = rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[\w-]{1,100}")'
@@ -60,7 +60,7 @@ _ID_LAST = re.compile(_ID + rb"\s*(?:,\s*" + _JSONRPC + rb"\s*)?\}\s*\Z")
 
 
 class EndlessLine(Exception):
-    """An upstream printed more than `ENDLESS` bytes without the end of a line."""
+    """An upstream printed more than `MAX_LINE_BYTES` bytes without the end of a line."""
 
 
 class Messages:
@@ -94,8 +94,8 @@ class Messages:
         if not self._answered and (found := _ID_FIRST.match(self._line)):
             self._answered = True
             yield _too_long(found[1])
-        if self._length > ENDLESS:
-            raise EndlessLine(f"it printed {ENDLESS // 2**20} MiB without the end of a line")
+        if self._length > MAX_LINE_BYTES:
+            raise EndlessLine(f"it printed {MAX_LINE_BYTES // 2**20} MiB without the end of a line")
 
     def _finish(self) -> Iterator[JSONRPCMessage]:
         line, length, answered = bytes(self._line), self._length, self._answered
@@ -146,7 +146,7 @@ class ChatterLimit:
         if anyio.current_time() - self._since > 1:
             self._since, self._passed = anyio.current_time(), 0
         self._passed += 1
-        return self._passed <= CHATTER_PER_SECOND
+        return self._passed <= MAX_CHATTER_PER_SECOND
 
 
 class StdioTransport(ClientTransport):
@@ -273,7 +273,7 @@ class StdioTransport(ClientTransport):
         text = self._redact(said.decode(errors="replace"))
         self._said = (self._said + text)[-EDGE:]
         with suppress(OSError):  # no disk, no log
-            full = self.log_file.stat().st_size > LOG_BYTES
+            full = self.log_file.stat().st_size > MAX_LOG_BYTES
             with self.log_file.open("w" if full else "a", encoding="utf-8") as file:
                 file.write(text)
 

@@ -41,11 +41,11 @@ POLL_S = 1.0
 """How often a stdio upstream's process is looked at: its death sends no message."""
 HANG_S = 5.0
 """How long after its own time limit a start that still has not ended counts as hung."""
-HANGS = 3
+MAX_TIMEOUTS = 3
 """After this many calls in a row without an answer, the upstream is restarted."""
 MAX_UNREADABLE = 20
 """How many invalid tools of a list are reported with the reason."""
-CALLS_AT_ONCE = 16
+MAX_CALLS = 16
 """Calls that one upstream is given at a time; more wait, and their time has not begun."""
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Upstream:
         self._connection: Connection | None = None
         self._wanted = anyio.Event()
         self._was_ready = False
-        self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
+        self._turns = anyio.CapacityLimiter(MAX_CALLS)
         self._for_operator = for_operator
 
     def status(self) -> UpstreamStatus:
@@ -221,8 +221,8 @@ class Upstream:
 
     def _timed_out(self, connection: Connection, name: str) -> ToolResult:
         connection.timeouts += 1
-        if connection.timeouts >= HANGS:
-            self._lose(connection, f"{HANGS} calls in a row ran out of time")
+        if connection.timeouts >= MAX_TIMEOUTS:
+            self._lose(connection, f"{MAX_TIMEOUTS} calls in a row ran out of time")
         limit = f"{self.settings.call_timeout_s:g} s"
         text = f"{name} did not end within {limit}; ask it for less."
         return ToolResult(outcome=Outcome.TIMEOUT, text=text, answered=False)

@@ -31,7 +31,7 @@ from server.config_file import MODEL_VARIABLES, own_file, shipped_file
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
 INTERRUPTED = "it was interrupted"
-HOPELESS = 3
+MAX_TIMEOUTS = 3
 """How many questions in a row may run out of time; then the rest is not asked."""
 Pair = tuple[str, str]
 
@@ -125,8 +125,8 @@ async def _measure(
     try:
         async with open_parts(_settings(settings.models, pair, folder)) as parts:
             for question in QUESTIONS:
-                newest = measured.seconds[-HOPELESS:]
-                if len(newest) == HOPELESS and min(newest) >= seconds:
+                newest = measured.seconds[-MAX_TIMEOUTS:]
+                if len(newest) == MAX_TIMEOUTS and min(newest) >= seconds:
                     stopped = f"no answer within {seconds:g} s; a higher --seconds allows more"
                     break
                 await _ask(parts, question, seconds, measured)
