@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OnDownload = Callable[[str, int, int | None], None]
-"""Called during a download with the model's name, the bytes done, and all bytes if known."""
+"""Called during a download with the model's name, the bytes so far, and all bytes if known."""
 
 
 class Backend:

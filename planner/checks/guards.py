@@ -203,7 +203,9 @@ def mended_patterns(arguments: dict[str, Any], tool: ToolSpec) -> tuple[dict[str
             changes.append(f"{name}: {value} is a regular expression; the mask is {mended[name]}")
         elif takes_regex(tool, name) and (problem := _broken(value)):
             mended[name] = _as_regex(value)
-            changes.append(f"{name}: {value} is no regular expression ({problem}); {mended[name]}")
+            changes.append(
+                f"{name}: {value} is not a regular expression ({problem}); {mended[name]}"
+            )
     return mended, changes
 
 

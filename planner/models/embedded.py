@@ -170,13 +170,13 @@ class EmbeddedModel:
                 fate = await worker.fate()
                 await self._discard()
                 raise ModelUnavailable(
-                    f"The worker of {self.name} failed in mid-call "
+                    f"The worker of {self.name} failed during a call "
                     f"({type(error).__name__}) and {fate}\nThe next call starts a new one."
                 ) from error
             except ValidationError as error:
                 await self._discard()
                 raise ModelError(
-                    f"The worker of {self.name} sent something unreadable: {error}\n"
+                    f"The worker of {self.name} sent something that cannot be read: {error}\n"
                     "The next call starts a new one."
                 ) from error
             return reply.model_copy(update={"load_seconds": load_seconds})
@@ -243,7 +243,7 @@ class EmbeddedModel:
             ValidationError,
         ) as error:
             raise ModelUnavailable(
-                f"The worker of {self.name} did not come up ({type(error).__name__}): "
+                f"The worker of {self.name} did not start ({type(error).__name__}): "
                 f"it {await worker.fate()}"
             ) from error
 
@@ -257,7 +257,7 @@ class EmbeddedModel:
         ready = _Ready.model_validate_json(line)
         if ready.address is None:
             raise ModelUnavailable(
-                f"{self.name} does not load from {settings['weights']}: {ready.error}\n"
+                f"{self.name} cannot be loaded from {settings['weights']}: {ready.error}\n"
                 f"If a package is missing, run: {EMBEDDED_EXTRA}\n"
                 "Otherwise delete the file; the next start downloads it again."
             )
@@ -269,7 +269,7 @@ class EmbeddedModel:
         )
         tokens = self._read(response, _Tokens).tokens
         if len(tokens) != 2:
-            raise ModelUnavailable(f"{self.name}: its weights are not of a ChatML model.")
+            raise ModelUnavailable(f"{self.name}: its weights are not those of a ChatML model.")
         return tokens[0], tokens[1]
 
     async def _tokens(self, worker: _Worker, messages: Sequence[Message]) -> list[int]:

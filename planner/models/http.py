@@ -96,9 +96,9 @@ class ServerClient:
             raise self.absent() from error
         except httpx.ReadTimeout as error:
             raise ModelUnavailable(
-                f"{self.at} sent nothing for {self.gap_seconds:g} s while `{name}` was to answer; "
-                "the machine may be too slow for this prompt: use a smaller model or a shorter "
-                "prompt."
+                f"{self.at} sent nothing for {self.gap_seconds:g} s while `{name}` should have "
+                "answered; the machine may be too slow for this prompt: use a smaller model or a "
+                "shorter prompt."
             ) from error
         except httpx.HTTPError as error:
             raise ModelUnavailable(

@@ -110,8 +110,8 @@ class OllamaClient(ServerClient):
                         yield _record(line, name, self.url)
                 except OverflowError:
                     raise ModelError(
-                        f"{self.at} did not end the reply of `{name}` after the {tokens} tokens it "
-                        "was to have (num_predict). Update or restart it, or use another model."
+                        f"{self.at} did not end the reply of `{name}` after the limit of {tokens} "
+                        "tokens (num_predict). Update or restart it, or use another model."
                     ) from None
 
 
@@ -368,7 +368,7 @@ def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
     if any(part in low for part in _SCHEMA_REFUSED):
         return ModelError(
             f"Ollama at {url} refused the JSON Schema of the reply of `{name}`: {said}. "
-            "Leave out of the schema what a grammar cannot express, such as unanchored patterns "
+            "Remove what a grammar cannot express from the schema, such as unanchored patterns "
             "and very long bounds."
         )
     if status == 404 and "model" in low:
@@ -393,8 +393,8 @@ def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
         )
     if any(part in low for part in _RUNNER_ENDED):
         return ModelUnavailable(
-            f"The process that runs `{name}` at {url} ended: {said}. This is often a lack of "
-            "memory; use a smaller model or a smaller context window (num_ctx), and see the "
+            f"The process that runs `{name}` at {url} ended: {said}. Often the memory is too "
+            "small; use a smaller model or a smaller context window (num_ctx), and see the "
             "server's log."
         )
     where = "while it was answering" if status is None else f"HTTP {status}"

@@ -207,7 +207,7 @@ async def fetch(
     weights = TABLE.get(model)
     if weights is None:
         raise ModelUnavailable(
-            f"There are no embedded weights for {model}; there are: {', '.join(TABLE)}."
+            f"There are no embedded weights for {model}, only for: {', '.join(TABLE)}."
         )
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ModelUnavailable(f"{model} needs more packages. Run: {EMBEDDED_EXTRA}")

@@ -1,5 +1,5 @@
-"""Files that people write, of three kinds: read, and changed in a few places, with the comments and
-the order of all else as they were."""
+"""Reads files that people write, of three kinds, and changes a few places in them. All comments and
+the order of everything else stay."""
 
 import tomllib
 from collections.abc import Mapping

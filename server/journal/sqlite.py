@@ -48,13 +48,14 @@ from server.journal.base import (
 )
 
 FORMAT = 2
-"""Of the file; an older one is brought to it, a newer one is neither read nor written."""
+"""Of the file. An older one is converted, a newer one is neither read nor written."""
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 MAX_INLINE_CHARS = 1000
-"""Characters; a longer text is stored once per run, however often the record contains it."""
+"""Of a text in its entry; a longer one is stored once per run, even if the record contains it more
+often."""
 AGAIN_SECONDS = 5.0
-"""Between two tries to open the file; a run that begins makes them."""
+"""Between two attempts to open the file, which are made when a run begins."""
 LATE_SECONDS = 2.0
 """Between two attempts to repeat failed writes."""
 BUSY_SECONDS = 5.0
@@ -124,12 +125,12 @@ _FREED = "substr(owner, instr(owner || '@', '@'))"
 _MIGRATIONS = {
     1: "DROP TABLE IF EXISTS letter;",  # whose columns became one; a letter lives for seconds
 }
-"""What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
+"""How a file of an older format is converted to the next, before `_SCHEMA` adds what is missing."""
 
 T = TypeVar("T")
 Write = Callable[[sqlite3.Connection], object]
 Due = tuple["SqliteRunWriter", Write, bool]
-"""What is to be written, of which record, and whether it has to outlast a power failure."""
+"""A write, its record, and whether it has to survive a power failure."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ RUN = "run://{run_id}"
 TRANSCRIPT = "run://{run_id}/transcript"
 RESULT = "run://{run_id}/result/{iteration}"
 MAX_LINKS = 5
-"""In one report; each is a block in the client's context."""
+"""In one report; each one is a block in the client's context."""
 MAX_TITLE_CHARS = 80
 
 

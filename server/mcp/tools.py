@@ -399,7 +399,7 @@ async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
     """View a run, which stops if the client cancels the call, unless it is `held`. A client that
-    takes tasks gets the run at once and follows the task."""
+    accepts tasks gets the run at once and follows the task."""
     if as_task(ctx):
         return result_of(run)
     try:

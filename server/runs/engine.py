@@ -45,25 +45,25 @@ from server.upstreams.pool import UpstreamPool
 log = logging.getLogger(__name__)
 
 MIN_ID_CHARS, WHOLE_ID = 4, 32
-"""Characters of an id: the fewest that name a run, and all."""
+"""Characters of an id: how many are needed to name a run, and how many it has."""
 MAX_RUNS_KEPT = 200
-"""Finished runs that can be asked for without the journal; the oldest go first."""
+"""Finished runs that are kept in memory; the oldest are removed first."""
 STEER_SECONDS = 5.0
 """How long `steer` waits until the server that drives a run has taken the steering."""
 WATCHED_SECONDS = 15.0
-"""How long after a page last asked it counts as open; it asks every two seconds."""
+"""A page counts as open so long after its last request; it makes one every two seconds."""
 DECIDE_SECONDS = 5.0
 """How long `decide` waits for the server that drives a run to take a person's answer."""
 CANCEL_SECONDS = 5.0
-"""How long `cancel` waits for a run to let go of its model call and its tool call, and for the
-server that drives it to see that it should."""
+"""How long `cancel` waits for the server that drives a run to notice, and for the run to end its
+model call and its tool call."""
 INTERRUPT_SECONDS = 2.0
-"""Likewise when the server ends: a host soon kills it."""
+"""The same when the server ends: its host kills it soon."""
 TAKEN_UP_SECONDS = 900.0
-"""How old an interrupted run may be to be continued when the same is asked again; what it found may
+"""How old an interrupted run may be to be continued when the same is asked again; the project may
 have changed since."""
 MAX_RUNS_SEARCHED = 20
-"""The number of runs among which one that was cut off is searched."""
+"""Runs that are searched for one that was cut off."""
 
 
 class Engine:
@@ -92,7 +92,7 @@ class Engine:
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
-        """Callers' request keys of which a run is just being begun."""
+        """Callers' request keys for which a run is just being started."""
         self.ended = False
         """Whether the server ends: views of runs that others drive end then, too."""
 
@@ -148,7 +148,7 @@ class Engine:
             cut_off = await self._cut_off(request, caller) if taking_up else None
             return cut_off or await self._start(request, caller, None, can_ask)
         beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
-        async with beginning:  # until it is known which run the key belongs to
+        async with beginning:  # until the key has its run
             if known := await self._of_key(caller, request_key):
                 return await self._same(known, caller, request, request_key)
             return await self._start(request, caller, request_key, can_ask)
@@ -282,7 +282,7 @@ class Engine:
         if taken is None:
             return False
         run = self._take_over(*taken, models)
-        # Else its policy would be another: see `start`.
+        # Otherwise its policy would be stricter: see `start`.
         run.approvals.can_ask = run.request.policy is Policy.ASK
         return True
 

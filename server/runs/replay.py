@@ -54,8 +54,8 @@ TURN_SECONDS = 0.02
 
 UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
 NOT_RECORDED = (
-    "The call was not made: it could not be recorded before, and nothing but reading is done that "
-    "could be done twice after a restart."
+    "The call was not made, because it could not be recorded first: after a restart it might be "
+    "made twice."
 )
 
 

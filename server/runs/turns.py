@@ -14,7 +14,7 @@ from server.runs.run import LOCAL, Run
 MAX_SHARE = 0.75
 """The largest part of the turns, and of the places in the queue, for one of several callers."""
 USUAL_SECONDS = 30.0
-"""What a run takes, as long as none has ended."""
+"""How long a run is assumed to take until the first one has ended."""
 
 
 class Turns:
@@ -46,8 +46,8 @@ class Turns:
         seconds = max(1, math.ceil(self._usual_seconds / turns))
         if caller != LOCAL and own >= math.ceil(MAX_SHARE * places):
             raise Busy(
-                f"Busy: {own} runs of yours are under way or wait for their turn, and the other "
-                f"places are for others. Try again in {seconds} s.",
+                f"Busy: {own} runs of yours are under way or wait for their turn, and the "
+                f"remaining places are for other callers. Try again in {seconds} s.",
                 seconds,
             )
         if (count := len(unfinished) + waiting_elsewhere) >= places:

@@ -31,7 +31,9 @@ class UpstreamListing(UpstreamStatus):
 class PoolListing(BaseModel):
     """The pool of tools that the planner works with."""
 
-    problem: str | None = Field(description="Why the operator's file is not in force as it is now.")
+    problem: str | None = Field(
+        description="Why the newest changes of the operator's file are not in effect."
+    )
     upstreams: list[UpstreamListing]
     tools: list[ToolListing]
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
@@ -52,7 +54,12 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
 def listing_markdown(found: PoolListing) -> str:
     lines = []
     if found.problem:
-        lines += ["### The operator's file is not in force as it is now", "", found.problem, ""]
+        lines += [
+            "### The newest changes of the operator's file are not in effect",
+            "",
+            found.problem,
+            "",
+        ]
     lines += ["### Upstreams", ""]
     for upstream in found.upstreams:
         count = counted(upstream.tools, "tool")

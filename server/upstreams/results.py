@@ -26,13 +26,13 @@ from server.config import ToolSettings, UpstreamSettings
 from server.text import clean, cleaned, each_text
 
 MAX_TEXT_CHARS = 2_000_000
-"""In characters; what is longer is cut, and the text says so."""
+"""Of a result; a longer one is cut, and the text says so."""
 
 MAX_LINES = 20_000
-"""Likewise; each line of a result is looked at."""
+"""Of a result; each of its lines is examined."""
 
 MAX_NAME_CHARS = 255
-"""In characters, of a file; no system has longer ones."""
+"""Of a file; no system allows longer names."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")

@@ -213,7 +213,7 @@ async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
     ollama.expect({"text": "hello", "author": "anna@example.com"})
     ollama.expect(deep(conclusion("It is not noted.", success=False)))
     guess = (
-        "This may be a guess: no result and no word of the request says author: anna@example.com."
+        "This may be a guess: neither a result nor the request contains author: anna@example.com."
     )
     person = Person(None)
     async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:
