@@ -95,7 +95,7 @@ class _Worker:
     end_turn: int = 0
 
     async def fate(self) -> str:
-        """How the process stands after a failure, with the last lines it wrote."""
+        """The state of the process after a failure, with the last lines it wrote."""
         with anyio.move_on_after(GOODBYE_SECONDS):
             await self.process.wait()
         code = self.process.returncode

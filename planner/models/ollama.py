@@ -34,7 +34,7 @@ from planner.models.http import (
 )
 
 DEFAULT_CONTEXT_TOKENS = 8192
-"""`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
+"""The default `num_ctx`; both small models fit into 8 GB with it."""
 
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
@@ -45,10 +45,10 @@ _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no l
 
 
 RECORD_BYTES, SPARE_RECORDS = 1000, 100
-"""A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
-a record of some 150 bytes for each."""
+"""How many bytes a reply may take for each of its tokens, and for how many records more. Ollama
+sends a record of some 150 bytes for each token."""
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
-"""What a server may count; a number beyond that, or below 0, is wrong."""
+"""The largest counts of a server; a higher or negative one is wrong."""
 
 
 class ChatReply(ollama.ChatResponse):
@@ -169,7 +169,7 @@ class OllamaModel:
                 f"{self._client.at} ended the reply of `{self.name}` before it began; see the "
                 "server's log."
             )
-        if not last.done:  # so ends a reply that repeats itself; Ollama does not say why
+        if not last.done:  # Ollama has ended a reply that repeats itself, without a last record
             last = last.model_copy(update={"done_reason": "length", "eval_count": len(pieces)})
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
@@ -192,7 +192,7 @@ class OllamaModel:
             pass
 
     async def unload(self) -> None:
-        """Have the server forget the model, which leaves its memory to others."""
+        """Unload the model, which frees its memory."""
         body = {**self._body([], self._options), "keep_alive": 0}
         async for _ in self._client.chat_records(body):
             pass
@@ -266,7 +266,7 @@ async def memory(host: str | None, names: Collection[str]) -> int | None:
 
 
 async def unload(host: str | None, names: Collection[str], context_tokens: int) -> None:
-    """Have the server forget these models. Raises `ModelError`."""
+    """Unload these models. Raises `ModelError`."""
     async with OllamaClient(host) as client:
         for name in set(names):
             await OllamaModel(name, client, context_tokens=context_tokens).unload()
@@ -335,7 +335,7 @@ def host_url(host: str | None) -> str:
 
 
 def _plausible(count: int | None, maximum: int) -> int | None:
-    """What a server says it has counted; None where it cannot have."""
+    """A server's count; None if it cannot be true."""
     return count if count is not None and 0 <= count <= maximum else None
 
 
@@ -357,7 +357,7 @@ def _record(line: bytes, name: str, url: str) -> ChatReply:
 
 
 def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
-    """What to raise for an error Ollama reports: by HTTP status, or within a stream (None)."""
+    """The exception for an error that Ollama reports, with an HTTP status or in a stream (None)."""
     said = innermost(error)
     low = said.lower()
     if any(part in low for part in CONTEXT_REFUSED):

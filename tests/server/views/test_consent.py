@@ -446,7 +446,7 @@ async def test_every_view_says_the_same_of_a_run(
     calls = [call for action in report["actions"] for call in action["tool_calls"]]
     (listing,) = made["tool_calls"]
     assert len(listing["result"].splitlines()) == 1  # it is JSON
-    assert listing["came"] == f"{len(whole.splitlines())} lines"
+    assert listing["outcome_text"] == f"{len(whole.splitlines())} lines"
     for call in calls:
         took = duration(call["execution_time"])
         assert f"{call['name']} returned {call['came']} in {took}" in terminal.stderr
