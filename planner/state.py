@@ -149,7 +149,8 @@ class Steered:
     changed: list[str] | None = None
     """The later steps, if it changed them."""
     offered: list[str] = field(default_factory=list)
-    told: bool = False
+    shown: bool = False
+    """Whether the models have seen it."""
 
 
 @dataclass
@@ -268,9 +269,9 @@ class RunState:
         return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
 
     @property
-    def untold(self) -> list[Steered]:
+    def unshown(self) -> list[Steered]:
         """What the models should see with the next question."""
-        return [each for each in self.steered if not each.told]
+        return [each for each in self.steered if not each.shown]
 
     @property
     def steering(self) -> list[Steering]:
@@ -401,8 +402,8 @@ class RunState:
             case ModelCalled():
                 self.ledger.append(event)
                 if event.role not in ASIDE:
-                    for each in self.untold:
-                        each.told = True
+                    for each in self.unshown:
+                        each.shown = True
                     here = self.iterations[-1].exchange if self.part_iterations else None
                     opening = self.parts[-1].opening
                     (opening if here is None else here).append(event)

@@ -98,12 +98,12 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if path))
 
 
-def mended_paths(
+def corrected_paths(
     arguments: dict[str, Any], tool: ToolSpec, seen: Sequence[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
     one without any. Returns the arguments and the changes, a line each."""
-    mended, changes = dict(arguments), []
+    corrected, changes = dict(arguments), []
     folders = {parent for path in seen for parent in _parents(path)}
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:
@@ -112,12 +112,12 @@ def mended_paths(
         if path in ("", *folders, *seen):
             continue
         if near := _nearest_path(path, seen, whole=value.startswith("/")):
-            mended[name] = near
+            corrected[name] = near
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
         elif name not in tool.required:
-            del mended[name]
+            del corrected[name]
             changes.append(f"{name}: {value} was never seen; looking everywhere")
-    return mended, changes
+    return corrected, changes
 
 
 def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
@@ -190,23 +190,25 @@ def takes_regex(tool: ToolSpec, name: str) -> bool:
     return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
 
 
-def mended_patterns(arguments: dict[str, Any], tool: ToolSpec) -> tuple[dict[str, Any], list[str]]:
+def corrected_patterns(
+    arguments: dict[str, Any], tool: ToolSpec
+) -> tuple[dict[str, Any], list[str]]:
     """Translate regular expressions for arguments that take a mask, and masks and broken
     expressions for those that take a regular expression. Returns the arguments and the changes, a
     line each."""
-    mended, changes = dict(arguments), []
+    corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if not isinstance(value, str):
             continue
         if takes_mask(tool, name) and _REGEX_IN_MASK.search(value):
-            mended[name] = _as_mask(value)
-            changes.append(f"{name}: {value} is a regular expression; the mask is {mended[name]}")
+            mask = corrected[name] = _as_mask(value)
+            changes.append(f"{name}: {value} is a regular expression; the mask is {mask}")
         elif takes_regex(tool, name) and (problem := _broken(value)):
-            mended[name] = _as_regex(value)
+            corrected[name] = _as_regex(value)
             changes.append(
-                f"{name}: {value} is not a regular expression ({problem}); {mended[name]}"
+                f"{name}: {value} is not a regular expression ({problem}); {corrected[name]}"
             )
-    return mended, changes
+    return corrected, changes
 
 
 def _as_mask(expression: str) -> str:

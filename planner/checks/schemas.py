@@ -196,13 +196,13 @@ def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
 def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
-    mended: dict[str, Any] = {}
+    corrected: dict[str, Any] = {}
     for name, value in arguments.items():
         kinds = _kinds(properties.get(name, {}), schema)
         if name not in required and value in (None, "", "null", "None") and "null" not in kinds:
             continue
-        mended[name] = _coerced_value(value, kinds)
-    return mended
+        corrected[name] = _coerced_value(value, kinds)
+    return corrected
 
 
 def _kinds(node: Any, root: Schema, depth: int = MAX_REFERENCE_DEPTH) -> set[str]:

@@ -172,7 +172,7 @@ class KeyUsed(Exception):
 
 
 class Letter(BaseModel):
-    """What a server has to tell the one that drives a run.
+    """A message to the server that drives a run.
 
     `cancel`: end it. `attend`: a client that can ask a person follows it. `answer`: a person's
     answer to its question. `steer`: what a person or the caller says to it.
@@ -318,7 +318,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     @abstractmethod
     async def post(self, letter: Letter) -> None:
         """Leave a letter for the server that drives the run, now or later. Raises `RequestError`,
-        also if too many are waiting."""
+        also if too many letters are waiting."""
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:

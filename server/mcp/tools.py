@@ -296,7 +296,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         ] = [],  # noqa: B006
     ) -> ToolResult:
         """Say something to a run that is under way: a hint, steps to skip, another order. It holds
-        from the run's next decision on; get_run tells when it was taken. To stop the run use
+        from the run's next decision on; get_run says when it was taken. To stop the run use
         cancel_run.
         """
         run = await callers_run(ctx, run_id, RefusedCall)

@@ -1,4 +1,4 @@
-"""One run at work: the agent, with the pool and the models as the run's record has them."""
+"""One run at work: the agent, with models and tools whose results are recorded."""
 
 import logging
 import traceback

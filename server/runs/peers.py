@@ -1,7 +1,7 @@
 """The other servers that use the same journal.
 
 Each run is driven by one server. A server that does not drive it follows it in the journal, and
-sends what its clients say about it as letters. The servers of a fleet also drive each other's runs:
+sends the messages of its clients as letters. The servers of a fleet also drive each other's runs:
 those that wait for a turn, and those whose server has ended.
 """
 
@@ -34,7 +34,7 @@ class OwnRuns(Protocol):
 
 
 class Peers:
-    """Follows the runs of other servers, and takes in what they say about ours."""
+    """Follows the runs of other servers, and reads their letters about ours."""
 
     def __init__(self, journal: Journal, tasks: TaskGroup, own: OwnRuns) -> None:
         self._journal = journal
@@ -64,7 +64,7 @@ class Peers:
         return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
     async def waiting(self, fleet: str) -> int:
-        """How many runs of the fleet no server drives yet; 0 when the journal does not say."""
+        """How many runs of the fleet no server drives yet; 0 if the journal cannot be read."""
         if fleet:
             with suppress(RequestError):
                 return await self._journal.waiting(fleet)
@@ -133,7 +133,7 @@ class Peers:
             self._tasks.start_soon(self._pass_on, run, question)
 
     async def _pass_on(self, run: Run, question: Question) -> None:
-        """Tell the run's server what a person answers here."""
+        """Send the answer of a person here to the run's server."""
         await question.closed.wait()
         answer = question.approval
         if answer and answer.by == "person":  # where no client can ask, another may
@@ -147,7 +147,7 @@ class Peers:
     # Runs that this server drives.
 
     def read_letters(self) -> None:
-        """Follow the letters about this server's runs, as long as it has any."""
+        """Read the letters about this server's runs, as long as it has any."""
         if not self._reading_letters and self._journal.problem is None:
             self._reading_letters = True
             self._tasks.start_soon(self._read_letters)

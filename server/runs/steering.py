@@ -27,7 +27,7 @@ def steering_of(
     if state.status != "running":
         raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
     if not (hint or skip or order):
-        raise RequestError("There is nothing to tell the run: give a hint, skip, or order.")
+        raise RequestError("There is nothing to tell the run: give `hint`, `skip` or `order`.")
     if len(hint) > MAX_HINT_CHARS:
         raise RequestError(f"hint: it has {len(hint)} characters; the limit is {MAX_HINT_CHARS}.")
     if len(state.steering) >= MAX_STEERED:

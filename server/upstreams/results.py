@@ -174,7 +174,7 @@ def lines_from_one(text: str) -> str:
     Changed are the integers under `start_line`, `end_line`, `line`, `reference_line`, the numbers
     of the strings that show numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
     file` lists. Only JSON, with or without a heading above it, is changed: in plain text (a file's
-    own lines) nothing tells a number from a line number.
+    own lines) a line number looks like any other number.
     """
     start = _JSON_START.search(text)
     if not start:

@@ -61,7 +61,7 @@ NONE = ElicitResult(action="cancel")
 
 
 class Resolution(NamedTuple):
-    """How a question was decided: by whom, why, and what the upstream gets."""
+    """The outcome of a question: who decided it, why, and what the upstream gets."""
 
     by: DecidedBy
     reason: str

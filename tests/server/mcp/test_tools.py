@@ -439,7 +439,7 @@ waits for approval, the user is asked. Runs are found after a restart too.\
                 "title": "Steer a run",
                 "description": """\
 Say something to a run that is under way: a hint, steps to skip, another order. It holds
-from the run's next decision on; get_run tells when it was taken. To stop the run use
+from the run's next decision on; get_run says when it was taken. To stop the run use
 cancel_run.\
 """,
                 "inputSchema": {
