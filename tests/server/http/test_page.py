@@ -450,7 +450,7 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
         assert decided == ["the user approved it in the browser"]
         shown = page.locator(".calls .outcome")
         assert await shown.all_text_contents() == [
-            f"{call['came']}, {duration(call['execution_time'])}"
+            f"{call['outcome_text']}, {duration(call['execution_time'])}"
             for action in report["actions"]
             for call in action["tool_calls"]
         ]
