@@ -1,4 +1,4 @@
-"""What a run did, as records, and the short of it for prompts.
+"""What a run did, as records, and in a short form for prompts.
 
 Both are derived from the state, which is a fold of the journal; neither is stored. Who says what:
 
@@ -31,11 +31,11 @@ MAX_RESULT_CHARS = 1000
 MAX_ARGUMENTS_CHARS = 80
 """Characters of a call's arguments in an attempt."""
 MAX_GLIMPSE_CHARS = 120
-"""Characters of a result in an attempt whose notes hold none of it."""
-MIN_TELLING_CHARS = 3
-"""Characters up to which a word of the request makes no result relevant."""
+"""Characters of a result in an attempt whose notes say nothing about it."""
+MAX_IRRELEVANT_CHARS = 3
+"""Words of the request with no more characters than this make no result relevant."""
 PLACES = ("relative_path", "path", "directory", "folder", "file")
-"""Arguments that say where."""
+"""Arguments that name a place."""
 
 
 class _Frozen(BaseModel):
@@ -73,13 +73,13 @@ class ActionToolCall(_Frozen):
         "and so has the resource run://RUN_ID/result/ITERATION."
     )
     outcome: Outcome | None = Field(description="Null while the call is under way.")
-    came: str = Field(description="What came of it, in a few words that every view uses.")
+    outcome_text: str = Field(description="The outcome in a few words, the same in every view.")
     execution_time: float = Field(description="Seconds.")
     insights: str = Field(description="What the model noted of the result.")
     learning: str = Field(description="What the call brought: new lines, nothing, a fault.")
     relevance: Relevance = Field(
-        description="high: the notes or the answer say what stands in the result. medium: words "
-        "of the request stand in it or in the notes. low: neither, or it failed."
+        description="high: the notes or the answer say what is in the result. medium: words of the "
+        "request are in it or in the notes. low: neither, or it failed."
     )
 
 
@@ -91,10 +91,10 @@ class Action(_Frozen):
     timestamp: str = Field(description="ISO 8601, UTC.")
     mode: Mode = Field(description="deep: the decision was asked for with more reasoning.")
     thinking: str
-    planning: str = Field(description="What was to be done next; deep mode only.")
+    planning: str = Field(description="What should be done next; deep mode only.")
     reflection: str = Field(description="Why the calls so far missed it; deep mode only.")
     approach: str = Field(description="The main objective and the step's own.")
-    prompt: str = Field(description="What the tool was to find.")
+    prompt: str = Field(description="What the tool should find.")
     tool_calls: list[ActionToolCall]
     synthesis: str = Field(description="The notes of the step that ended with this iteration.")
     progress: Progress = Field(
@@ -115,7 +115,7 @@ def actions(
 
 
 def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
-    """What was tried and what came of it, a line each: the model's words first, where it has some.
+    """What was tried and with what result, a line each: the model's words first, if it has some.
 
     Calls less relevant than `least` share one line, so that they are not made again.
     """
@@ -139,9 +139,9 @@ def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
 def mode(state: RunState) -> Mode:
     """How to ask for the decision on the newest result.
 
-    Fast as long as that carries. Deep from the first sign that it does not: the newest calls
-    brought no new line (a fault, a refusal, a repeat, nothing found), or the last step ended
-    without success. Fast again when both have passed.
+    Fast as long as that works. Deep at the first sign that it does not: the newest calls brought
+    no new line (a fault, a refusal, a repeat, nothing found), or the last step ended without
+    success. Fast again when both have passed.
     """
     if not state.iterations:
         return "fast"
@@ -184,7 +184,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 approval=_approval(iteration),
                 result=shortened(iteration.result, longest),
                 outcome=iteration.outcome,
-                came=outcome_in_words(iteration, over=state.status != "running"),
+                outcome_text=outcome_in_words(iteration, over=state.status != "running"),
                 execution_time=round(iteration.seconds, 3),
                 insights=insights,
                 learning=_learning(iteration, fresh),
@@ -212,7 +212,7 @@ def _approval(iteration: Iteration) -> ActionApproval | None:
 
 
 def outcome_in_words(iteration: Iteration, *, over: bool = False) -> str:
-    """What came of a call, in a few words. `over`: its run has ended."""
+    """The outcome of a call, in a few words. `over`: its run has ended."""
     match iteration.outcome:
         case None if over:
             return "not finished" if iteration.upstream else "not made"
@@ -257,7 +257,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
-    """By what was said of the result, beyond the user's own words."""
+    """By what was said about the result, beyond the user's own words."""
     if iteration.outcome is not Outcome.SUCCESS or guards.empty(iteration.result):
         return "low"
     request = state.user_words
@@ -266,12 +266,12 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     said_of_it = claims(f"{said}\n{answer}")
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"
-    asked = {word for word in words(request) if len(word) > MIN_TELLING_CHARS}
+    asked = {word for word in words(request) if len(word) > MAX_IRRELEVANT_CHARS}
     return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
 
 
 def in_words(arguments: dict[str, Any]) -> str:
-    """`create_task_group in src`: arguments as a person would say them."""
+    """`create_task_group in src`: arguments in the words of a person."""
     places = [str(arguments[key]) for key in PLACES if arguments.get(key) not in (None, "", ".")]
     words = [
         value.replace(r"\b", "")  # the edges of words in a pattern

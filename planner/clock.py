@@ -1,4 +1,4 @@
-"""The time a run has taken, and what ends when it has taken too much."""
+"""The time that a run has taken, and its limits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ import anyio
 class Clock:
     """Counts a run's seconds on the event loop's clock, which never jumps.
 
-    A run that is resumed begins with the seconds it had `spent`. While the clock is held nothing
-    counts and nothing is cut off, as while a record is replayed.
+    A resumed run begins with the seconds that it had `spent`. While the clock is held, for example
+    while a record is replayed, no time counts and no limit is reached.
     """
 
     def __init__(self, spent: float = 0.0) -> None:
@@ -21,12 +21,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Taken so far."""
+        """The time so far."""
         return self._spent + (0.0 if self._holds else anyio.current_time() - self._since)
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[anyio.CancelScope]:
-        """A scope that is cancelled once the run has taken so many seconds."""
+        """A scope that is cancelled when the run has taken so many seconds."""
         with anyio.CancelScope() as scope:
             self._open.append((seconds, scope))
             self._set_deadlines()
@@ -41,11 +41,11 @@ class Clock:
         return any(scope.cancel_called for _, scope in self._open)
 
     def expire(self) -> None:
-        """Let the innermost limit be reached now, as it was in the run that is replayed."""
+        """Treat the innermost limit as reached, as it was in the run that is replayed."""
         self._open[-1][1].cancel()
 
     def hold(self) -> None:
-        """Stop, until as many calls of `release`."""
+        """Stop the clock until `release` was called as often."""
         self._spent = self.seconds
         self._holds += 1
         self._set_deadlines()

@@ -1,19 +1,19 @@
 """The errors Planloom raises; each message says what happened, where, and what to do."""
 
 EMBEDDED_EXTRA = "pipx install --force '.[embedded]', in a checkout of Planloom"
-"""How the runtime of the embedded models is installed. It is in no package index."""
+"""How to install the runtime of the embedded models. No package index has it."""
 
 
 class PlanloomError(Exception):
-    """The base of every error meant for a person. Its text is complete; show it without a trace."""
+    """The base of every error for a person. Its text says everything; show it without a trace."""
 
 
 class RequestError(PlanloomError):
-    """The caller asked for something that cannot be: an empty prompt, an unknown tool or run."""
+    """The caller asked for something impossible: an empty prompt, an unknown tool or run."""
 
 
 class Busy(PlanloomError):
-    """The server has as much to do as it takes on; the text says when to come again."""
+    """The server has as much to do as it accepts; the text says when to try again."""
 
     def __init__(self, text: str, retry_after_s: int) -> None:
         super().__init__(text)
@@ -25,7 +25,7 @@ class ConfigError(PlanloomError):
 
 
 class ModelError(PlanloomError):
-    """A model call failed in a way that another try of the same call would not fix."""
+    """A model call failed, and would fail again."""
 
 
 class ModelUnavailable(ModelError):

@@ -27,14 +27,14 @@ Role = Literal[
     "conclude",
     "format",
 ]
-"""What a model was asked for; `summary` stands in older records only."""
+"""The purpose of a model call; `summary` occurs in older records only."""
 TRIES: Sequence[Role] = ("answer", "repair")
-"""Tries at an answer. One that was not certain is not shown beside newer passages: a small model
-repeats it."""
+"""Attempts at an answer. One that was not certain is not shown beside newer passages: a small
+model repeats it."""
 ALONE: Sequence[Role] = ("overview", "facts")
-"""Asked without the results so far: all that is to be read stands in the question."""
+"""Asked without the results so far: the question contains all that should be read."""
 ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "again", *ALONE)
-"""Asked beside the conversation: neither the question nor the reply stands in later prompts."""
+"""Asked beside the conversation: neither the question nor the reply is in later prompts."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
@@ -49,7 +49,7 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 FROM_OUTSIDE = frozenset(
     {"run_resumed", "run_steered", "upstream_logged", "question_asked", "question_answered"}
 )
-"""The types of what others than the agent record. They do not come again when a record is
+"""The types of events that the agent does not record. They do not come again when a record is
 replayed."""
 
 
@@ -82,13 +82,13 @@ class ModelCalled(BaseEvent):
     role: Role
     model: str
     question: str
-    """What was asked last; the messages before it follow from the events before this one."""
+    """The last message; those before it follow from the events before this one."""
     reply: str
     prompt_tokens: int
     cached_tokens: int
     """Prompt tokens served from the prefix cache."""
     cached_told: bool
-    """Whether the server told that; else it is worked out from the prompts."""
+    """Whether the server reported that number; else it is estimated from the prompts."""
     generated_tokens: int
     load_seconds: float
     prefill_seconds: float
@@ -107,7 +107,7 @@ class ToolSelected(BaseEvent):
     by: Literal["lookup", "choice"] = "choice"
     """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
     beside: bool = False
-    """Whether the decision on the tool before named this one too."""
+    """Whether it was chosen together with the tool before."""
 
 
 class BriefMade(BaseEvent):
@@ -118,12 +118,12 @@ class BriefMade(BaseEvent):
     """Words to search for, besides the request's own."""
     wants: Wants
     may_be_order: bool = False
-    """Whether it was read as an action first, which no tool of the run can do: "Can you delete
+    """Whether it was read as an action first, for which the run has no tool: "Can you delete
     it?"."""
 
 
 class PassagesGathered(BaseEvent):
-    """What a question was looked up with: the passages that the models are shown."""
+    """A question was looked up: these passages are shown to the models."""
 
     type: Literal["passages_gathered"] = "passages_gathered"
     iteration: int
@@ -138,7 +138,7 @@ class ArgumentsWritten(BaseEvent):
     tool: str
     arguments: dict[str, Any]
     model: str | None
-    """Who wrote them; None when the caller gave them."""
+    """The model that wrote them; None if the caller gave them."""
 
 
 class ApprovalAsked(BaseEvent):
@@ -149,16 +149,16 @@ class ApprovalAsked(BaseEvent):
     upstream: str
     tool: str
     arguments: dict[str, Any]
-    """All of them, the operator's among them."""
+    """All of them, also the operator's."""
     safety: Safety
     guessed: list[str] = []
-    """The arguments that neither a result nor the request has, `name: value` each."""
+    """The arguments that neither a result nor the request contains, each as `name: value`."""
     digest: str = ""
-    """What an answer names the call by; whoever drives the run makes it (`server.approval`)."""
+    """By this an answer names the call; the server that drives the run makes it."""
 
 
 class ApprovalDecided(BaseEvent):
-    """Whether it may: an `Approval`."""
+    """The decision on that call (`planner.tools.Approval`)."""
 
     type: Literal["approval_decided"] = "approval_decided"
     iteration: int
@@ -188,50 +188,44 @@ class ToolReturned(BaseEvent):
     text: str
     seconds: float
     answered: bool = True
-    """False when the call went out and nothing came back: nobody knows what it did."""
+    """False if the call was sent and no readable answer came back: its effect is unknown."""
 
 
-class ToolProgressed(BaseEvent):
-    """How far an upstream says that a call has got. No record keeps it."""
+class UpstreamEvent(BaseEvent):
+    """Something that an upstream does while it serves a call."""
 
-    type: Literal["tool_progressed"] = "tool_progressed"
     iteration: int | None
-    """None when nobody knows which call it was."""
+    """None if it is not known which call it was."""
     upstream: str
     tool: str
+
+
+class ToolProgressed(UpstreamEvent):
+    """How far a call has got, as its upstream reports. It is not recorded."""
+
+    type: Literal["tool_progressed"] = "tool_progressed"
     progress: float
     total: float | None
     message: str
 
 
-class UpstreamLogged(BaseEvent):
-    """What an upstream logged while it served a call."""
-
+class UpstreamLogged(UpstreamEvent):
     type: Literal["upstream_logged"] = "upstream_logged"
-    iteration: int | None
-    upstream: str
-    tool: str
     level: LogLevel
     text: str
 
 
-class QuestionAsked(BaseEvent):
-    """An upstream asks the person something while it serves a call."""
+class QuestionAsked(UpstreamEvent):
+    """The upstream asks the person something."""
 
     type: Literal["question_asked"] = "question_asked"
-    iteration: int | None
-    upstream: str
-    tool: str
     text: str
 
 
-class QuestionAnswered(BaseEvent):
+class QuestionAnswered(UpstreamEvent):
     """How the person reacted. No event has the answer itself, which is for the upstream only."""
 
     type: Literal["question_answered"] = "question_answered"
-    iteration: int | None
-    upstream: str
-    tool: str
     action: Literal["accept", "decline", "cancel"]
     by: DecidedBy
     reason: str
@@ -243,11 +237,11 @@ class PlanMade(BaseEvent):
     conclusion_from_assistant_data: str
     later_steps: list[str]
     tools: dict[str, str] = {}
-    """The tool that each step is to call, by its objective; none where that is decided later."""
+    """The tool that each step should call, by its objective; none if that is decided later."""
 
 
 class ResultAssessed(BaseEvent):
-    """What the full model made of the newest result when it decided how to go on, in deep mode."""
+    """What the full model thought of the newest result when it decided, in deep mode."""
 
     type: Literal["result_assessed"] = "result_assessed"
     assessment: str
@@ -260,11 +254,11 @@ class StepStarted(BaseEvent):
     number: int
     objective: str
     offered: list[str] = []
-    """Tools shown from here on besides those before; none where the pool is shown whole."""
+    """Tools shown from here on besides those before; none if the whole pool is shown."""
 
 
 class StepContinued(BaseEvent):
-    """The step stays open for another tool call."""
+    """The step goes on with another tool call."""
 
     type: Literal["step_continued"] = "step_continued"
     number: int
@@ -284,24 +278,22 @@ class PlanRevised(BaseEvent):
 
 
 class RunSteered(BaseEvent):
-    """Something was said to the run; it waits for the next decision. Recorded when it comes, by
-    whoever drives the run, not by the agent."""
+    """The run was steered; that waits for the next decision. The server that drives the run records
+    it, not the agent."""
 
     type: Literal["run_steered"] = "run_steered"
     steering: Steering
-    left: int = 0
-    """Its number, where another server left it in the journal; 0 where it came to this one."""
 
 
 class SteeringTaken(BaseEvent):
-    """What was said to the run holds from here on: a decision is next."""
+    """The steering is in effect from here on: a decision is next."""
 
     type: Literal["steering_taken"] = "steering_taken"
     steering: Steering
     later_steps: list[str]
     """As they are now."""
     offered: list[str] = []
-    """Tools shown from here on besides those before: what the hint names or means."""
+    """Tools shown from here on besides those before: those that fit the hint."""
 
 
 class GuardTripped(BaseEvent):
@@ -311,32 +303,32 @@ class GuardTripped(BaseEvent):
 
 
 class ContextCompressed(BaseEvent):
-    """Prompts were to grow beyond the context: the past stands in them in short from here on."""
+    """Prompts would have outgrown the context: from here on they have the past in a short form."""
 
     type: Literal["context_compressed"] = "context_compressed"
     up_to: int
-    """The last iteration that does."""
+    """The last iteration in the short form."""
 
 
 class RunResumed(BaseEvent):
-    """The server that ran the run had ended; another goes on with it. Recorded by whoever resumes
-    the run, not by the agent."""
+    """The server that drove the run had ended, and another one continues it. That server records
+    it, not the agent."""
 
     type: Literal["run_resumed"] = "run_resumed"
     paused: float
-    """Seconds since the event before, in which nothing was done."""
+    """Seconds since the event before, when nothing happened."""
 
 
 class RunContinued(BaseEvent):
-    """A run that had ended is asked for more: another step, or the conclusion from all of them.
-    Recorded by whoever takes the run up again; the agent finds it in its inbox."""
+    """A run that had ended gets another request: a step, or the conclusion from all steps. The
+    server that continues the run records it; the agent finds it in its inbox."""
 
     type: Literal["run_continued"] = "run_continued"
     request: RunRequest
     spent: float
     """Seconds that the run had taken before."""
     paused: float
-    """Seconds since the event before, in which nothing was done."""
+    """Seconds since the event before, when nothing happened."""
 
 
 class AnswerDelta(BaseEvent):
@@ -345,7 +337,7 @@ class AnswerDelta(BaseEvent):
     type: Literal["answer_delta"] = "answer_delta"
     text: str
     begins: bool
-    """Whether it is the first piece: a try at an answer replaces the one before."""
+    """Whether it is the first piece: an attempt at an answer replaces the one before."""
 
 
 class RunFinished(BaseEvent):
@@ -353,13 +345,13 @@ class RunFinished(BaseEvent):
     status: FinalStatus
     answer: str
     reason: str | None = None
-    """Why it ended other than by a conclusion: the limit, the fault, the cancel."""
+    """Why it ended without a conclusion: a limit, a fault, a cancellation."""
     quotes: list[str] = []
     """The lines that the answer rests on, as the model quoted them."""
     unsupported: list[str] = []
-    """What the answer or its data says and no result does."""
+    """What the answer or its data says without a result that supports it."""
     data: Any = None
-    """The answer in the shape of the request's `data_schema`; None where there is none."""
+    """The answer by the request's `data_schema`; None without one."""
 
 
 Event = Annotated[
@@ -397,4 +389,4 @@ Event = Annotated[
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 OfTheMoment = AnswerDelta | ToolProgressed
-"""What is told while it happens, and kept in no record."""
+"""Events that are shown at once and never recorded."""

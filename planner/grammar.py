@@ -1,7 +1,7 @@
 """The part of JSON Schema that a model server makes a grammar of.
 
-A schema given to the model server is turned into a grammar there, by a converter that takes only a
-part of JSON Schema and fails or goes silent on the rest. What is lost here is checked afterwards
+The model server turns a schema into a grammar, with a converter that knows only a part of JSON
+Schema and fails on the rest, or ignores it. What is lost here is checked afterwards
 (`planner.checks.schemas.problem`).
 """
 
@@ -11,17 +11,17 @@ from typing import Any
 Schema = dict[str, Any]
 
 MAX_STRING_CHARS = 400
-"""Characters. A longer bound costs the server's grammar thousands of rules."""
+"""A longer bound costs thousands of rules in the server's grammar."""
 MAX_ITEMS = 20
-DEEPEST_REFERENCE = 4
+MAX_REFERENCE_DEPTH = 4
 MAX_PARTS = 1000
-"""Of a schema once its references are inlined; they can multiply without end."""
+"""Of a schema with its references inlined; they can multiply without end."""
 UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What an invalid schema raises; a stranger wrote it, and nobody has checked it."""
+"""The errors that an invalid schema raises. A stranger wrote it, and nobody has checked it."""
 
 
 def for_grammar(schema: Schema) -> Schema:
-    """The part of a stranger's schema that a grammar converter takes: references are inlined,
+    """The part of a stranger's schema that grammar converters know: references are inlined,
     unanchored patterns, unknown keywords and prose dropped, bounds kept small, objects closed."""
     try:
         return simplified(schema)
@@ -31,7 +31,7 @@ def for_grammar(schema: Schema) -> Schema:
 
 def simplified(schema: Schema) -> Schema:
     """As `for_grammar`; raises one of `UNUSABLE` for an invalid schema."""
-    return _simplify(schema, schema, DEEPEST_REFERENCE, iter(range(MAX_PARTS)))
+    return _simplify(schema, schema, MAX_REFERENCE_DEPTH, iter(range(MAX_PARTS)))
 
 
 def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:
@@ -90,7 +90,7 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
 
 
 def resolve(reference: str, root: Schema) -> Any:
-    """What a reference within the same schema leads to; None for nothing, or another document."""
+    """The target of a reference; None if it is not in this schema."""
     if not reference.startswith("#/"):
         return None
     node: Any = root

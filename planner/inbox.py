@@ -1,4 +1,4 @@
-"""What comes to a run from outside besides replies and results."""
+"""What a run gets from outside besides replies and results."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from planner.protocol import Steering
 
 
 class Inbox:
-    """What is said to a run. Here, nothing."""
+    """The messages for a run. In this class there are none."""
 
     def steering(self) -> Sequence[Steering]:
-        """What was said since the last time, in the order it came in."""
+        """The steering since the last call, in the order of its arrival."""
         return []
 
     def next_request(self) -> RunContinued | None:
-        """What else the run has to do when it has done what was asked; None ends it."""
+        """The next request when the run has done the last one; None ends the run."""
         return None

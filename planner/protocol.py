@@ -17,17 +17,17 @@ PlanFor = Literal["question", "action", "change"]
 """What a plan is for: to find something out; to look up what an action needs, and do it; to make a
 change when that was looked up."""
 Mode = Literal["fast", "deep"]
-"""How much a decision has the model write; `planner.actions.mode` says when which."""
+"""How much the model writes for a decision; `planner.actions.mode` chooses."""
 
 
 class Limits(BaseModel):
-    """How far a run may go. Reaching a limit still yields the best answer from what was found."""
+    """The limits of a run. When one is reached, the run still answers from what was found."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     iterations: int = Field(default=10, ge=1, le=100)
-    """Tool calls that a model chooses, each with one decision; the last one has to conclude. What
-    code looks up first is bounded by itself."""
+    """Tool calls that a model chooses, each with one decision; the last one has to conclude. The
+    first look-up, which code makes, has its own bound."""
     seconds: float = Field(default=600.0, gt=0, le=86_400)
     """Wall-clock time for the whole run, the conclusion included."""
     model_tokens: int = Field(default=120_000, ge=1_000)
@@ -54,7 +54,7 @@ class RunRequest(BaseModel):
     """The arguments of `tool`; None lets a model write them."""
     limits: Limits = Limits()
     policy: Policy = Policy.READ_ONLY
-    """What calls need whose tools are not read-only. A tool's own policy can only tighten it."""
+    """What calls of tools that are not read-only need. A tool's own policy can only tighten it."""
     data_schema: dict[str, Any] | None = None
     """The JSON Schema (2020-12) that an answer is put into besides its text; None: text only."""
 
@@ -70,22 +70,22 @@ SteeredBy = Literal["caller", "person"]
 
 
 class Steering(BaseModel):
-    """What the user, or a caller for him, says to a run that is under way. It takes effect at the
+    """What the user, or a caller for them, says to a run that is under way. It takes effect at the
     run's next decision."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hint: str = ""
-    """Told to the models with their next question, and in all prompts after it."""
+    """The models see it with their next question, and in all prompts after it."""
     skip: list[str] = []
-    """Objectives of later steps that are not to be done."""
+    """Objectives of later steps to skip."""
     order: list[str] = []
-    """Objectives of later steps that are to come first, in this order."""
+    """Objectives of later steps to do first, in this order."""
     by: SteeredBy = "caller"
 
 
 class Wire(BaseModel):
-    """A shape that a model writes."""
+    """Something that a model writes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -99,10 +99,10 @@ class Brief(Wire):
     """How a model reads the request, in any language."""
 
     search: list[str]
-    """Words that a text about it holds, in English; empty when there is nothing to look for."""
+    """English words that a text about it contains; empty if there is nothing to look for."""
     wants: Literal["short answer", "long answer", "action"] = "short answer"
     reply: str = ""
-    """To a greeting and the like; only where there is nothing to look for."""
+    """The reply to a greeting and the like, if there is nothing to look for."""
 
 
 class Words(Wire):
@@ -135,13 +135,13 @@ class Selection(Wire):
 
 
 class Answer(Wire):
-    """A try at the answer from what was gathered."""
+    """An attempt at the answer from what was gathered."""
 
     assessment: str = ""
     """What the results say about it; written first, it makes small models' answers better."""
     final_answer: str
     found_in: Literal["results", "nowhere"]
-    """`nowhere` when no result says it."""
+    """`nowhere` if no result says it."""
 
     @property
     def found(self) -> bool:
@@ -175,7 +175,7 @@ class SecondReading(Wire):
 
 
 class Assessed(Wire):
-    """What the model makes of the newest result before it decides, in deep mode only."""
+    """What the model thinks of the newest result before it decides, in deep mode only."""
 
     assessment: str = ""
     """What the result shows."""
@@ -191,7 +191,7 @@ class Conclude(Assessed):
     decision: Literal["conclude"] = "conclude"
     final_answer: str
     success: bool = True
-    """False when the answer says that it could not be found out."""
+    """False if the answer says that it could not be found out."""
 
 
 class PlannedStep(Wire):
@@ -218,19 +218,19 @@ class Stay(Assessed):
     later_steps: list[str] | None = None
     """New later steps; None keeps them."""
     notes: str = ""
-    """Asked for when the results before may soon have to make room."""
+    """Requested when older results may soon be shortened."""
     tool_calls: list[Call] = Field(min_length=1)
 
 
 class MoveOn(Assessed):
-    """The current step is complete; its notes are kept where its results have to make room."""
+    """The current step is complete. Its notes are kept when its results are shortened."""
 
     decision: Literal["move_on", "give_up"] = "move_on"
-    """`give_up`: what the step is for was not found."""
+    """`give_up`: the step did not find what it was for."""
     later_steps: list[str] | None = None
     notes: str
     objective: str = ""
-    """Of the next step; empty: it is the first of the later steps as they were."""
+    """Of the next step; empty: it is the first of the later steps."""
     tool_calls: list[Call] = Field(min_length=1)
 
 

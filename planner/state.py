@@ -52,51 +52,51 @@ class Iteration:
     number: int
     """From 0, over the whole run."""
     step: int
-    """The step it served; 0 is the gathering before the plan."""
+    """The step it was made for; 0 is the gathering before the plan."""
     tool: str
     prompt: str
     part: int = 0
-    """The request it was made for: its place in `RunState.parts`."""
+    """The request it was made for: its index in `RunState.parts`."""
     by: Literal["lookup", "choice"] = "choice"
     beside: bool = False
-    """Decided on together with the one before, and made side by side with it."""
+    """Whether it was chosen together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
     by_model: bool = False
     """Whether a model wrote the arguments."""
     asked: ApprovalAsked | None = None
-    """Set for a tool that is not read-only, when its call was about to go out."""
+    """Set for a tool that is not read-only, before its call is sent."""
     approval: ApprovalDecided | None = None
     """None while it is being decided."""
     upstream: str | None = None
-    """None until the call goes out."""
+    """None until the call is sent."""
     started: float = 0.0
     outcome: Outcome | None = None
     """None while the call is under way."""
     result: str = ""
     answered: bool = True
-    """False when the call went out and nothing came back: nobody knows what it did."""
+    """False if the call was sent and no readable answer came back: its effect is unknown."""
     seconds: float = 0.0
     gathered: PassagesGathered | None = None
-    """Set on the last call of a look-up: the passages that came of all its calls."""
+    """Set on the last call of a look-up: the passages from all its calls."""
     exchange: list[ModelCalled] = field(default_factory=list)
     """What a model was asked about the result, and what it replied."""
     mode: Mode = "fast"
-    """How the decision on the result was asked for."""
+    """How the decision on the result was requested."""
     assessment: str = ""
     belief: str = ""
     critique: str = ""
     notes: str = ""
-    """The model's notes for later on, made with this result before it."""
+    """The notes that the model made with this result."""
 
     @property
     def changes(self) -> bool:
-        """Whether a call went out that may change something."""
+        """Whether a call that may change something was sent."""
         return self.asked is not None and self.upstream is not None
 
 
 @dataclass
 class Step:
-    """An objective. It may take several iterations and is recorded as completed once."""
+    """An objective, which may take several iterations."""
 
     number: int
     objective: str
@@ -106,15 +106,16 @@ class Step:
     success: bool = False
     notes: str = ""
     offered: list[str] = field(default_factory=list)
-    """Tools that the models are shown since it began."""
+    """Tools that are shown to the models since it began."""
     begun: tuple[int, int] = (-1, 0)
-    """After which iteration, and after how many of the questions about its result."""
+    """The iteration after which it began, and how many questions about its result came before."""
     last_iteration: int = -1
-    """The last one that served it, once it is completed."""
+    """The last one that was made for it, once it is completed."""
 
 
 def plain(objective: str) -> str:
-    """An objective as it is compared: models copy them with another case or a stop at the end."""
+    """An objective in the form for comparison: models copy them with other capitals or a full
+    stop."""
     return flat(objective.casefold()).rstrip(".")
 
 
@@ -140,24 +141,25 @@ def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
 
 @dataclass
 class Steered:
-    """What was said to the run, taken."""
+    """Steering that has been taken."""
 
     said: Steering
     iteration: int
-    """The newest one then, with whose result the models are told; -1 where there is none."""
+    """The newest one then, with whose result the models see the steering; -1 if there is none."""
     changed: list[str] | None = None
-    """The later steps, where it changed them."""
+    """The later steps, if it changed them."""
     offered: list[str] = field(default_factory=list)
-    told: bool = False
+    shown: bool = False
+    """Whether the models have seen it."""
 
 
 @dataclass
 class Part:
-    """What was asked of the run at a time: one request, or one of several on one run."""
+    """One request of a run, which may have several."""
 
     request: RunRequest
     first: int = 0
-    """The iteration that it begins with, if it has any."""
+    """Its first iteration, if it has any."""
     spent: float = 0.0
     """Seconds that the run had taken before."""
     calls: int = 0
@@ -174,7 +176,7 @@ class Part:
 
 
 NOT_THERE = "Nothing found so far answers the request."
-"""What a plan begins from that says nothing of it."""
+"""What a plan is based on if its own text says nothing."""
 
 
 @dataclass
@@ -197,14 +199,14 @@ class RunState:
     steps: list[Step] = field(default_factory=list)
     later_steps: list[str] = field(default_factory=list)
     planned_tools: dict[str, str] = field(default_factory=dict)
-    """The tool that each step is to call, by its objective."""
+    """The tool that each step should call, by its objective."""
     iterations: list[Iteration] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     ledger: list[ModelCalled] = field(default_factory=list)
     guards: list[GuardTripped] = field(default_factory=list)
     draft: str = ""
-    """What a model has written of an answer so far, unchecked; empty once it is not taken, and when
-    the run has ended."""
+    """The unchecked part of an answer that a model has written so far; empty if it was not
+    accepted, and when the run has ended."""
     answer: str = ""
     reason: str | None = None
     quotes: list[str] = field(default_factory=list)
@@ -215,15 +217,13 @@ class RunState:
     questions: list[Asked] = field(default_factory=list)
     """What upstreams asked the person."""
     paused: float = 0.0
-    """Seconds in which nobody drove it."""
+    """Seconds in which no server drove it."""
     waiting: list[Steering] = field(default_factory=list)
-    """Said to the run, and not taken yet."""
-    left: int = 0
-    """The number of the newest of what another server has left for the run."""
+    """Steering that has not been taken yet."""
     steered: list[Steered] = field(default_factory=list)
-    """Said to the run, and taken."""
+    """Steering that has been taken."""
     compressed_up_to: int = -1
-    """The last iteration that stands in prompts in short."""
+    """The last iteration that prompts have in the short form."""
     _first_open: int = 0
 
     @classmethod
@@ -243,22 +243,22 @@ class RunState:
 
     @property
     def request(self) -> RunRequest | None:
-        """What is asked of the run now."""
+        """The newest request."""
         return self.parts[-1].request if self.parts else None
 
     @property
     def single_steps(self) -> bool:
-        """Whether a caller plans, who asks for one step at a time."""
+        """Whether the caller plans, and asks for one step at a time."""
         return bool(self.parts) and self.parts[0].request.goal in ("plan", "step")
 
     @property
     def part_iterations(self) -> list[Iteration]:
-        """Those made for what is asked of the run now."""
+        """Those made for the newest request."""
         return self.iterations[self.parts[-1].first :] if self.parts else []
 
     @property
     def offered(self) -> list[str]:
-        """The tools shown so far: a model may name each of them."""
+        """The tools shown so far, any of which a model may name."""
         at_first = self.started.offered if self.started else []
         later: list[Step | Steered] = [*self.steps, *self.steered]
         return [*at_first, *(name for each in later for name in each.offered)]
@@ -269,13 +269,18 @@ class RunState:
         return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
 
     @property
-    def untold(self) -> list[Steered]:
-        """What the models are to be told with the next question."""
-        return [each for each in self.steered if not each.told]
+    def unshown(self) -> list[Steered]:
+        """What the models should see with the next question."""
+        return [each for each in self.steered if not each.shown]
+
+    @property
+    def steering(self) -> list[Steering]:
+        """All steering of the run, taken or not."""
+        return [*self.said, *self.waiting]
 
     @property
     def said(self) -> list[Steering]:
-        """What was said to the run and holds."""
+        """The steering that is in effect."""
         return [each.said for each in self.steered]
 
     @property
@@ -285,15 +290,15 @@ class RunState:
 
     @property
     def steps_in_short(self) -> list[Step]:
-        """The completed steps that stand in prompts in short, from the first on."""
+        """The completed steps that prompts have in the short form, from the first on."""
         return [
             step for step in self.completed_steps if step.last_iteration <= self.compressed_up_to
         ]
 
     @property
     def shown_iterations(self) -> list[Iteration]:
-        """Those whose results stand in prompts. The gathering does as long as the first step does:
-        the plan is made from it."""
+        """Those whose results are in prompts. The gathering is, as long as the first step is: the
+        plan is made from it."""
         gathered = not self.steps_in_short
         return [
             each
@@ -303,7 +308,7 @@ class RunState:
 
     @property
     def iterations_in_short(self) -> list[Iteration]:
-        """Those that stand in prompts in short, of a step that does not as a whole."""
+        """Those that prompts have in the short form, of steps that are not short as a whole."""
         steps = len(self.steps_in_short)
         return [
             each
@@ -318,7 +323,7 @@ class RunState:
 
     @property
     def wants(self) -> Wants:
-        """What the newest request wants, as far as it was read."""
+        """What the newest request wants."""
         return self.brief.wants if self.brief else "short answer"
 
     @property
@@ -328,7 +333,7 @@ class RunState:
 
     @property
     def may_be_order(self) -> bool:
-        """Whether what is read as a question may be an order that no tool of the run can do."""
+        """Whether the request may be an order for which the run has no tool."""
         return self.brief is not None and self.brief.may_be_order
 
     @property
@@ -357,7 +362,7 @@ class RunState:
 
     @property
     def tried(self) -> bool:
-        """Whether the newest results were read for an answer, which they do not hold."""
+        """Whether the newest results were read and do not contain the answer."""
         return bool(self.iterations and self.iterations[-1].exchange)
 
     @property
@@ -369,7 +374,7 @@ class RunState:
 
     @property
     def unanswered(self) -> QuestionAsked | None:
-        """The upstream's question that the run waits with."""
+        """The upstream's question that the run waits for."""
         last = self.questions[-1] if self.questions else None
         return last.question if last and not last.answer and self.status == "running" else None
 
@@ -379,7 +384,7 @@ class RunState:
 
     @property
     def model_seconds(self) -> float:
-        """What models have taken for what is asked of the run now."""
+        """The seconds of models for the newest request."""
         return sum(call.seconds for call in self.ledger[self.parts[-1].calls :])
 
     def apply(self, event: Event) -> None:
@@ -397,8 +402,8 @@ class RunState:
             case ModelCalled():
                 self.ledger.append(event)
                 if event.role not in ASIDE:
-                    for each in self.untold:
-                        each.told = True
+                    for each in self.unshown:
+                        each.shown = True
                     here = self.iterations[-1].exchange if self.part_iterations else None
                     opening = self.parts[-1].opening
                     (opening if here is None else here).append(event)
@@ -475,7 +480,6 @@ class RunState:
                 self.later_steps = list(event.later_steps)
             case RunSteered():
                 self.waiting.append(event.steering)
-                self.left = max(self.left, event.left)
             case SteeringTaken():
                 self.waiting = self.waiting[1:]  # they are taken in the order they came in
                 changed = event.later_steps if event.later_steps != self.later_steps else None

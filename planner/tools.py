@@ -27,26 +27,26 @@ class Safety(StrEnum):
 
 
 class Policy(StrEnum):
-    """What a call needs whose tool is not read-only, from the strictest to the loosest."""
+    """What the call of a tool that is not read-only needs, from the strictest to the loosest."""
 
     READ_ONLY = "read_only"
-    """It is refused."""
+    """Such calls are refused."""
     ASK = "ask"
-    """A person approves it, each time."""
+    """A person has to approve each call."""
     ALLOW = "allow"
-    """Nothing."""
+    """Such calls need nothing."""
 
 
 def strictest(*policies: Policy) -> Policy:
-    """What holds where several have a say."""
+    """The policy that applies if there are several."""
     return min(policies, key=list(Policy).index)
 
 
 class Outcome(StrEnum):
     """How a tool call ended.
 
-    `FAILURE` is the tool's own "no" (an error result), `ERROR` a call that did not come through
-    (upstream dead, protocol error, refused), `TIMEOUT` one that was cut off.
+    `FAILURE`: the tool itself returned an error. `ERROR`: the call did not reach the tool, or its
+    answer did not come back (upstream dead, protocol error, refused). `TIMEOUT`: it was cut off.
     """
 
     SUCCESS = "SUCCESS"
@@ -59,7 +59,7 @@ ROLES = (
     *("text_argument", "name_argument", "file_argument"),
     *("symbol_argument", "library_argument", "identifier_argument", "topic_argument"),
 )
-"""What a tool's arguments are to the planner, where it uses the tool by itself."""
+"""The arguments that the planner fills in when it uses a tool by itself."""
 
 
 class ToolSpec(BaseModel):
@@ -70,42 +70,41 @@ class ToolSpec(BaseModel):
     name: str
     """Unique within the pool: the bare name, or `upstream.name` where two upstreams clash."""
     upstream: str
-    """Empty for the planner's own."""
+    """Empty for the planner's own tools."""
     description: str = ""
     input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
     """The JSON Schema of the arguments the model may write (operator-fixed ones are left out)."""
     safety: Safety = Safety.DESTRUCTIVE
     policy: Policy = Policy.ASK
-    """The most that the operator permits, should the tool not be read-only."""
+    """The most that the operator permits if the tool is not read-only."""
     fixed_arguments: dict[str, Any] = Field(default_factory=dict)
-    """The operator's, sent with each call whatever the model wrote."""
+    """The operator's arguments, which are sent with each call."""
     priority: int = 0
-    """Higher is offered earlier and breaks ties between equal names."""
+    """Tools with a higher priority are offered earlier, and keep their plain name in a clash."""
     text_argument: str | None = None
     """The argument that takes a regular expression, if this tool searches the project's text. The
-    planner looks the request's names up with it, and widens empty results."""
+    planner looks up the request's names with it, and widens empty searches."""
     name_argument: str | None = None
-    """The argument that takes a file's name, if this tool finds files by it; the planner finds the
-    files with it that a request names."""
+    """The argument that takes a file's name, if this tool finds files by it. The planner finds the
+    files that a request names with it."""
     file_argument: str | None = None
-    """The argument that takes a path, if this tool reads a whole file. The planner looks up with it
-    what one line does not tell."""
-
+    """The argument that takes a path, if this tool reads a whole file. The planner uses it when one
+    line does not say enough."""
     symbol_argument: str | None = None
-    """The argument that takes a symbol's name, if this tool says what stands within one. The
-    planner looks up with it what a request names."""
+    """The argument that takes a symbol's name, if this tool says what the symbol contains. The
+    planner looks up the symbols that a request names with it."""
     library_argument: str | None = None
     """The argument that takes a library's name, if this tool finds libraries by it. The planner
-    looks the libraries up with it that a request names."""
+    looks up the libraries that a request names with it."""
     identifier_argument: str | None = None
     """The argument that takes a library's identifier, if this tool reads its documentation. The
-    planner reads with it what the libraries' documentation says."""
+    planner reads the libraries' documentation with it."""
     topic_argument: str | None = None
-    """The argument of either that takes the question."""
+    """The argument that takes the question, in either of these two tools."""
 
     @cached_property
     def grammar(self) -> dict[str, Any]:
-        """Its input schema as far as model servers hold a model to one."""
+        """The part of its input schema that model servers can enforce."""
         return for_grammar(self.input_schema)
 
     @property
@@ -131,7 +130,7 @@ def read_only(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
 
 
 class ToolResult(BaseModel):
-    """What came back from a call. `text` is complete; shortening for a prompt is the planner's."""
+    """The result of a call. `text` is complete; the planner shortens it for a prompt."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -139,21 +138,21 @@ class ToolResult(BaseModel):
     text: str
     seconds: float = 0.0
     answered: bool = True
-    """False when the call went out and nothing came back that can be read: nobody knows what it
-    did."""
+    """False if the call was sent and no readable answer came back: its effect is unknown."""
 
 
 class UpstreamStatus(BaseModel):
     """One upstream as the pool sees it now."""
 
-    model_config = ConfigDict(frozen=True)
+    # The docstrings of fields are their descriptions in the result of `list_tools`.
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     name: str
     state: str
     """`starting`, `ready`, `failed`, `closed` or `disabled`."""
     tools: int = 0
     error: str | None = None
-    """Why it is not ready, and what to do; None when it is."""
+    """Why it is not ready, and what to do."""
     held: list[str] = []
     """Tools that are not used until the operator consents: each name, and what has changed."""
     unreadable: list[str] = []
@@ -166,7 +165,7 @@ asked."""
 
 
 class Approval(BaseModel):
-    """What was decided on a call whose tool is not read-only."""
+    """The decision on the call of a tool that is not read-only."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -176,16 +175,16 @@ class Approval(BaseModel):
 
 
 class Approver(Protocol):
-    """Decides on calls whose tools are not read-only."""
+    """Decides on calls of tools that are not read-only."""
 
     async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-        """Decide on one call with these very arguments, the operator's among them. May wait for a
-        person; is asked about one call of a run at a time."""
+        """Decide on one call with exactly these arguments, which include the operator's. It may
+        wait for a person, and gets one call of a run at a time."""
         ...
 
 
 async def refuse(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-    """The approver where nobody decides."""
+    """The approver of runs for which nobody decides."""
     return Approval(approved=False, by="policy", reason="only read-only tools may run here")
 
 
@@ -193,8 +192,8 @@ class ToolPool(Protocol):
     """The tools a run may use."""
 
     def tools(self) -> Sequence[ToolSpec]:
-        """Every tool there is now, highest priority first, in an order that does not change
-        while the pool does not."""
+        """Every tool that there is now, those with the highest priority first. The order changes
+        only with the pool."""
         ...
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
@@ -202,7 +201,7 @@ class ToolPool(Protocol):
         ...
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """Call a tool. Never raises for a failing upstream: that is an outcome. Cancellation
+        """Call a tool. It never raises for a failing upstream, which is an outcome. Cancellation
         reaches the upstream."""
         ...
 
@@ -212,7 +211,7 @@ class ToolPool(Protocol):
 
 
 class PoolAround:
-    """A pool around another, which does what this one does not do itself."""
+    """A pool that wraps another one, and does everything through it that it does not override."""
 
     def __init__(self, pool: ToolPool) -> None:
         self.pool = pool

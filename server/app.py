@@ -59,8 +59,8 @@ async def open_parts(
     *,
     for_operator: bool = True,
 ) -> AsyncIterator[Parts]:
-    """Pool, models and engine; closed in reverse order: the runs before what they use. `launcher`:
-    of a `head_start`. `for_operator`: only the operator calls."""
+    """Pool, models and engine; closed in reverse order: the runs before what they use. `launcher`
+    comes from a `head_start`. `for_operator`: nobody but the operator makes calls."""
     async with AsyncExitStack() as stack:
         backend = Backend(settings.models, on_download)
         stack.push_async_callback(backend.aclose)
@@ -126,7 +126,7 @@ def build(
     launcher: Launcher | None = None,
 ) -> FastMCP:
     """The server for these settings. Its parts start with its lifespan, and `on_open` gets them.
-    `auth` authenticates HTTP callers; without it, all callers are one. `launcher`: of a
+    `auth` authenticates HTTP callers; without it, all callers are one. `launcher` comes from a
     `head_start`."""
     running: list[Parts] = []
     fleet, seal = settings.runs.fleet, FleetSeal()

@@ -42,13 +42,13 @@ TOKEN, AUTH = "PLANLOOM_TOKEN", "PLANLOOM_AUTH"
 """The variables: tokens with commas between them; `module:name` of a FastMCP auth provider."""
 TOKEN_BYTES = 32
 MIN_TOKEN_CHARS = 20
-"""In characters, of an operator's; a random one of that length cannot be guessed."""
+"""Of a token that the operator sets; a random one of that length cannot be guessed."""
 
 _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 
 
 class Tokens(TokenVerifier):
-    """Knows callers by their tokens, of which it keeps only hashes.
+    """Knows callers by their tokens. It keeps only the hashes.
 
     FastMCP's `StaticTokenVerifier` keeps the tokens themselves and looks them up in a dictionary,
     whose timing reveals something about them.
@@ -163,12 +163,12 @@ class TokenSource:
 
     where: str
     shown_as: str | None = None
-    """What stands for the token in a client's entry; None where the client fetches its own."""
+    """What a client's entry contains instead of the token; None if the client fetches its own."""
     own: str | None = None
-    """Our own token. An operator's is never shown."""
+    """Our own token. One that the operator has set is never shown."""
     passing: str | None = None
-    """One that holds as long as this server runs, for what is kept where tokens should not be, such
-    as the address of a page."""
+    """A token that is valid as long as this server runs, for places that should not have the other
+    one, such as the address of a page."""
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
@@ -207,8 +207,8 @@ def _loaded(name: str) -> AuthProvider:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
-            f"{AUTH}={name}: cannot be loaded ({error}); name it as module:name, and see that "
-            "PYTHONPATH has its folder"
+            f"{AUTH}={name}: cannot be loaded ({error}); write it as module:name, and check that "
+            "PYTHONPATH contains its folder"
         ) from None
     if not isinstance(found, AuthProvider):
         raise ConfigError(f"{AUTH}={name}: is not an auth provider of FastMCP; name one")

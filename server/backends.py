@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OnDownload = Callable[[str, int, int | None], None]
-"""Called during a download with the model's name, the bytes done, and all bytes if known."""
+"""Called during a download with the model's name, the bytes so far, and all bytes if known."""
 
 
 class Backend:
@@ -101,13 +101,11 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
         return await _openai(settings)
     if server := await _running(settings):
         return _ollama(settings, server)
-    from planner.models.ollama import host_url
+    from planner.models.ollama import OllamaClient, host_url
 
     if settings.backend == "ollama":
-        raise ModelUnavailable(
-            f"Ollama does not answer at {host_url(settings.host)}; start it with `ollama serve`, "
-            "or set OLLAMA_HOST to the address where it listens."
-        )
+        async with OllamaClient(settings.host) as client:
+            raise client.absent()
     if embedded_installed():
         if settings.host:  # somebody named it, and should know that something else answers
             log.warning(

@@ -32,7 +32,7 @@ PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
 """Defined by us for every file: the project's absolute path and our own interpreter."""
 
 _MIN_SECRET_CHARS = 4
-"""In characters. Anything shorter protects nothing, and hiding it would blank out plain words."""
+"""Anything shorter protects nothing, and hiding it would remove plain words."""
 
 CALLED_SECRET = re.compile(
     r"key|token|secret|pass|pwd|credential|auth|cookie|session|private", re.IGNORECASE

@@ -151,7 +151,7 @@ def message(number: int, text: str, first: bool = True) -> bytes:
 @pytest.fixture
 def short_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_MESSAGE_BYTES", 300)
-    monkeypatch.setattr(stdio, "ENDLESS", 100_000)
+    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 100_000)
     monkeypatch.setattr(stdio, "EDGE", 100)
 
 
@@ -387,7 +387,7 @@ async def test_a_models_calls_wait_for_their_turn(place: Place) -> None:
 async def test_a_view_that_lags_behind_is_told_the_newest(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.mcp.progress_stream.BACKLOG", 3)
+    monkeypatch.setattr("server.mcp.progress_stream.MAX_BACKLOG", 3)
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
@@ -462,7 +462,7 @@ async def test_an_upstream_needs_no_disk(disk: str, place: Place, tmp_path: Path
 async def test_a_log_does_not_grow_for_ever(up: UpstreamPool, tmp_path: Path) -> None:
     await called(up, "noise")
     log = tmp_path / "cache" / "logs" / "up.log"
-    await until(lambda: 0 < log.stat().st_size < 2 * stdio.LOG_BYTES)
+    await until(lambda: 0 < log.stat().st_size < 2 * stdio.MAX_LOG_BYTES)
 
 
 async def test_a_clock_that_jumps_changes_no_limit(place: Place, ollama: ScriptedOllama) -> None:

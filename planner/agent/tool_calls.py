@@ -170,9 +170,9 @@ class Caller:
         what is changed."""
         if not tool.read_only:
             return arguments
-        arguments, changes = guards.mended_patterns(arguments, tool)
+        arguments, changes = guards.corrected_patterns(arguments, tool)
         self.tripped("pattern", changes)
-        arguments, changes = guards.mended_paths(arguments, tool, guards.seen_paths(self.state))
+        arguments, changes = guards.corrected_paths(arguments, tool, guards.seen_paths(self.state))
         self.tripped("path", changes)
         return arguments
 

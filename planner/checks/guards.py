@@ -1,6 +1,6 @@
-"""Checks in code, before a call is spent and when its result is back (a table: docs/planning.md).
+"""Checks in code, before a call and on its result (a table: docs/planning.md).
 
-Each is a pure function; who asks it emits the event.
+They are pure functions; their callers emit the events.
 """
 
 import json
@@ -20,37 +20,37 @@ from planner.state import Iteration, RunState, plain, skipped, wanted_first
 from planner.tools import Outcome, Policy, ToolSpec
 
 FRUITLESS_DECISIONS = 2
-"""So many in a row whose calls brought nothing new, and another tool has to be chosen; one more,
-and the run concludes."""
+"""After so many in a row whose calls brought nothing new, another tool has to be chosen; after one
+more, the run concludes."""
 MAX_FAULT_CHARS = 1000
-"""Characters of a result that is an error and nothing else."""
+"""Characters of a result that is nothing but an error."""
 MAX_FAULT_LINES = 3
 """Of such a result, unless it is a traceback."""
 MAX_PATTERN_WORDS = 4
 """Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
 MIN_WORD_CHARS = 3
-"""Characters of a word that is looked for alone."""
+"""Characters of a word that is searched for alone."""
 REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 NOTHING = "Nothing for the arguments above"
-"""How the result of a widened call begins."""
+"""The beginning of the result of a widened call."""
 
 
 def nearest(name: str, names: Sequence[str], most: int = 3) -> list[str]:
-    """The names most like `name`, best first; none that have nothing to do with it."""
+    """The names most similar to `name`, best first, without those that are not similar."""
     found = process.extract(name, names, scorer=fuzz.WRatio, limit=most, score_cutoff=40)
     return [each for each, _, _ in found]
 
 
 def unknown_tool(name: str, tools: Sequence[ToolSpec]) -> str:
-    """An invented tool "does not exist"; never "is not available"."""
+    """The message about an invented tool. It never says "is not available"."""
     near = nearest(name, [tool.name for tool in tools])
     hint = f" The nearest tools are: {', '.join(near)}." if near else ""
     return f'The tool "{name}" does not exist.{hint}'
 
 
 def not_allowed(tool: ToolSpec, policy: Policy) -> str | None:
-    """Why a run of this policy may not even ask for a call of the tool; None when it may."""
+    """Why a run with this policy may not even ask for a call of the tool; None if it may."""
     if tool.read_only or Policy.READ_ONLY not in (tool.policy, policy):
         return None
     who = "the operator permits" if tool.policy is Policy.READ_ONLY else "this run may use"
@@ -78,8 +78,7 @@ def takes_paths(tool: ToolSpec) -> bool:
 
 
 def seen_paths(state: RunState) -> list[str]:
-    """Every path that the listing, the request or a result has shown, and the folders of those that
-    calls were made with."""
+    """Every path in the listing, the request or a result, and the folders of paths in calls."""
     texts = [state.started.listing or "" if state.started else "", state.user_words]
     succeeded = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
     texts += [each.result for each in succeeded]
@@ -99,12 +98,12 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if path))
 
 
-def mended_paths(
+def corrected_paths(
     arguments: dict[str, Any], tool: ToolSpec, seen: Sequence[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Path arguments that nothing has shown, resolved to the nearest path seen; an optional one
-    with nothing near is left out. Returns the arguments and what was changed, one line each."""
-    mended, changes = dict(arguments), []
+    """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
+    one without any. Returns the arguments and the changes, a line each."""
+    corrected, changes = dict(arguments), []
     folders = {parent for path in seen for parent in _parents(path)}
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:
@@ -113,18 +112,18 @@ def mended_paths(
         if path in ("", *folders, *seen):
             continue
         if near := _nearest_path(path, seen, whole=value.startswith("/")):
-            mended[name] = near
+            corrected[name] = near
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
         elif name not in tool.required:
-            del mended[name]
+            del corrected[name]
             changes.append(f"{name}: {value} was never seen; looking everywhere")
-    return mended, changes
+    return corrected, changes
 
 
 def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
-    """The path seen that has folders more or fewer before it, else the one spelt most alike. A bare
-    name may come from a listing of any folder, so it takes no folders off, but of a `whole` path
-    from the root on."""
+    """The path seen that has more or fewer folders before it, else the one spelled most similarly.
+    A bare name may come from the listing of any folder, so it only replaces a `whole` path, which
+    begins at the root."""
     longer = [each for each in seen if each.endswith("/" + path)]
     shorter = [each for each in seen if path.endswith("/" + each) and (whole or "/" in each)]
     if longer or shorter:
@@ -132,7 +131,7 @@ def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
     others = [
         each
         for each in seen
-        if len(each) > 0.8 * len(path)  # a part of it is like any path that has that part
+        if len(each) > 0.8 * len(path)  # a part of it is similar to every path with that part
         and not path.startswith(each + "/")  # its own folders
     ]
     near = process.extractOne(path, others, scorer=fuzz.partial_ratio, score_cutoff=90)
@@ -151,7 +150,7 @@ def _property(tool: ToolSpec, name: str) -> dict[str, Any]:
 
 
 def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
-    """What `schemas.coerced` changed in arguments that missed their types, one line each."""
+    """What `schemas.coerced` changed in arguments of the wrong types, a line each."""
     return [
         f"{name}: {value!r} was left out"
         if name not in coerced
@@ -161,13 +160,13 @@ def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
     ]
 
 
-# Regular expressions and masks: small models write the one where the other is taken.
+# Regular expressions and masks: small models confuse them.
 
 _SAYS_MASK = re.compile(r"\b(?:globs?|masks?|wildcards?)\b", re.IGNORECASE)
 _SAYS_REGEX = re.compile(r"\bregex|\bregular expression", re.IGNORECASE)
 _REGEX_IN_MASK = re.compile(r"\\[.wdsbWDSB]|^\^|\$$|\||\.\+|^\.\*|^\(\?")
-"""What no mask has. `main.*` is a mask; `.*` at its start is one only for hidden files, and the
-mask it is translated to finds these too."""
+"""What no mask contains. `main.*` is a mask; `.*` at the start is one only for hidden files, and
+its translation finds these too."""
 _REGEX_PART = re.compile(
     r"(?P<nothing>^\(\?\w+\)|[\^$]|\\[bB])"
     r"|(?P<any>(?:\\[wdsWDS]|\.|\[[^\]]*\]|\([^()]*\))[*+?]|\\[wdsWDS]|\([^()]*\))"
@@ -191,24 +190,29 @@ def takes_regex(tool: ToolSpec, name: str) -> bool:
     return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
 
 
-def mended_patterns(arguments: dict[str, Any], tool: ToolSpec) -> tuple[dict[str, Any], list[str]]:
-    """Regular expressions where a mask is taken, and masks and broken expressions where a regular
-    expression is, translated. Returns the arguments and what was changed, one line each."""
-    mended, changes = dict(arguments), []
+def corrected_patterns(
+    arguments: dict[str, Any], tool: ToolSpec
+) -> tuple[dict[str, Any], list[str]]:
+    """Translate regular expressions for arguments that take a mask, and masks and broken
+    expressions for those that take a regular expression. Returns the arguments and the changes, a
+    line each."""
+    corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if not isinstance(value, str):
             continue
         if takes_mask(tool, name) and _REGEX_IN_MASK.search(value):
-            mended[name] = _as_mask(value)
-            changes.append(f"{name}: {value} is a regular expression; the mask is {mended[name]}")
+            mask = corrected[name] = _as_mask(value)
+            changes.append(f"{name}: {value} is a regular expression; the mask is {mask}")
         elif takes_regex(tool, name) and (problem := _broken(value)):
-            mended[name] = _as_regex(value)
-            changes.append(f"{name}: {value} is no regular expression ({problem}); {mended[name]}")
-    return mended, changes
+            corrected[name] = _as_regex(value)
+            changes.append(
+                f"{name}: {value} is not a regular expression ({problem}); {corrected[name]}"
+            )
+    return corrected, changes
 
 
 def _as_mask(expression: str) -> str:
-    """`.*\\.py$` as `*.py`; of alternatives, all files that some mask of theirs would match."""
+    """`.*\\.py$` as `*.py`; alternatives as a mask for all files."""
     if "|" in re.sub(r"\([^()]*\)", "", expression):
         return "*"
     mask = _REGEX_PART.sub(lambda part: "*" if part["any"] else part["escaped"] or "", expression)
@@ -219,7 +223,7 @@ def _broken(expression: str) -> str | None:
     try:
         re.compile(expression)
     except re.error as error:
-        # Another dialect than Python's may know more; none knows these.
+        # Other dialects than Python's may know more, but none knows these.
         known = ("nothing to repeat", "multiple repeat", "missing )", "unbalanced", "unterminated")
         return error.msg if error.msg.startswith(known) else None
     except (OverflowError, RecursionError):
@@ -228,7 +232,7 @@ def _broken(expression: str) -> str | None:
 
 
 def _as_regex(text: str) -> str:
-    """`*.py` as `\\.py`, `*foo*` as `foo`; what is no mask is taken word for word: `connect(`."""
+    """`*.py` as `\\.py`, `*foo*` as `foo`; what is not a mask is taken literally: `connect(`."""
     if not text.startswith("*") and "**" not in text:
         return re.escape(text)
     parts = [re.escape(part) for part in re.split(r"[*/]*\*[*/]*", text) if part]
@@ -238,21 +242,21 @@ def _as_regex(text: str) -> str:
 # What a change may be made with.
 
 MIN_QUOTED_CHARS = 6
-"""Of the first line of a text that a tool did not find."""
+"""Characters of the first line of a text that a tool did not find."""
 NEAR = 60
-"""Of 100: from there on a passage nearly holds a text."""
+"""Of 100: from there on a passage nearly contains a text."""
 MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
 MAX_OPERANDS = 40
-"""Of the newest numbers: so many may a number follow from."""
+"""The newest numbers, from two of which another may follow."""
 _TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
 def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
-    """The arguments of a change that stand nowhere in what was seen: ids, accounts, addresses,
-    paths and amounts, `name: value` each. Free text is the model's own; dates are spelled in many
-    ways; a number may follow from two others."""
+    """The arguments of a change that appear nowhere in what was seen: ids, accounts, addresses,
+    paths and amounts, each as `name: value`. Free text is the model's own; dates are spelled in
+    many ways; a number may follow from two others."""
     numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
     return [
         f"{name}: {value}"
@@ -280,8 +284,8 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
 
 
 def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:
-    """The passage that a call was meant for, when its tool complains of a text that stands in
-    another place than the call names, or nearly stands somewhere: small models copy from memory."""
+    """The passage that a call was meant for, if its tool did not find a text that is in another
+    place than the call names, or is nearly somewhere: small models copy from memory."""
     said = [*_strings(arguments)]
     texts = [each.text.lower() for each in passages]
     for value in said:
@@ -309,13 +313,13 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(list(value.values()))
 
 
-# What a result is in truth.
+# What a result really is.
 
 _EMPTY = re.compile(r"[\s\[\]{}()\"':,.]*|.*\bno (?:results|matches|files)\b.{0,80}", re.I | re.S)
 
 
 def empty(result: str) -> bool:
-    """Whether a successful result holds nothing: `[]`, `{"files": []}`, "no matches"."""
+    """Whether a successful result contains nothing: `[]`, `{"files": []}`, "no matches"."""
     if result.startswith(f"{NOTHING}, nor for "):
         return True
     bare = re.sub(r'"\w+"\s*:', "", result)
@@ -346,10 +350,10 @@ _SHOWS_TEXT = re.compile(
 
 
 def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
-    """Whether a result marked fine is an error in truth: it is short, and nothing else.
+    """Whether a result that is marked as a success is nothing but a short error.
 
-    Of a tool that shows the project's own text, only when it names the tool or the path: a log may
-    well hold one line that says "Error: disk full".
+    If the tool shows the project's own text, the error has to name the tool or the path: a log may
+    contain one line that says "Error: disk full".
     """
     text = result.strip()
     if len(text) > MAX_FAULT_CHARS:
@@ -375,14 +379,14 @@ def _is_fault(text: str) -> bool:
     )
 
 
-# What to try when there is nothing.
+# What to try when nothing was found.
 
 
 def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-    """Broader tries of a call that found nothing, the nearest first.
+    """Broader versions of a call that found nothing, the nearest first.
 
-    A search of the text or for files: everywhere, then looser. A look-up in a folder: everywhere.
-    A listing: the parent folder.
+    A search in texts or for files is made everywhere, then with a looser pattern; a look-up in a
+    folder everywhere; a listing in the parent folder.
     """
     everywhere = _everywhere(tool, arguments)
     mask = next((name for name in tool.required if takes_mask(tool, name)), None)
@@ -409,7 +413,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without what limits them to some files."""
+    """The arguments without those that limit the call to some files."""
     required = tool.required
     return {
         name: _top(value) if takes_path(name) else value
@@ -419,7 +423,7 @@ def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _top(path: Any) -> Any:
-    """The top of the project; of an absolute path, which may lie elsewhere, the parent folder."""
+    """The top of the project, or the parent folder of an absolute path, which may be elsewhere."""
     return _parent(path) if isinstance(path, str) and path.startswith("/") else "."
 
 
@@ -452,12 +456,12 @@ def _loosened(pattern: str) -> list[str]:
     return loose
 
 
-# Repeats, and runs that get nowhere.
+# Repeats, and runs without progress.
 
 
 def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
-    """The last iteration that made this very call, or an equal one, and got its result. Not one
-    from before something was changed, or for a request before: it may read otherwise by now."""
+    """The last iteration that made this call, or an equal one, and got a result. One from before a
+    change, or for an earlier request, does not count: its result may be outdated."""
     for iteration in reversed(state.part_iterations):
         if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
             return iteration
@@ -467,7 +471,7 @@ def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iter
 
 
 def known(state: RunState, iteration: Iteration) -> bool:
-    """Whether a call was refused since its result stands there already."""
+    """Whether a call was refused because its result is known."""
     return any(
         each.tool == iteration.tool
         and each.arguments == iteration.arguments
@@ -477,8 +481,8 @@ def known(state: RunState, iteration: Iteration) -> bool:
 
 
 def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
-    """Why a call that may change something is neither asked for nor made a second time: it was
-    refused, or it went out and nobody knows what it did."""
+    """Why a call that may change something is neither requested nor made again: it was refused, or
+    it was sent and its effect is unknown."""
     for iteration in state.iterations:
         if not made(iteration, tool, arguments):
             continue
@@ -491,12 +495,12 @@ def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-    """Whether an iteration is this very call, or an equal one."""
+    """Whether an iteration made this call, or an equal one."""
     return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)
 
 
 def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two calls are equal but for defaults, empty options and how a path is written."""
+    """Whether two calls are equal except for defaults, empty options and the spelling of paths."""
     return _normal(tool, first) == _normal(tool, second)
 
 
@@ -513,8 +517,7 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:
-    """For each iteration, how many lines its result has that none before it had; a change made is
-    one at least."""
+    """For each iteration, how many lines of its result are new; a change counts as one at least."""
     done = ((each.outcome is Outcome.SUCCESS, each) for each in iterations)
     return _new_lines(*((each.result, each.changes) if ok else ("", False) for ok, each in done))
 
@@ -532,7 +535,7 @@ def _new_lines(*results: tuple[str, bool]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def _lines(result: str) -> frozenset[str]:
-    """The lines of a result that say something."""
+    """The lines of a result that are not empty."""
     if empty(result):
         return frozenset()
     lines = {line.strip() for line in readable(result).splitlines()} - {""}
@@ -540,14 +543,14 @@ def _lines(result: str) -> frozenset[str]:
 
 
 def fruitless(state: RunState) -> list[list[str]]:
-    """The tools of the newest decisions, in a row, whose calls brought no new line: faults,
-    refusals, empty results, and repeats, also those whose result was shown again. Looking up is not
-    counted: it ends by itself; nor is what was before the user said something."""
+    """The tools of the newest decisions in a row whose calls brought no new line: faults, refusals,
+    empty results, and repeats. Look-ups by code do not count, because they end by themselves, nor
+    does anything before the user steered the run."""
     fresh = new_lines(state.iterations)
     decisions: list[list[str]] = [[]]
-    heard = max((each.iteration for each in state.steered), default=-1)
+    steered_at = max((each.iteration for each in state.steered), default=-1)
     for each in reversed(state.iterations):
-        if each.by == "lookup" or fresh[each.number] or each.number <= heard:
+        if each.by == "lookup" or fresh[each.number] or each.number <= steered_at:
             decisions[-1] = []  # one of its calls brought something
             break
         decisions[-1].append(each.tool)
@@ -557,7 +560,7 @@ def fruitless(state: RunState) -> list[list[str]]:
 
 
 def left_out(state: RunState) -> list[str]:
-    """The tools that may not be chosen next, since their last calls brought nothing new."""
+    """The tools that may not be chosen next, because their last calls brought nothing new."""
     decisions = fruitless(state)
     if len(decisions) < FRUITLESS_DECISIONS:
         return []
@@ -565,7 +568,7 @@ def left_out(state: RunState) -> list[str]:
 
 
 def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str | None:
-    """What the user has said of the later steps and a decision does not heed."""
+    """What the user has said about later steps, if a decision ignores it."""
     if not isinstance(decision, MoveOn):
         return None
     begun = decision.objective or next(iter(state.later_steps), "")
@@ -579,7 +582,7 @@ def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str
 
 
 def gives_up(answer: str) -> bool:
-    """Whether an answer says that there is none, whatever the model marked it as."""
+    """Whether an answer says that there is none, however the model has marked it."""
     return (
         re.match(r"(?i)\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b", answer)
         is not None

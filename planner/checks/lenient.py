@@ -1,5 +1,4 @@
-"""What a model meant that its server did not hold to a schema: the JSON, or the list, within what
-it said."""
+"""What a model meant if its server does not enforce schemas: the JSON or the list in its reply."""
 
 import json
 import re
@@ -19,8 +18,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z`])|(?<=[。！？])")
 def json_in(text: str, schema: Schema) -> str | None:
     """The object in a reply that fits the schema best, as JSON; None when there is none.
 
-    Around it may stand thoughts (`<think>`), prose or a code fence, and in it keys that the schema
-    does not know, which are left out.
+    There may be thoughts (`<think>`), prose or a code fence around it. Keys in it that the schema
+    does not know are left out.
     """
     said = re.sub(r"<think>.*?(?:</think>|\Z)", "", text, flags=re.DOTALL)
     found = [_known(value, schema) for value in _objects(said)]
@@ -60,7 +59,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _known(value: Any, schema: Schema) -> Any:
-    """The value without the keys of objects that the schema says nothing of."""
+    """The value without keys that the schema does not know."""
     if isinstance(value, list):
         items = schema.get("items")
         return [_known(item, items) for item in value] if isinstance(items, dict) else value
@@ -75,7 +74,7 @@ def _known(value: Any, schema: Schema) -> Any:
 
 
 def _meant(value: dict[str, Any], branches: list[Schema]) -> Schema:
-    """The one branch that the value names by a constant, as decisions do; none is guessed."""
+    """The only branch that has a constant of the value, as decisions do."""
     named = [
         branch
         for branch in branches

@@ -1,6 +1,6 @@
-"""JSON Schemas that constrain what a model may say, and the check of what it said.
+"""JSON Schemas for the replies of models, and the validation of replies.
 
-The model server makes a grammar of a schema (`planner.grammar`), which loses a part of it; so a
+The model server makes a grammar of a schema (`planner.grammar`), which loses a part of it. So a
 reply is validated against the tool's own schema afterwards.
 """
 
@@ -18,7 +18,7 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 from referencing.exceptions import Unresolvable
 
 from planner.grammar import (
-    DEEPEST_REFERENCE,
+    MAX_REFERENCE_DEPTH,
     MAX_STRING_CHARS,
     Schema,
     for_grammar,
@@ -30,21 +30,21 @@ from planner.protocol import Mode, PlanFor
 from planner.text import flat
 
 MAX_STEPS = 6
-"""Of one plan; more can follow when these are done."""
+"""Of one plan; others can follow after these."""
 MAX_CALLS = 3
 """Tool calls that one decision may name."""
 MAX_DATA_SCHEMA_CHARS = 4000
-"""Characters of a caller's schema as compact JSON; it stands in a prompt."""
+"""Characters of a caller's schema as compact JSON; it is part of a prompt."""
 MAX_CHECKS = 20_000
-"""Keywords looked at to validate one value: seventy definitions that refer twice to the next one
-are more than anyone can wait for."""
-DEEPEST_CHECK = 80
-"""Keywords within keywords. Python's own bound may be met within a library in Rust, that panics."""
+"""Keywords that are checked for one value: seventy definitions that each refer twice to the next
+one would take for ever."""
+MAX_CHECK_DEPTH = 80
+"""Keywords within keywords. Python's own bound might be reached in a Rust library, which panics."""
 UNUSABLE = (
     *NO_SCHEMA,
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
 )
-"""What a schema raises that nothing can be validated by; a stranger wrote it."""
+"""The errors that an unusable schema raises; a stranger wrote it."""
 
 
 def text(longest: int) -> Schema:
@@ -86,14 +86,14 @@ def file_tools(lists: Sequence[str], reads: Sequence[str]) -> Schema:
 
 
 SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z_@./ -]{0,29}$"}
-"""In Latin letters: a small model copies the words of a Chinese request otherwise, and code is
+"""In Latin letters: otherwise a small model copies the words of a Chinese request, and code is
 written in English. The request's own words are searched for as well."""
 
 
 def brief(acting: bool = True) -> Schema:
-    """What a request is about is said before what it is for. Where it is about nothing, a reply
-    follows instead: a model that may reply at once does so to any question. `acting`: whether it
-    may be for an action; not where an action was read first, which is about something."""
+    """The search words come before what is wanted. If there are none, a reply follows: a model that
+    may reply at once does so to any question. `acting`: whether the request may be for an action;
+    not if it was read as one before."""
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
     sorted_ = closed(search=search, wants=one_of(wants))
@@ -185,8 +185,8 @@ def formatted(data_schema: Schema) -> Schema:
 
 
 def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Near misses put right: `"5"` for an integer, a scalar for a list of one, `"null"` or an
-    empty string for an optional argument left out."""
+    """The arguments with near misses corrected: `"5"` for an integer, a scalar for a list of one,
+    `"null"` or an empty string for an optional argument that should be left out."""
     try:
         return _coerced(arguments, schema)
     except UNUSABLE:
@@ -196,16 +196,16 @@ def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
 def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
-    mended: dict[str, Any] = {}
+    corrected: dict[str, Any] = {}
     for name, value in arguments.items():
         kinds = _kinds(properties.get(name, {}), schema)
         if name not in required and value in (None, "", "null", "None") and "null" not in kinds:
             continue
-        mended[name] = _coerced_value(value, kinds)
-    return mended
+        corrected[name] = _coerced_value(value, kinds)
+    return corrected
 
 
-def _kinds(node: Any, root: Schema, depth: int = DEEPEST_REFERENCE) -> set[str]:
+def _kinds(node: Any, root: Schema, depth: int = MAX_REFERENCE_DEPTH) -> set[str]:
     if not isinstance(node, dict) or not depth:
         return set()
     if "$ref" in node:
@@ -255,9 +255,9 @@ def _fits(value: Any, kinds: set[str]) -> bool:
 
 
 def problem(value: Any, schema: Schema) -> str | None:
-    """What is wrong with a value by a stranger's schema, in one line; None when it fits.
+    """Why a value does not fit a stranger's schema, in one line; None if it fits.
 
-    A reference to another document is never fetched: it makes the schema unusable.
+    References to other documents are never fetched: they make the schema unusable.
     """
     try:
         validator = _Bounded(_plain(schema), registry=REGISTRY)
@@ -277,8 +277,8 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def counted(*arguments: Any) -> Any:
         if next(_checks.get(), None) is None:
             raise OverflowError(f"more than {MAX_CHECKS} checks")
-        if (depth := _depth.get()) == DEEPEST_CHECK:
-            raise OverflowError(f"keywords nest more than {DEEPEST_CHECK} deep")
+        if (depth := _depth.get()) == MAX_CHECK_DEPTH:
+            raise OverflowError(f"keywords nest more than {MAX_CHECK_DEPTH} deep")
         _depth.set(depth + 1)
         try:
             yield from check(*arguments) or ()
@@ -294,8 +294,8 @@ def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschem
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """By pydantic's engine, whose time is linear: `(a+)+$` keeps Python's busy for ever. What that
-    engine does not take (look-around, back-references) is left to the tool to judge."""
+    """By pydantic's engine, which takes linear time: `(a+)+$` keeps Python's busy for ever. What
+    that engine does not know (look-around, back-references) is left to the tool."""
     try:
         _matcher(pattern).validate_python(value)
     except ValidationError:
@@ -317,8 +317,8 @@ _Bounded = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 
 
 def _plain(node: Any) -> Any:
-    """The schema without what would lead out of the bounds: another dialect's validator
-    (`$schema`), and patterns of names, with what depends on them."""
+    """The schema without what would get around the bounds: another dialect's validator (`$schema`),
+    and patterns of names with what depends on them."""
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, dict):
@@ -336,7 +336,7 @@ def _described(error: jsonschema.ValidationError | jsonschema.SchemaError) -> st
 
 
 def data_schema_problem(schema: Schema) -> str | None:
-    """Why nothing can be written to a caller's schema, in one line; None when it can."""
+    """Why a caller's schema cannot be used, in one line; None if it can."""
     validator = jsonschema.Draft202012Validator
     try:
         size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
@@ -361,7 +361,7 @@ def _leads(reference: str, schema: Schema) -> bool:
 
 
 def named(schema: Schema) -> list[Any]:
-    """What a schema itself says that data may hold: its properties, and its `enum` and `const`."""
+    """What the schema itself names: properties, and the values of `enum` and `const`."""
     found: list[Any] = []
     for part in _objects(schema):
         for key in ("properties", "enum"):

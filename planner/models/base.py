@@ -25,11 +25,11 @@ class Reply(BaseModel):
     text: str
     finish: Literal["stop", "length"] = "stop"
     prompt_tokens: int
-    """The whole prompt, the part served from the prefix cache included."""
+    """The whole prompt, including the part from the prefix cache."""
     cached_tokens: int = 0
-    """The part of the prompt that was not computed again."""
+    """The part of the prompt from the prefix cache."""
     cached_told: bool = False
-    """Whether the server said so; else it is what the prompt before covers (`PromptBefore`)."""
+    """Whether the server reported that; else it is estimated (`PromptBefore`)."""
     generated_tokens: int
     load_seconds: float = 0.0
     prefill_seconds: float = 0.0
@@ -37,14 +37,15 @@ class Reply(BaseModel):
 
 
 class PromptBefore:
-    """The prompt that a model read last, and what it replied: as much of the next prompt as begins
-    with the same is not computed again."""
+    """The last prompt of a model, and its reply. The part that the next prompt shares with it, from
+    the beginning, is not computed again."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
 
     def covers(self, messages: Sequence[Message]) -> float:
-        """The share of a prompt's characters that stand in the one before, from its beginning."""
+        """The share of a prompt's characters that it has in common with the one before, from the
+        beginning."""
         covered = 0
         for mine, before in zip(messages, self._messages, strict=False):
             if mine["role"] != before["role"]:
@@ -66,8 +67,8 @@ class PromptBefore:
         cached_tokens: int | None,
         **cost: Any,
     ) -> Reply:
-        """The reply to a prompt, which is remembered. What the server did not count is estimated:
-        a token has four characters, and those that the prompt before covers were cached."""
+        """The reply to a prompt, which is remembered. Counts that the server did not report are
+        estimated: four characters a token, and what the prompt before covers was cached."""
         if prompt_tokens is None:
             prompt_tokens = sum(len(message["content"]) for message in messages) // 4
         covered = round(self.covers(messages) * prompt_tokens)
@@ -111,7 +112,7 @@ class ChatModel(Protocol):
         ...
 
     async def load(self) -> None:
-        """Have the model in memory; what it has read of earlier prompts stays. Raises as `chat`."""
+        """Load the model; its prefix cache stays. Raises the same errors as `chat`."""
         ...
 
     async def aclose(self) -> None:
@@ -120,24 +121,17 @@ class ChatModel(Protocol):
 
 
 class ModelAround:
-    """A model around another, with something done around each call (`around`)."""
+    """A model that wraps another one, with something done around each call (`around`)."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
+        self.name, self.context_tokens = model.name, model.context_tokens
 
     async def around(
         self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
     ) -> Reply:
         """Make the call of the other model, or reply without it."""
         return await call()
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def context_tokens(self) -> int:
-        return self.model.context_tokens
 
     async def chat(
         self,

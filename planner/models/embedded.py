@@ -41,8 +41,8 @@ START_SECONDS = 180.0
 PING_SECONDS = 10
 SILENCE_SECONDS = 60.0  # the worker pings within a call; this much silence means it hangs
 GOODBYE_SECONDS = 2.0
-READY_LINE_BYTES = 64 * 1024
-LOG_TAIL_BYTES = 1500
+MAX_READY_LINE_BYTES = 64 * 1024
+MAX_LOG_TAIL_BYTES = 1500
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -95,12 +95,12 @@ class _Worker:
     end_turn: int = 0
 
     async def fate(self) -> str:
-        """How the process stands after a failure, with the last lines it wrote."""
+        """The state of the process after a failure, with the last lines it wrote."""
         with anyio.move_on_after(GOODBYE_SECONDS):
             await self.process.wait()
         code = self.process.returncode
         end = "still runs" if code is None else f"ended with exit code {code}"
-        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - MAX_LOG_TAIL_BYTES))
         tail = self.log.read().decode(errors="replace").strip()
         return f"{end}; its last lines:\n{tail}" if tail else f"{end} and wrote nothing"
 
@@ -131,21 +131,12 @@ class EmbeddedModel:
         threads: int | None = None,
         command: Sequence[str] = WORKER,
     ) -> None:
-        self._name = name
+        self.name, self.context_tokens = name, context_tokens
         self._weights = weights
-        self._context_tokens = context_tokens
         self._threads = threads or _cores()
         self._command = command
         self._lock = anyio.Lock()
         self._worker: _Worker | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context_tokens(self) -> int:
-        return self._context_tokens
 
     async def load(self) -> None:
         """Start the worker and load the model, if that has not happened yet.
@@ -179,13 +170,13 @@ class EmbeddedModel:
                 fate = await worker.fate()
                 await self._discard()
                 raise ModelUnavailable(
-                    f"The worker of {self._name} failed in mid-call "
+                    f"The worker of {self.name} failed during a call "
                     f"({type(error).__name__}) and {fate}\nThe next call starts a new one."
                 ) from error
             except ValidationError as error:
                 await self._discard()
                 raise ModelError(
-                    f"The worker of {self._name} sent something unreadable: {error}\n"
+                    f"The worker of {self.name} sent something that cannot be read: {error}\n"
                     "The next call starts a new one."
                 ) from error
             return reply.model_copy(update={"load_seconds": load_seconds})
@@ -209,13 +200,13 @@ class EmbeddedModel:
 
     async def _start(self) -> _Worker:
         if not self._weights.is_file():
-            raise ModelUnavailable(f"{self._name}: there are no weights at {self._weights}.")
+            raise ModelUnavailable(f"{self.name}: there are no weights at {self._weights}.")
         api_key = secrets.token_urlsafe(32)
         # The key and the path go through stdin: other users may read a command line.
         settings = {
             "weights": str(self._weights),
             "api_key": api_key,
-            "context_tokens": self._context_tokens,
+            "context_tokens": self.context_tokens,
             "threads": self._threads,
             "ping_seconds": PING_SECONDS,
         }
@@ -227,7 +218,7 @@ class EmbeddedModel:
         except OSError as error:
             log.close()
             raise ModelUnavailable(
-                f"The worker of {self._name} cannot be started ({self._command[0]}): {error}"
+                f"The worker of {self.name} cannot be started ({self._command[0]}): {error}"
             ) from error
         worker = _Worker(process, _client(api_key), log)
         try:
@@ -252,7 +243,7 @@ class EmbeddedModel:
             ValidationError,
         ) as error:
             raise ModelUnavailable(
-                f"The worker of {self._name} did not come up ({type(error).__name__}): "
+                f"The worker of {self.name} did not start ({type(error).__name__}): "
                 f"it {await worker.fate()}"
             ) from error
 
@@ -261,12 +252,12 @@ class EmbeddedModel:
         assert process.stdout is not None
         await process.stdin.send(json.dumps(settings).encode() + b"\n")
         line = await BufferedByteReceiveStream(process.stdout).receive_until(
-            b"\n", READY_LINE_BYTES
+            b"\n", MAX_READY_LINE_BYTES
         )
         ready = _Ready.model_validate_json(line)
         if ready.address is None:
             raise ModelUnavailable(
-                f"{self._name} does not load from {settings['weights']}: {ready.error}\n"
+                f"{self.name} cannot be loaded from {settings['weights']}: {ready.error}\n"
                 f"If a package is missing, run: {EMBEDDED_EXTRA}\n"
                 "Otherwise delete the file; the next start downloads it again."
             )
@@ -278,7 +269,7 @@ class EmbeddedModel:
         )
         tokens = self._read(response, _Tokens).tokens
         if len(tokens) != 2:
-            raise ModelUnavailable(f"{self._name}: its weights are not of a ChatML model.")
+            raise ModelUnavailable(f"{self.name}: its weights are not those of a ChatML model.")
         return tokens[0], tokens[1]
 
     async def _tokens(self, worker: _Worker, messages: Sequence[Message]) -> list[int]:
@@ -333,7 +324,7 @@ class EmbeddedModel:
         if last.error is not None:
             raise self._error(last.error)
         if last.timings is None:
-            raise ModelError(f"{self._name}: the worker's stream ended before the reply did.")
+            raise ModelError(f"{self.name}: the worker's stream ended before the reply did.")
         return Reply(
             text=text,
             finish="length" if last.stop_type == "limit" else "stop",
@@ -355,8 +346,8 @@ class EmbeddedModel:
 
     def _error(self, problem: _Problem) -> ModelError:
         if problem.type == "exceed_context_size_error":
-            return ContextExceeded(f"{self._name}: {problem.message}")
-        return ModelError(f"{self._name} refused the call: {problem.message}")
+            return ContextExceeded(f"{self.name}: {problem.message}")
+        return ModelError(f"{self.name} refused the call: {problem.message}")
 
 
 def _client(api_key: str) -> httpx.AsyncClient:

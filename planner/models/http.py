@@ -14,16 +14,16 @@ from planner.errors import ContextExceeded, ModelUnavailable
 from planner.models.base import Message
 
 DEFAULT_GAP_SECONDS = 300.0
-"""The longest silence of a server within a call; a CPU reads a long prompt for minutes."""
+"""The longest silence of a server within a call; a CPU may read a long prompt for minutes."""
 CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 5.0
-"""A hundred first calls at once are slow to begin with."""
+"""Enough for a hundred first calls at once."""
 
 CONTEXT_REFUSED = (
     *("context size", "context length", "context window", "maximum context"),
     *("exceed_context_size", "context_length_exceeded"),
 )
-"""What servers say of a prompt that is too long."""
+"""What servers say about a prompt that is too long."""
 
 _WORD = re.compile(r"\b[A-Za-z]+\b")
 # No common tokenizer lets one token reach across two words, so that a whole prompt has at least as
@@ -33,11 +33,11 @@ _TOKENS_PER_WORD = 0.8
 
 
 def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
-    """How any client speaks to a model server; `gap_seconds` bounds the silence within a call. A
-    server on this machine is reached directly, never through a proxy."""
+    """The options of every client of a model server. `gap_seconds` limits the silence within a
+    call. A server on this machine is reached directly, never through a proxy."""
     return {
         "timeout": httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
-        # How many calls there are at a time is for the caller to bound.
+        # The caller limits the calls at a time.
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),
         "trust_env": not is_loopback(url),
     }
@@ -46,8 +46,8 @@ def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
 class ServerClient:
     """The connection to a model server; models may share it.
 
-    `key` goes out in the header `Authorization` only. `gap_seconds` bounds the wait for the next
-    piece of a reply, the first included.
+    `key` is sent in the header `Authorization` only. `gap_seconds` limits the wait for each piece
+    of a reply.
     """
 
     called: ClassVar[str]
@@ -55,7 +55,7 @@ class ServerClient:
     advice: ClassVar[str]
     """What to do when it does not answer."""
     larger_window: ClassVar[str]
-    """How to have more of a prompt read; has the number of tokens."""
+    """How to get a larger window; contains the number of tokens."""
 
     def __init__(self, url: str, key: str | None, gap_seconds: float, **options: Any) -> None:
         self.url = url
@@ -78,11 +78,14 @@ class ServerClient:
     @property
     def at(self) -> str:
         """`Ollama at URL`, at the beginning of a sentence."""
-        return f"{self.called[:1].upper()}{self.called[1:]} at {self.url}"
+        return f"{self._begin} at {self.url}"
+
+    @property
+    def _begin(self) -> str:
+        return self.called[:1].upper() + self.called[1:]
 
     def absent(self) -> ModelUnavailable:
-        called = self.called[:1].upper() + self.called[1:]
-        return ModelUnavailable(f"{called} does not answer at {self.url}; {self.advice}")
+        return ModelUnavailable(f"{self._begin} does not answer at {self.url}; {self.advice}")
 
     @contextmanager
     def faults(self, name: str) -> Iterator[None]:
@@ -93,9 +96,9 @@ class ServerClient:
             raise self.absent() from error
         except httpx.ReadTimeout as error:
             raise ModelUnavailable(
-                f"{self.at} sent nothing for {self.gap_seconds:g} s while `{name}` was to answer; "
-                "the machine may be too slow for this prompt: use a smaller model or a shorter "
-                "prompt."
+                f"{self.at} sent nothing for {self.gap_seconds:g} s while `{name}` should have "
+                "answered; the machine may be too slow for this prompt: use a smaller model or a "
+                "shorter prompt."
             ) from error
         except httpx.HTTPError as error:
             raise ModelUnavailable(
@@ -107,8 +110,8 @@ class ServerClient:
     def check_whole(
         self, name: str, messages: Sequence[Message], counted: int, context_tokens: int
     ) -> None:
-        """Raise `ContextExceeded` if a server that counted so many tokens cannot have read all of a
-        prompt: some cut what is too long without a word."""
+        """Raise `ContextExceeded` if a server that counted so many tokens cannot have read the
+        whole prompt: some cut a long one silently."""
         # A token is at least a byte: a prompt of no more bytes than the window has tokens fits.
         if sum(len(m["content"].encode(errors="replace")) for m in messages) <= context_tokens:
             return
@@ -145,7 +148,7 @@ def is_loopback(url: str) -> bool:
 
 
 def innermost(error: Any) -> str:
-    """The plain text of an error; servers pass their engine's on as JSON in a JSON string."""
+    """The plain text of an error. Servers pass on their engine's as JSON in a JSON string."""
     while True:
         if isinstance(error, str):
             try:
@@ -158,7 +161,7 @@ def innermost(error: Any) -> str:
 
 
 def sendable(messages: Sequence[Message]) -> list[Message]:
-    """The messages as JSON on the wire can hold them: a lone surrogate is a `?`."""
+    """The messages as JSON can transport them: a lone surrogate becomes a `?`."""
     return [
         {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
         for m in messages

@@ -34,7 +34,7 @@ from planner.models.http import (
 )
 
 DEFAULT_CONTEXT_TOKENS = 8192
-"""`num_ctx` where the caller names none: fits both small models beside each other in 8 GB."""
+"""The default `num_ctx`; both small models fit into 8 GB with it."""
 
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
@@ -45,10 +45,10 @@ _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no l
 
 
 RECORD_BYTES, SPARE_RECORDS = 1000, 100
-"""A reply may take this many bytes for each of its tokens, and for some records more. Ollama sends
-a record of some 150 bytes for each."""
+"""How many bytes a reply may take for each of its tokens, and for how many records more. Ollama
+sends a record of some 150 bytes for each token."""
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
-"""What a server may count; a number beyond that, or below 0, is wrong."""
+"""The largest counts of a server; a higher or negative one is wrong."""
 
 
 class ChatReply(ollama.ChatResponse):
@@ -110,8 +110,8 @@ class OllamaClient(ServerClient):
                         yield _record(line, name, self.url)
                 except OverflowError:
                     raise ModelError(
-                        f"{self.at} did not end the reply of `{name}` after the {tokens} tokens it "
-                        "was to have (num_predict). Update or restart it, or use another model."
+                        f"{self.at} did not end the reply of `{name}` after the limit of {tokens} "
+                        "tokens (num_predict). Update or restart it, or use another model."
                     ) from None
 
 
@@ -131,21 +131,11 @@ class OllamaModel:
         context_tokens: int = DEFAULT_CONTEXT_TOKENS,
         keep_alive: int | str = DEFAULT_KEEP_ALIVE,
     ) -> None:
-        self._name = name
+        self.name, self.context_tokens = name, context_tokens
         self._keep_alive = keep_alive
         self._client = client
         self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
         self._before = PromptBefore()
-
-    @property
-    def name(self) -> str:
-        """The model's name as Ollama knows it, such as `qwen2.5-coder:1.5b`."""
-        return self._name
-
-    @property
-    def context_tokens(self) -> int:
-        """The context window in tokens (`num_ctx`), prompt and reply together."""
-        return self._options["num_ctx"]
 
     async def chat(
         self,
@@ -176,14 +166,14 @@ class OllamaModel:
                 last = record
         if last is None or not (last.done or pieces):
             raise ModelError(
-                f"{self._client.at} ended the reply of `{self._name}` before it began; see the "
+                f"{self._client.at} ended the reply of `{self.name}` before it began; see the "
                 "server's log."
             )
-        if not last.done:  # so ends a reply that repeats itself; Ollama does not say why
+        if not last.done:  # Ollama has ended a reply that repeats itself, without a last record
             last = last.model_copy(update={"done_reason": "length", "eval_count": len(pieces)})
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
-            self._client.check_whole(self._name, messages, counted, self.context_tokens)
+            self._client.check_whole(self.name, messages, counted, self.context_tokens)
         return self._before.reply(
             messages,
             "".join(pieces),
@@ -202,7 +192,7 @@ class OllamaModel:
             pass
 
     async def unload(self) -> None:
-        """Have the server forget the model, which leaves its memory to others."""
+        """Unload the model, which frees its memory."""
         body = {**self._body([], self._options), "keep_alive": 0}
         async for _ in self._client.chat_records(body):
             pass
@@ -213,7 +203,7 @@ class OllamaModel:
 
     def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
         return {
-            "model": self._name,
+            "model": self.name,
             "messages": sendable(messages),
             "options": options,
             "keep_alive": self._keep_alive,
@@ -276,7 +266,7 @@ async def memory(host: str | None, names: Collection[str]) -> int | None:
 
 
 async def unload(host: str | None, names: Collection[str], context_tokens: int) -> None:
-    """Have the server forget these models. Raises `ModelError`."""
+    """Unload these models. Raises `ModelError`."""
     async with OllamaClient(host) as client:
         for name in set(names):
             await OllamaModel(name, client, context_tokens=context_tokens).unload()
@@ -288,8 +278,7 @@ def _answering(client: OllamaClient) -> Iterator[None]:
         yield
     except (OSError, httpx.HTTPError, ollama.ResponseError, ValueError) as error:
         raise ModelUnavailable(
-            f"Ollama does not answer as it should at {client.url} ({error}); start it with "
-            "`ollama serve`, or set OLLAMA_HOST to the address where it listens."
+            f"Ollama does not answer as it should at {client.url} ({error}); {client.advice}"
         ) from error
 
 
@@ -346,7 +335,7 @@ def host_url(host: str | None) -> str:
 
 
 def _plausible(count: int | None, maximum: int) -> int | None:
-    """What a server says it has counted; None where it cannot have."""
+    """A server's count; None if it cannot be true."""
     return count if count is not None and 0 <= count <= maximum else None
 
 
@@ -368,7 +357,7 @@ def _record(line: bytes, name: str, url: str) -> ChatReply:
 
 
 def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
-    """What to raise for an error Ollama reports: by HTTP status, or within a stream (None)."""
+    """The exception for an error that Ollama reports, with an HTTP status or in a stream (None)."""
     said = innermost(error)
     low = said.lower()
     if any(part in low for part in CONTEXT_REFUSED):
@@ -379,7 +368,7 @@ def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
     if any(part in low for part in _SCHEMA_REFUSED):
         return ModelError(
             f"Ollama at {url} refused the JSON Schema of the reply of `{name}`: {said}. "
-            "Leave out of the schema what a grammar cannot express, such as unanchored patterns "
+            "Remove what a grammar cannot express from the schema, such as unanchored patterns "
             "and very long bounds."
         )
     if status == 404 and "model" in low:
@@ -404,8 +393,8 @@ def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
         )
     if any(part in low for part in _RUNNER_ENDED):
         return ModelUnavailable(
-            f"The process that runs `{name}` at {url} ended: {said}. This is often a lack of "
-            "memory; use a smaller model or a smaller context window (num_ctx), and see the "
+            f"The process that runs `{name}` at {url} ended: {said}. Often the memory is too "
+            "small; use a smaller model or a smaller context window (num_ctx), and see the "
             "server's log."
         )
     where = "while it was answering" if status is None else f"HTTP {status}"

@@ -36,7 +36,7 @@ _SCHEMA_REFUSED = (
     *("grammar", "number of repetitions"),
 )
 _ROLES_REFUSED = ("must alternate", "system role", "only user and assistant roles")
-"""What the chat templates of Mistral, Gemma and Llama 2 say of a conversation like ours."""
+"""What the chat templates of Mistral, Gemma and Llama 2 say about a conversation like ours."""
 _HIDDEN = "***"
 
 
@@ -60,7 +60,7 @@ class _Usage(BaseModel):
 
 
 class _Timings(BaseModel):
-    """What llama.cpp tells besides, in milliseconds."""
+    """What llama.cpp reports besides, in milliseconds."""
 
     cache_n: int | None = None
     prompt_ms: float
@@ -101,22 +101,22 @@ class OpenAIServer:
 
     url: str
     models: dict[str, int | None]
-    """The models it lists, with their context windows in tokens where it tells them."""
+    """The models it lists, with their context windows in tokens if it reports them."""
 
 
 Unsupported = Literal["response_format", "roles"]
-"""What a server, or a model's chat template, may not take: a schema for the reply; several messages
-of one role in a row, and a system message."""
+"""What a server or a chat template may refuse: a schema for the reply; several messages of one role
+in a row, and a system message."""
 
 
 class _RefusedError(Exception):
-    """The server does not take this, and has not begun a reply; `error` is raised if there is no
-    way without."""
+    """The server refuses this, and has not begun a reply. `error` is raised if it was left out
+    before."""
 
     def __init__(self, what: Unsupported, error: ModelError, said: str) -> None:
         self.what, self.error = what, error
         self.always = what == "roles" or "response_format" in said
-        """Else it may be this one schema."""
+        """Whether it always refuses this; else it may be this one schema."""
 
 
 class OpenAIClient(ServerClient):
@@ -194,7 +194,8 @@ class OpenAIClient(ServerClient):
         )
 
     def _refusal(self, error: Any, status: int | None, name: str) -> Exception:
-        """What to raise for an error the server reports: by HTTP status, or in a stream (None)."""
+        """The exception for an error that the server reports, with an HTTP status or in a stream
+        (None)."""
         said = innermost(error)
         if self._key:
             said = said.replace(self._key, _HIDDEN)
@@ -236,20 +237,11 @@ class OpenAIModel:
     prompt and reply together."""
 
     def __init__(self, name: str, client: OpenAIClient, *, context_tokens: int) -> None:
-        self._name = name
+        self.name, self.context_tokens = name, context_tokens
         self._client = client
-        self._context_tokens = context_tokens
         self._without: frozenset[Unsupported] = frozenset()
-        """What has been found to be refused."""
+        """What the server is known to refuse."""
         self._before = PromptBefore()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context_tokens(self) -> int:
-        return self._context_tokens
 
     async def chat(
         self,
@@ -285,7 +277,7 @@ class OpenAIModel:
     ) -> Reply:
         sent = sendable(messages)
         body: dict[str, Any] = {
-            "model": self._name,
+            "model": self.name,
             "messages": alternating(sent) if "roles" in without else sent,
             "max_tokens": max_tokens,
             "temperature": 0,
@@ -314,14 +306,14 @@ class OpenAIModel:
                             on_text(text)
         if finish is None:
             raise ModelError(
-                f"{self._client.at} ended the reply of `{self._name}` before it was complete; see "
+                f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
                 "its log, and try again."
             )
         ended = time.monotonic()
         read = first or ended
         counted = usage.prompt_tokens if usage else None
         if counted is not None:
-            self._client.check_whole(self._name, messages, counted, self.context_tokens)
+            self._client.check_whole(self.name, messages, counted, self.context_tokens)
         details = usage.prompt_tokens_details if usage else None
         cached = details.cached_tokens if details else None
         if cached is None and timings:
@@ -339,7 +331,7 @@ class OpenAIModel:
         )
 
     async def load(self) -> None:
-        """See that the server is there. Most have their model in memory; LM Studio loads it with
+        """Check that the server answers. Most have their model in memory; LM Studio loads it with
         the first prompt."""
         await self._client.probe()
 
@@ -349,8 +341,8 @@ class OpenAIModel:
 
 
 def alternating(messages: Sequence[Message]) -> list[Message]:
-    """The messages as one of the user and one of the assistant in turn, for chat templates that
-    take no others. A prompt that began another's still does."""
+    """The messages with user and assistant in turn, for chat templates that require this. A prompt
+    that is the beginning of another one stays its beginning."""
     user: list[Message] = [
         {"role": "user", "content": each["content"]} if each["role"] == "system" else each
         for each in messages

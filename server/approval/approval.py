@@ -56,7 +56,7 @@ LATE_SECONDS = 600.0
 """How long after a question was closed a client may still bring an answer, and find its run."""
 MAX_PROMPT_CHARS = 200
 SECRET_LOST = (
-    "its arguments hold a secret, which the record of the run does not have; say the secret again, "
+    "its arguments hold a secret, which the run's record does not contain; give the secret again, "
     "in another step or a new run"
 )
 ANSWER = "approval"

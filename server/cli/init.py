@@ -16,6 +16,7 @@ from planner.errors import ConfigError
 from server import config_schema
 from server.client_configs import clients, entries, files
 from server.client_configs.clients import CLIENTS, SUFFIXES
+from server.client_configs.documents import MAX_WIDTH
 from server.client_configs.files import short
 from server.client_configs.importing import (
     ImportedServer,
@@ -27,9 +28,6 @@ from server.client_configs.importing import (
 )
 from server.config_file import named_variables, own_file, shipped_file
 from server.text import one_line
-
-WIDEST = 10_000
-"""So that no text is wrapped."""
 
 
 def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> None:
@@ -129,7 +127,7 @@ def _entry(imported: ImportedServer) -> str:
 def _dumped(data: dict[str, Any]) -> str:
     """As YAML, lists on one line. PyYAML writes a few characters so that it reads others, unless it
     escapes all that are not ASCII."""
-    options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": WIDEST}
+    options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": MAX_WIDTH}
     text: str = yaml.safe_dump(data, allow_unicode=True, **options)
     if yaml.safe_load(text) == data:
         return text

@@ -32,7 +32,7 @@ MARKS = {
     "later": ("○", "dim"),
 }
 MAX_DRAFT_CHARS = 600
-"""Characters of an answer that is being written: the newest."""
+"""Of an answer that is being written; the newest are shown."""
 MAX_LATER = 8
 """Later steps that are drawn."""
 MAX_FOUND = 4

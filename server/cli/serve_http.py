@@ -20,7 +20,7 @@ from server import auth
 from server.app import Parts, build
 from server.client_configs.entries import NAME, http_server
 from server.config import Settings
-from server.http.connections import BoundedConnection, most_at_once
+from server.http.connections import BoundedConnection, max_backlog
 
 ANSWER_SECONDS = 4.0
 """For the reports of cancelled runs to go out."""
@@ -52,7 +52,7 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
     config = uvicorn.Config(
         ClearRefusals(app, by_token=isinstance(provider, auth.Tokens)),
         http=BoundedConnection,
-        backlog=most_at_once(),
+        backlog=max_backlog(),
         log_level="warning",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

@@ -18,7 +18,7 @@ from planner.errors import ConfigError
 from server.client_configs import documents
 
 KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers", "extensions", "mcp")
-"""Under which clients have their servers: most of them, VS Code, Zed, Codex, goose, opencode."""
+"""The keys of the servers in clients' files: most of them, VS Code, Zed, Codex, goose, opencode."""
 
 
 @dataclass(frozen=True)

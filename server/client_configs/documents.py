@@ -1,5 +1,5 @@
-"""Files that people write, of three kinds: read, and changed in a few places, with the comments and
-the order of all else as they were."""
+"""Reads files that people write, of three kinds, and changes a few places in them. All comments and
+the order of everything else stay."""
 
 import tomllib
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from planner.text import flat
 from server.client_configs import jsonc
 from server.client_configs.jsonc import Place
 
-WIDEST = 10_000
-"""So that no text is wrapped."""
+MAX_WIDTH = 10_000
+"""Of a line of YAML, so that no text is wrapped."""
 
 
 def parsed(text: str, suffix: str) -> Any:
@@ -88,7 +88,7 @@ def _toml(text: str, changes: Mapping[Place, Any], wanted: Any) -> str:
 def _yaml(text: str, changes: Mapping[Place, Any]) -> str:
     writer = YAML()
     writer.preserve_quotes = True
-    writer.width = WIDEST
+    writer.width = MAX_WIDTH
     writer.explicit_start = text.startswith("---")
     try:
         _, indent, offset = load_yaml_guess_indent(text)

@@ -25,12 +25,12 @@ INPUT = {
     "description": "Planloom's token (planloom token)",
     "password": True,
 }
-"""By which VS Code asks for the token once and keeps it."""
+"""With this VS Code asks for the token once and keeps it."""
 OURS = frozenset(
     {"args", "cmd", "command", "name", "type"}
     | {"bearer_token_env_var", "headers", "httpUrl", "requestOptions", "uri", "url"}
 )
-"""The keys of an entry that are ours to say; others, such as `env`, are the user's."""
+"""The keys of an entry that Planloom writes; others, such as `env`, are the user's."""
 WORKSPACE = "${workspaceFolder}"
 """The folder that is open, in VS Code's file of a workspace only."""
 MAX_STEM_CHARS = 24
@@ -57,13 +57,13 @@ class Form:
     """How a client writes a server."""
 
     key: str
-    """Under which it has them."""
+    """The key under which it has them."""
     stdio: Callable[[str, list[str]], Server] = _command
-    """Of the entry's name, and the words of the command."""
+    """Makes the server of the entry's name and the words of the command."""
     http: Callable[[str, str], Server] | None = None
-    """Of the entry's name and a URL; None where a file cannot refer to the token."""
+    """Makes the server of the name and a URL; None if the file cannot refer to the token."""
     head: Server = field(default_factory=dict)
-    """What else a file needs."""
+    """What else a new file needs."""
     listed: bool = False
     """The servers are a list, not a map."""
 

@@ -1,4 +1,4 @@
-"""Files of the user's that we change: whole or not at all, and what stood there is kept."""
+"""Changes files of the user: completely or not at all, and with a copy of the old content."""
 
 import os
 import shutil

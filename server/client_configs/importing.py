@@ -23,7 +23,7 @@ from server.config import CALLED_SECRET, UpstreamSettings
 
 STDIO = ("stdio", "local", "custom")
 HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp", "remote")
-"""What clients call the two ways in."""
+"""What clients call the two transports."""
 URLS = ("url", "serverUrl", "httpUrl")
 ALIASES = {
     "cmd": "command",  # goose
@@ -43,7 +43,7 @@ UNIMPORTANT = frozenset(
 )
 """Keys that change nothing in what a server does."""
 ALWAYS_SET = ("PLANLOOM_PROJECT", "HOME")
-"""The variables that a text of ours takes without a default."""
+"""Variables that are always set, so that they need no default."""
 MAX_NAME_CHARS = 64
 
 _REFERENCE = re.compile(
@@ -64,13 +64,13 @@ _TOKEN = re.compile(
     r"(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}"
     r"|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}"
 )
-"""Texts that look like a token, for arguments and addresses, which are mostly no secrets."""
+"""Texts that look like a token, in arguments and addresses, most of which are not secrets."""
 _SELF = re.compile(r"planloom(?:\[[\w,-]*\])?(?:[=<>~!@].*)?")
 _BROUGHT = {
     "serena": re.compile(r"serena|serena-agent|serena-mcp-server|.*oraios/serena.*"),
     "context7": re.compile(r".*(?:upstash/context7-mcp|mcp\.context7\.com).*"),
 }
-"""What names a server of the shipped file in a command or an address."""
+"""Commands and addresses of the servers in the shipped file."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Variable:
 
     name: str
     place: str
-    """Where its value is, or who asks for it."""
+    """Where the value is, or who asks for it."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ class ImportedServer:
     settings: dict[str, Any]
     variables: list[Variable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What else was not imported."""
+    """What was not imported."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class _Translator:
             before = each
 
     def argument(self, text: str, key: str) -> str:
-        """A text that is usually no secret: an argument, an address."""
+        """A text that is usually not a secret: an argument, an address."""
         match = _OPTION.fullmatch(text)
         if match and CALLED_SECRET.search(match["name"]):
             own = bool(match["dashes"]) or ":" in match["sign"]  # not NAME=value
@@ -382,7 +382,7 @@ def _plain(text: str) -> str:
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Whether a value is clearly no secret, judged by its form and its name."""
+    """Whether a value is clearly not a secret, by its form and its name."""
     parts = re.split(r"[\W_]+", text)
     plain = all(
         len(part) <= 4

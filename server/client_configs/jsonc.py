@@ -1,7 +1,7 @@
-"""JSON with comments and trailing commas, as editors write their settings: read, and changed in one
-place with every other character left as it is.
+"""Reads JSON with comments and trailing commas, as editors write their settings, and changes one
+place in it. Every other character stays.
 
-No package on PyPI that is kept up does the second: they rewrite comments, or only read.
+No maintained package on PyPI does the second: they rewrite comments, or only read.
 """
 
 import json
@@ -32,7 +32,7 @@ def loads(text: str) -> Any:
 def changed(text: str, place: Place, value: Any) -> str:
     """The text with this value at this place. Missing parents are created, and a list gets the item
     at its end. Raises `ValueError`, `RecursionError`."""
-    loads(text)  # what follows takes it for whole
+    loads(text)  # the rest relies on its being valid
     plain = _blanked(_STRING_OR_COMMENT, text)
     if not plain.strip():
         gap = "" if text.endswith("\n") or not text else "\n"

@@ -1,7 +1,7 @@
-"""Bounds on connections over HTTP, which uvicorn has none of: one is opened without a token.
+"""Bounds on connections over HTTP. Uvicorn has none, and anyone can open one without a token.
 
-A connection without a request under way is closed after a while, and at once where another one
-needs its place; so half-open connections keep nobody out, and files are left for everything else.
+A connection without a request under way is closed after a while, and at once if another one needs
+its place. So half-open connections keep nobody out, and other parts find free file descriptors.
 """
 
 import asyncio
@@ -10,23 +10,22 @@ import resource
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
-"""For the headers of a request to come; twice that at most."""
+"""How long the headers of a request may take; twice as long at most."""
 MAX_CONNECTIONS = 4096
-"""Or half of the files that this process may open, whichever is less."""
+"""Or half of the files that this process may open, if that is less."""
 MAX_WAITING = 100
-ENOUGH_FILES = 2 * MAX_CONNECTIONS
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends when it asks for nothing."""
+    """A connection that ends if it has no request."""
 
     _idle_since: object = None
-    """The request of which there is only the answer, as last seen."""
+    """The request that was answered last, as of the last check."""
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > most_connections():
+        if len(self.connections) > max_connections():
             idle = [each for each in self.connections if isinstance(each, BoundedConnection)]
             gives_way = next((each for each in idle if each.idle and each is not self), self)
             gives_way.transport.abort()
@@ -52,16 +51,16 @@ class BoundedConnection(H11Protocol):
         self._timer = self.loop.call_later(HEADER_SECONDS, self._look)
 
 
-def most_connections() -> int:
+def max_connections() -> int:
     return min(MAX_CONNECTIONS, _files() // 2)
 
 
-def most_at_once() -> int:
-    """How many may wait to be accepted: asyncio accepts all of them, and logs each that finds no
-    file left."""
+def max_backlog() -> int:
+    """How many may wait to be accepted: asyncio accepts all of them, and logs each one for which no
+    file descriptor is left."""
     return min(MAX_WAITING, _files() // 16)
 
 
 def _files() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return ENOUGH_FILES if files == resource.RLIM_INFINITY else files
+    return 2 * MAX_CONNECTIONS if files == resource.RLIM_INFINITY else files

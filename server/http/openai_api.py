@@ -49,16 +49,16 @@ from server.views.report import done_in_words, warned
 
 MODEL = "planloom"
 RUN_SECONDS = 540.0
-"""The most a run takes; OpenAI's own clients give up a reply after 600 s."""
-SAID_CHARACTERS, MAX_SAID_CHARS = 2000, 600
-"""Of the conversation, and of one message in it: some 500 tokens that every prompt begins with."""
+"""The time limit of a run; OpenAI's own clients give up on a reply after 600 s."""
+MAX_CONVERSATION_CHARS, MAX_MESSAGE_CHARS = 2000, 600
+"""Of the conversation and of one message in it: some 500 tokens, with which each prompt begins."""
 EVIDENCE = "\n\n---\n\nEvidence:"
-"""What comes after an answer begins so."""
+"""The beginning of what follows an answer."""
 IN_CONTENT = (
     *(ApprovalAsked, ApprovalDecided, PlanMade, PlanRevised, RunFinished),
     *(StepConcluded, StepContinued, StepStarted),
 )
-"""What is in the content; the rest is reasoning."""
+"""The events in the content; the others are reasoning."""
 
 
 class Part(BaseModel):
@@ -159,13 +159,13 @@ def said_before(messages: list[ChatMessage]) -> str:
     """The newest messages of user and assistant, within bounds, and only the conclusions of our own
     answers. A client's system prompt is for another agent."""
     lines: list[str] = []
-    room = SAID_CHARACTERS
+    room = MAX_CONVERSATION_CHARS
     for each in reversed(messages):
         if each.role not in ("user", "assistant"):
             continue
         text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
         text = text.partition(EVIDENCE)[0].strip()
-        text = shortened(text, MAX_SAID_CHARS)
+        text = shortened(text, MAX_MESSAGE_CHARS)
         line = f"{each.role.capitalize()}: {clean(text)}"
         room -= len(line)
         if room < 0:

@@ -1,4 +1,4 @@
-"""The live view of runs in a browser: a page that anyone gets, and runs for those who may see them.
+"""The live view of runs in a browser: a page for everyone, and runs for those who may see them.
 
 The page draws a run's report (`server.views.report`), as every view does. It gets each change as an
 event of a stream.
@@ -35,7 +35,7 @@ from planner.tools import Policy
 from server import auth
 from server.journal.base import RunSummary
 from server.mcp.context import engine_of
-from server.mcp.tools import VIEW
+from server.mcp.links import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
 from server.text import clean, cleaned
@@ -47,11 +47,11 @@ STATIC = Path(__file__).with_name("static")
 MAX_LISTED = 100
 """Runs in the list, the newest."""
 PACE_SECONDS = 0.2
-"""The shortest time between two changes that a page gets."""
-SHARE = 20
-"""A page is drawn again after this many times the time that drawing it took."""
+"""The shortest time between two changes of a page."""
+MIN_PAUSE_FACTOR = 20
+"""A page is drawn again after this many times the time that it took to draw it."""
 QUIET_SECONDS = 1.0
-"""How long without an event until a page gets a sign that nothing has changed."""
+"""After so long without an event, a page gets a sign that nothing has changed."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -176,7 +176,7 @@ def numbered(items: Sequence[T], number: str) -> T:
     """The item of this number, from 0. Raises `RequestError`."""
     if number.isdecimal() and len(number) < 10 and int(number) < len(items):
         return items[int(number)]
-    raise RequestError(f"There are {len(items)}, counted from 0.")
+    raise RequestError(f"There is no number {number[:10]}: there are {len(items)}, counted from 0.")
 
 
 def of_our_page(request: Request) -> None:
@@ -312,7 +312,7 @@ class Page:
             "timeline": [each.model_dump() for each in timeline(run.events)],
         }
         self.shown = _as_json(report_of(run).model_dump(mode="json") | cleaned(more))
-        self.pause = SHARE * (time.perf_counter() - began)
+        self.pause = MIN_PAUSE_FACTOR * (time.perf_counter() - began)
 
 
 _PAGES: WeakKeyDictionary[Run, Page] = WeakKeyDictionary()

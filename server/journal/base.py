@@ -29,10 +29,12 @@ from server.text import each_text
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
-RUNS_REMEMBERED = 200
-"""Runs whose secrets are remembered; as many as the engine keeps."""
+MAX_LETTERS = 10
+"""Letters about one run that nobody has collected yet."""
+MAX_RUNS_REMEMBERED = 200
+"""Runs whose secrets are kept in memory; as many as the engine keeps."""
 SAID = ("run_started", "run_continued", "run_steered")
-"""The events that hold what the caller said."""
+"""The events with words of the caller."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,9 @@ class NewRun:
     setup: RunSetup
     request_key: str | None = None
     fleet: str = ""
-    """Any of its servers takes the run up when nobody drives it."""
+    """Any of its servers continues the run if nobody drives it."""
     waits: bool = False
-    """Whether one of them may do so at once, since this one does not drive it."""
+    """Whether another one may do so at once, since this one does not drive it."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ class StoredRun:
     request: RunRequest
     setup: RunSetup
     tools: list[ToolSpec] | None
-    """As they were when it began; None when it had not yet."""
+    """As they were when the run began; None if it has not begun."""
     status: Literal["running", "interrupted"] | FinalStatus
     created: float
     entries: list[Entry]
     secret_lost: bool = False
-    """Whether the caller said a secret that stands nowhere any more: the record has `***`."""
+    """Whether a secret of the caller is lost, because the record has `***` in its place."""
 
     @classmethod
     def of_row(
@@ -170,40 +172,26 @@ class KeyUsed(Exception):
 
 
 class Letter(BaseModel):
-    """What a server has to tell the one that drives a run.
+    """A message to the server that drives a run.
 
-    `cancel`: end it. `attend`: a client follows it that can ask a person. `answer`: a person's
-    answer to its question.
+    `cancel`: end it. `attend`: a client that can ask a person follows it. `answer`: a person's
+    answer to its question. `steer`: what a person or the caller says to it.
     """
 
     model_config = ConfigDict(frozen=True)
 
     run_id: str
-    kind: Literal["cancel", "attend", "answer"]
+    kind: Literal["cancel", "attend", "answer", "steer"]
     question: str = ""
     answer: Approval | None = None
+    steering: Steering | None = None
 
 
-@dataclass(frozen=True)
-class PendingSteering:
-    """Steering that was sent to a server that does not drive the run."""
-
-    run_id: str
-    number: int
-    steering: Steering
-
-
-def parse_steering(lines: Iterable[tuple[str, int, str]]) -> list[PendingSteering]:
-    """The steering in these lines, each with its run and number; unreadable ones are skipped."""
-    found = []
-    for run_id, number, line in lines:
-        with suppress(ValidationError):
-            found.append(PendingSteering(run_id, number, Steering.model_validate_json(line)))
-    return found
-
-
-def steered_too_often(run_id: str, most: int) -> RequestError:
-    return RequestError(f"Run {run_id} was steered {most} times, which is the limit.")
+def too_many_letters(run_id: str) -> RequestError:
+    return RequestError(
+        f"{MAX_LETTERS} messages to run {run_id} are waiting to be read, which is the limit. They "
+        "are read when the run goes on."
+    )
 
 
 def parse_letters(letters: Iterable[str]) -> list[Letter]:
@@ -225,15 +213,15 @@ class RunWriter(ABC):
     next: int = 0
     """The number of the next entry."""
     problem: str | None = None
-    """Why the run is not recorded (any more)."""
+    """Why the run is not recorded, or no longer."""
     late: bool = False
-    """Whether the problem is that the journal did not take what was written: it is tried again."""
+    """Whether the problem is a failed write, which is repeated."""
     lost: bool = False
-    """Whether another server has taken the run over because this one seemed to be dead."""
+    """Whether another server has taken over the run because this one seemed dead."""
 
     @abstractmethod
     def append(self, entry: Entry, *, synced: bool = False) -> None:
-        """Write an entry soon; `synced`: so that it outlasts a power failure too."""
+        """Write an entry soon. `synced`: so that it also survives a power failure."""
 
     @abstractmethod
     def save_tools(self, tools: Sequence[ToolSpec]) -> None:
@@ -241,7 +229,7 @@ class RunWriter(ABC):
 
     @abstractmethod
     async def flush(self) -> bool:
-        """Wait until everything appended so far is on record; False when it could not be."""
+        """Wait until everything appended so far is recorded; False if that failed."""
 
     @abstractmethod
     def release(self) -> None:
@@ -252,13 +240,13 @@ TakenOver = tuple[RunWriter, StoredRun]
 
 
 class Journal(anyio.AsyncContextManagerMixin, ABC):
-    """The runs of all servers that use it. It has to be entered for writing; `problem` says why
-    that fails."""
+    """The runs of all servers that use it. Enter it to write; `problem` says why that
+    fails."""
 
     look_seconds: ClassVar[float]
-    """How often it has to be looked at for what other servers do."""
+    """How often to check what other servers have done."""
     errors: ClassVar[tuple[type[Exception], ...]]
-    """What its store raises."""
+    """The errors of its store."""
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
         """`redact` removes secrets from a text."""
@@ -328,19 +316,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _claim_ended(self, run_id: str, entry: Entry) -> str | None: ...
 
     @abstractmethod
-    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        """Leave steering for the server that will drive the run. Returns its number, counted from
-        1. Raises `RequestError` for more than `most`, and if the journal cannot be written."""
-
-    @abstractmethod
-    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
-        """What other servers have left for these runs after these numbers. Raises
-        `RequestError`."""
-
-    @abstractmethod
     async def post(self, letter: Letter) -> None:
-        """Leave a letter for the server that drives the run, now or later. Raises
-        `RequestError`."""
+        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`,
+        also if too many letters are waiting."""
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
@@ -433,11 +411,11 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         return min(time.time(), opened + time.monotonic() - since)
 
     def written(self, run_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        """The data as it may be on record; what is hidden there is remembered here."""
+        """The data as it is recorded; secrets that are hidden there are remembered here."""
         redacted: dict[str, Any] = self.redact(data)
         if HIDDEN in (line := _sorted(redacted)):
             self._true.setdefault(run_id, {})[line] = data
-            if len(self._true) > RUNS_REMEMBERED:
+            if len(self._true) > MAX_RUNS_REMEMBERED:
                 del self._true[next(iter(self._true))]
         return redacted
 

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -25,23 +25,21 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from planner.errors import RequestError
-from planner.protocol import Steering
 from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
+    MAX_LETTERS,
     Entry,
     Journal,
     KeyUsed,
     Letter,
     NewRun,
-    PendingSteering,
     RunSummary,
     RunWriter,
     StoredRun,
     parse_letters,
-    parse_steering,
-    steered_too_often,
+    too_many_letters,
 )
 
 T = TypeVar("T")
@@ -56,8 +54,7 @@ RENEW_SECONDS = 2.0
 PRUNE_SECONDS = 30.0
 """The shortest time between two searches for runs to delete."""
 
-# KEYS are those of a run: its hash, its entries, its letters, what is left for it. ARGV begins with
-# the sender.
+# KEYS are those of a run: its hash, its entries, its letters. ARGV begins with the sender.
 
 _BEGIN = """
 if ARGV[2] ~= '' then
@@ -126,13 +123,6 @@ end
 return ARGV[2]
 """
 
-_LEAVE = """
-if redis.call('LLEN', KEYS[4]) >= tonumber(ARGV[2]) then return redis.error_reply('MOST') end
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-redis.call('PUBLISH', 'SPACEbell', 'letters')
-return redis.call('RPUSH', KEYS[4], ARGV[3])
-"""
-
 _COLLECT = """
 local found = redis.call('LRANGE', KEYS[3], 0, -1)
 redis.call('DEL', KEYS[3])
@@ -140,15 +130,16 @@ return found
 """
 
 _POST = """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-    redis.call('RPUSH', KEYS[3], ARGV[2])
-    redis.call('PUBLISH', 'SPACEbell', 'letters')
-end
+if redis.call('EXISTS', KEYS[1]) == 0 then return 1 end
+if redis.call('LLEN', KEYS[3]) >= tonumber(ARGV[2]) then return 0 end
+redis.call('RPUSH', KEYS[3], ARGV[3])
+redis.call('PUBLISH', 'SPACEbell', 'letters')
+return 1
 """
 
 _DELETE = """
 if (redis.call('HGET', KEYS[1], 'owner') or '') == ARGV[2] then  -- else it was taken up just now
-    redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+    redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
     if ARGV[3] ~= '' then redis.call('DEL', ARGV[3]) end
     redis.call('ZREM', 'SPACEruns', ARGV[1])
     redis.call('ZREM', 'SPACEfleet:' .. ARGV[4], ARGV[1])
@@ -272,29 +263,6 @@ class RedisJournal(Journal):
             str | None, await self._eval(_REOPEN, run_id, run_id, self._line(run_id, entry), now)
         )
 
-    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        line = json.dumps(self.redact(steering.model_dump()))
-        with self._explained(f"Run {run_id} cannot be steered"):
-            try:
-                return int(await self._eval(_LEAVE, run_id, str(most), line))
-            except ResponseError as error:
-                if "MOST" in str(error):
-                    raise steered_too_often(run_id, most) from None
-                raise
-
-    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
-        async def lines(db: Database) -> list[list[str]]:
-            pipe = db.pipeline(transaction=False)
-            for run_id, number in after.items():
-                pipe.lrange(_keys(run_id)[3], number, -1)
-            return cast(list[list[str]], await pipe.execute())
-
-        return parse_steering(
-            (run_id, number, line)
-            for (run_id, last), found in zip(after.items(), await self._read(lines), strict=True)
-            for number, line in enumerate(found, last + 1)
-        )
-
     def _line(self, run_id: str, entry: Entry) -> str:
         line: dict[str, Any] = {"data": self.written(run_id, entry.data), "kind": entry.kind}
         if entry.key:
@@ -303,7 +271,10 @@ class RedisJournal(Journal):
 
     async def post(self, letter: Letter) -> None:
         with self._explained(f"The server of run {letter.run_id} cannot be reached"):
-            await self._eval(_POST, letter.run_id, letter.model_dump_json())
+            line = json.dumps(self.redact(letter.model_dump()))
+            posted = await self._eval(_POST, letter.run_id, str(MAX_LETTERS), line)
+        if not posted:
+            raise too_many_letters(letter.run_id)
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async def letters(db: Database) -> list[Letter]:
@@ -518,7 +489,7 @@ TAKEN = (
 
 
 def _keys(run_id: str) -> list[str]:
-    return [f"{SPACE}{kind}:{run_id}" for kind in ("run", "entries", "letters", "left")]
+    return [f"{SPACE}{kind}:{run_id}" for kind in ("run", "entries", "letters")]
 
 
 def _key_of(caller: str, request_key: str) -> str:

@@ -18,7 +18,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -30,33 +30,32 @@ import anyio.to_thread
 from filelock import FileLock, Timeout
 
 from planner.errors import RequestError
-from planner.protocol import Steering
 from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
+    MAX_LETTERS,
     Entry,
     Journal,
     KeyUsed,
     Letter,
     NewRun,
-    PendingSteering,
     RunSummary,
     RunWriter,
     StoredRun,
     parse_letters,
-    parse_steering,
-    steered_too_often,
+    too_many_letters,
 )
 
 FORMAT = 2
-"""Of the file; an older one is brought to it, a newer one is neither read nor written."""
+"""Of the file. An older one is converted, a newer one is neither read nor written."""
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
-LONG_TEXT = 1000
-"""Characters; a longer text is stored once per run, however often the record contains it."""
+MAX_INLINE_CHARS = 1000
+"""Of a text in its entry; a longer one is stored once per run, even if the record contains it more
+often."""
 AGAIN_SECONDS = 5.0
-"""Between two tries to open the file; a run that begins makes them."""
+"""Between two attempts to open the file, which are made when a run begins."""
 LATE_SECONDS = 2.0
 """Between two attempts to repeat failed writes."""
 BUSY_SECONDS = 5.0
@@ -97,12 +96,6 @@ CREATE TABLE IF NOT EXISTS text (
     text TEXT NOT NULL,
     PRIMARY KEY (run, digest)
 );
-CREATE TABLE IF NOT EXISTS steering (
-    run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
-    number INTEGER NOT NULL,
-    data TEXT NOT NULL,
-    PRIMARY KEY (run, number)
-);
 CREATE TABLE IF NOT EXISTS letter (
     run TEXT NOT NULL REFERENCES run ON DELETE CASCADE,
     letter TEXT NOT NULL
@@ -132,12 +125,12 @@ _FREED = "substr(owner, instr(owner || '@', '@'))"
 _MIGRATIONS = {
     1: "DROP TABLE IF EXISTS letter;",  # whose columns became one; a letter lives for seconds
 }
-"""What brings a file of each older format to the next, before `_SCHEMA` adds what is missing."""
+"""How a file of an older format is converted to the next, before `_SCHEMA` adds what is missing."""
 
 T = TypeVar("T")
 Write = Callable[[sqlite3.Connection], object]
 Due = tuple["SqliteRunWriter", Write, bool]
-"""What is to be written, of which record, and whether it has to outlast a power failure."""
+"""A write, its record, and whether it has to survive a power failure."""
 
 
 @dataclass
@@ -162,7 +155,7 @@ class SqliteRunWriter(RunWriter):
 
     def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
         data, long = self.journal.written(self.run_id, entry.data), None
-        if isinstance(text := data.get("text"), str) and len(text) > LONG_TEXT:
+        if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
             data = {key: value for key, value in data.items() if key != "text"}
             long = self._save_text(db, text)
         line = json.dumps(data)
@@ -286,33 +279,16 @@ class SqliteJournal(Journal):
 
         return await self._in_thread(claim)
 
-    async def add_steering(self, run_id: str, steering: Steering, most: int) -> int:
-        line = json.dumps(self.redact(steering.model_dump()))
-        newest = "SELECT coalesce(max(number), 0) FROM steering WHERE run = ?"
-
-        def insert() -> int:
-            with self._transaction():
-                (before,) = self._db.execute(newest, (run_id,)).fetchone()
-                if before >= most:
-                    raise steered_too_often(run_id, most)
-                values = (run_id, before + 1, line)
-                self._db.execute("INSERT INTO steering VALUES (?, ?, ?)", values)
-                return int(before) + 1
-
-        with self._explained(f"Run {run_id} cannot be steered"):
-            return await self._in_thread(insert)
-
-    async def pending_steering(self, after: Mapping[str, int]) -> "list[PendingSteering]":
-        find = f"SELECT * FROM steering WHERE run IN ({_places(after)}) ORDER BY run, number"
-        rows = await self._read(lambda db: db.execute(find, (*after,)).fetchall()) or []
-        new = (row for row in rows if row["number"] > after[row["run"]])
-        return parse_steering((row["run"], row["number"], row["data"]) for row in new)
-
     async def post(self, letter: Letter) -> None:
+        line = json.dumps(self.redact(letter.model_dump()))
+
         def insert() -> None:
+            count = "SELECT count(*) FROM letter WHERE run = ?"
             with self._transaction():
+                if self._db.execute(count, (letter.run_id,)).fetchone()[0] >= MAX_LETTERS:
+                    raise too_many_letters(letter.run_id)
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
-                self._db.execute(add, (letter.model_dump_json(), letter.run_id))
+                self._db.execute(add, (line, letter.run_id))
 
         what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:

@@ -1,4 +1,4 @@
-"""The call of an MCP client: the engine and the runs it reaches, and what its client can do."""
+"""The call of an MCP client: the engine and the runs it reaches, and what the client can do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> 
 
 
 def as_task(ctx: Context) -> bool:
-    """Whether the client takes a task for an answer (`server.mcp.tasks`)."""
+    """Whether the client accepts a task as the answer (`server.mcp.tasks`)."""
     declared = ctx.client_extension_settings(TASKS_EXTENSION_ID)
     return declared is not None and is_modern(ctx)
 

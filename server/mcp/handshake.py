@@ -75,7 +75,7 @@ def _server() -> dict[str, str]:
 
 
 def _capabilities(*, changing: bool) -> dict[str, Any]:
-    """`changing`: whether notifications tell that a list has changed."""
+    """`changing`: whether there are notifications when a list has changed."""
     return {
         "logging": {},
         "prompts": {"listChanged": changing},

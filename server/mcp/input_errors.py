@@ -15,12 +15,12 @@ from pydantic_core import ErrorDetails
 from server.text import flat, shortened
 
 MAX_GIVEN = 60
-"""Characters shown of a wrong value."""
+"""Of a wrong value that is shown."""
 
 
 class RefusedCall(ToolError):
-    """The error of a call that is refused. The server has no fault, for which FastMCP would log a
-    bare "Error calling tool"."""
+    """The error of a call that is refused. It is not a fault of the server, and so not logged as
+    one."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments, log_level=logging.DEBUG)
@@ -58,7 +58,7 @@ class ClearInputErrors(Middleware):
 
 
 def explained(error: ValidationError, known: Sequence[str]) -> str:
-    """Every problem of a call, in one line; `known` are the tool's arguments."""
+    """Every problem of a call, in one line. `known`: the tool's arguments."""
     return " ".join(_explained(problem, known) for problem in error.errors())
 
 

@@ -1,4 +1,4 @@
-"""Where a client finds the parts of a run: URIs of resources, and links to large results."""
+"""Where a client finds runs and their parts: URIs of resources, and links to large results."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,13 @@ from planner.checks.claims import Evidence
 from planner.state import Iteration, RunState
 from server.text import clean, one_line
 
+VIEW = "ui://planloom/view.html"
+"""The page that a host of MCP Apps shows beside an answer (`server.http.web_view`)."""
 RUN = "run://{run_id}"
 TRANSCRIPT = "run://{run_id}/transcript"
 RESULT = "run://{run_id}/result/{iteration}"
 MAX_LINKS = 5
-"""In one report; each is a block in the client's context."""
+"""In one report; each one is a block in the client's context."""
 MAX_TITLE_CHARS = 80
 
 

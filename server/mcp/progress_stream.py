@@ -24,10 +24,10 @@ from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
 warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
 
-BACKLOG = 50
-"""How many events a view may lag behind its run; a slow client does not get older ones."""
+MAX_BACKLOG = 50
+"""How many events a view may lag behind its run; a slow client misses the older ones."""
 SEND_SECONDS = 1.0
-"""How long a view waits beyond its time for a client that does not read."""
+"""How long a view waits for a client that does not read, after its own time is over."""
 META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
 """The keys in the `_meta` of a progress notification: its event, and the run, so that a client
 whose call is cut off finds the run again."""
@@ -75,7 +75,7 @@ async def followed(
             for event in events:
                 sent += 1
                 state.apply(event)
-                if sent > begins and len(run.events) - sent < BACKLOG:
+                if sent > begins and len(run.events) - sent < MAX_BACKLOG:
                     await in_time(send_progress, message(event, state), _slim(event))
                     if isinstance(event, UpstreamLogged):
                         await in_time(ctx.log, event.text, event.level, event.upstream)
@@ -104,7 +104,7 @@ def _slim(event: Event) -> dict[str, Any]:
 
 
 def _progress_sender(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
-    """Sends progress notifications, numbered so that they grow, the event in `_meta`."""
+    """Sends progress notifications with growing numbers, and with the event in `_meta`."""
     request = ctx.request_context
     token = (request.meta or {}).get("progressToken") if request else None
     number = 0

@@ -26,7 +26,7 @@ from server.runs.run import report_of
 from server.views.report import markdown
 
 MAX_OFFERED = 50
-"""Runs that are looked through to complete an argument."""
+"""Runs that are searched to complete an argument."""
 
 PLAN = """\
 Have Planloom answer this: {request}

@@ -21,11 +21,11 @@ from pydantic import ValidationError
 from server.mcp.context import is_modern
 
 ASK_SECONDS = 5.0
-"""How long a client is waited for that says it has roots."""
+"""How long a client that says it has roots may take to list them."""
 ANSWER = "roots"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
 MAX_ROOTS = 50
-"""Roots of a caller; more are not looked at."""
+"""Roots of a caller; the others are ignored."""
 
 
 class CallersProject:

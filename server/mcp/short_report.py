@@ -48,13 +48,13 @@ MAX_LINES = 3
 MAX_LINE = 200
 """Characters of a line, of a step and of what happened."""
 MAX_NEWS = 6
-"""Events that a poll tells, the newest."""
+"""News of one poll; the newest are kept."""
 REPORTED = (
     *(ApprovalAsked, ApprovalDecided, GuardTripped, PassagesGathered, PlanMade, QuestionAsked),
     *(RunContinued, RunResumed, StepConcluded, StepStarted, SteeringTaken, ToolCalled),
     ToolReturned,
 )
-"""The events that a poll tells."""
+"""The events that count as news."""
 
 
 class Citation(BaseModel):

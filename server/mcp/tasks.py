@@ -1,8 +1,8 @@
-"""A run as a task of the tasks extension (SEP-2663), for clients of 2026-07-28 that take tasks.
+"""A run as a task of the tasks extension (SEP-2663), for clients of 2026-07-28 that accept tasks.
 
 The task is the run: its id is the run's, and what `tasks/get` says is a fold of the run's events as
-everything else is. So it is its caller's only, survives what the run survives, and can be followed
-by `get_run` as well. docs/design.md says why FastMCP's own extension is not used.
+everything else is. So only its caller sees it, it survives what the run survives, and `get_run` can
+follow it too. docs/design.md says why FastMCP's own extension is not used.
 """
 
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ from pydantic import BaseModel, ValidationError
 from planner.errors import PlanloomError, RequestError
 from server.auth import caller
 from server.mcp.context import as_task, can_ask, engine_of
-from server.mcp.tools import result_of
+from server.mcp.results import result_of
 from server.runs.engine import Engine
 from server.runs.run import Run
 from server.views.progress import heartbeat, message
 
 POLL_MS = 1000
-"""How often a client should ask; a question to its person waits as long."""
+"""How often a client should ask, and so how long a question to its user may wait."""
 STARTS_RUNS = frozenset({"plan_and_answer", "run_step", "make_plan"})
 
 Requested = ServerRequestContext[Any, Any]
@@ -52,7 +52,7 @@ TaskStatus = Literal["working", "input_required", "completed", "failed", "cancel
 
 
 class Task(Result):
-    """What every answer about a task says."""
+    """The fields of every answer about a task."""
 
     task_id: str
     status: TaskStatus
@@ -70,7 +70,7 @@ class CreatedTask(Task):
 
 
 class DetailedTask(Task):
-    """The answer to `tasks/get`: what came of the run, or what it asks."""
+    """The answer to `tasks/get`: the result of the run, or its question."""
 
     result_type: Literal["complete"] = "complete"
     result: dict[str, Any] | None = None

@@ -10,7 +10,7 @@ from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.apps import AppConfig
 from fastmcp.tools import ToolResult
-from mcp_types import InputRequiredResult, ResourceLink, TextContent, ToolAnnotations
+from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS
@@ -20,18 +20,18 @@ from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
 from server.mcp import short_report
-from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as, knows_links
+from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as
 from server.mcp.input_errors import RefusedCall
-from server.mcp.links import links
+from server.mcp.links import VIEW
 from server.mcp.progress_stream import followed
+from server.mcp.results import result_of
 from server.mcp.roots import CallersProject, client_roots
 from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
-from server.text import clean, counted
+from server.text import counted
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
 from server.upstreams.pool import UpstreamPool
-from server.views import consent
-from server.views.report import UP, SteeringReport, markdown
+from server.views.report import UP, SteeringReport
 
 WAIT_SECONDS = 45.0
 """Some hosts end a call at 60 s even if progress is sent."""
@@ -111,8 +111,6 @@ RequestKey = Annotated[
     ),
 ]
 
-VIEW = "ui://planloom/view.html"
-"""What a host of MCP Apps shows beside an answer (`server.http.web_view`)."""
 LIMITS = Limits()
 LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=True
@@ -298,7 +296,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         ] = [],  # noqa: B006
     ) -> ToolResult:
         """Say something to a run that is under way: a hint, steps to skip, another order. It holds
-        from the run's next decision on; get_run tells when it was taken. To stop the run use
+        from the run's next decision on; get_run says when it was taken. To stop the run use
         cancel_run.
         """
         run = await callers_run(ctx, run_id, RefusedCall)
@@ -401,7 +399,7 @@ async def _attached(
     run: Run, ctx: Context, wait_s: float, *, held: bool = False
 ) -> ToolResult | InputRequiredResult:
     """View a run, which stops if the client cancels the call, unless it is `held`. A client that
-    takes tasks gets the run at once and follows the task."""
+    accepts tasks gets the run at once and follows the task."""
     if as_task(ctx):
         return result_of(run)
     try:
@@ -469,30 +467,3 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
             f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "
             f"{json.dumps(tool.input_schema, ensure_ascii=False)[:MAX_RESULT_CHARS]}"
         )
-
-
-def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) -> ToolResult:
-    """What a caller sees of a run: one `iteration`, the whole, or a short report."""
-    found = report_of(run, iteration)
-    linked: list[ResourceLink] = []
-    if iteration is not None:
-        shown = run.state.iterations[iteration]
-        waits = shown.asked and not shown.approval
-        text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
-        data = short_report.as_data(
-            short_report.ShortReport(run_id=found.run_id, status=found.status, result=text)
-        )
-    elif found.status == "running" and not whole:
-        short = short_report.under_way(run, found)
-        text, data = short_report.markdown_under_way(short), short_report.as_data(short)
-        run.reported_events = len(run.events)
-    elif whole:
-        text, data = markdown(found), found.model_dump(mode="json")
-    else:
-        text, data = markdown(found), short_report.as_data(short_report.ended(found))
-        linked = links(run.id, run.state, found.evidence) if knows_links() else []
-    return ToolResult(
-        content=[TextContent(type="text", text=text), *linked],
-        structured_content=data,
-        is_error=found.status == "failed",
-    )

@@ -38,32 +38,32 @@ from server.journal.base import (
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
-from server.runs.steering import MAX_STEERED, SINGLE_STEPS, UNDER_WAY, next_request, steering_of
+from server.runs.steering import SINGLE_STEPS, UNDER_WAY, next_request, steering_of
 from server.runs.turns import Turns
 from server.upstreams.pool import UpstreamPool
 
 log = logging.getLogger(__name__)
 
 MIN_ID_CHARS, WHOLE_ID = 4, 32
-"""Characters of an id: the fewest that name a run, and all."""
-RUNS_KEPT = 200
-"""Finished runs that can be asked for without the journal; the oldest go first."""
+"""Characters of an id: how many are needed to name a run, and how many it has."""
+MAX_RUNS_KEPT = 200
+"""Finished runs that are kept in memory; the oldest are removed first."""
 STEER_SECONDS = 5.0
 """How long `steer` waits until the server that drives a run has taken the steering."""
 WATCHED_SECONDS = 15.0
-"""How long after a page last asked it counts as open; it asks every two seconds."""
+"""A page counts as open so long after its last request; it makes one every two seconds."""
 DECIDE_SECONDS = 5.0
 """How long `decide` waits for the server that drives a run to take a person's answer."""
 CANCEL_SECONDS = 5.0
-"""How long `cancel` waits for a run to let go of its model call and its tool call, and for the
-server that drives it to see that it should."""
+"""How long `cancel` waits for the server that drives a run to notice, and for the run to end its
+model call and its tool call."""
 INTERRUPT_SECONDS = 2.0
-"""Likewise when the server ends: a host soon kills it."""
+"""The same when the server ends: its host kills it soon."""
 TAKEN_UP_SECONDS = 900.0
-"""How old an interrupted run may be to be continued when the same is asked again; what it found may
+"""How old an interrupted run may be to be continued when the same is asked again; the project may
 have changed since."""
-LOOKED_THROUGH = 20
-"""The number of runs among which one that was cut off is searched."""
+MAX_RUNS_SEARCHED = 20
+"""Runs that are searched for one that was cut off."""
 
 
 class Engine:
@@ -92,7 +92,7 @@ class Engine:
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
-        """Callers' request keys of which a run is just being begun."""
+        """Callers' request keys for which a run is just being started."""
         self.ended = False
         """Whether the server ends: views of runs that others drive end then, too."""
 
@@ -148,7 +148,7 @@ class Engine:
             cut_off = await self._cut_off(request, caller) if taking_up else None
             return cut_off or await self._start(request, caller, None, can_ask)
         beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
-        async with beginning:  # until it is known which run the key belongs to
+        async with beginning:  # until the key has its run
             if known := await self._of_key(caller, request_key):
                 return await self._same(known, caller, request, request_key)
             return await self._start(request, caller, request_key, can_ask)
@@ -162,7 +162,7 @@ class Engine:
             return None
         since = time.time() - TAKEN_UP_SECONDS
         with suppress(RequestError):  # then a new run starts
-            for each in await self.journal.list(LOOKED_THROUGH, [caller]):
+            for each in await self.journal.list(MAX_RUNS_SEARCHED, [caller]):
                 known = (each.status, each.prompt) == ("interrupted", request.prompt)
                 if known and each.updated > since:
                     run = await self.get(each.id, caller)
@@ -282,7 +282,7 @@ class Engine:
         if taken is None:
             return False
         run = self._take_over(*taken, models)
-        # Else its policy would be another: see `start`.
+        # Otherwise its policy would be stricter: see `start`.
         run.approvals.can_ask = run.request.policy is Policy.ASK
         return True
 
@@ -404,11 +404,9 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        if self.journal.problem:
-            raise RequestError(f"Run {run.id} cannot be steered: {self.journal.problem}")
-        number = await self.journal.add_steering(run.id, steering, MAX_STEERED)
+        await self._peers.steer(run, steering)
         if not (run.interrupted or run.queued):
-            await self._until(lambda: run.state.left >= number, run, STEER_SECONDS)
+            await self._until(lambda: steering in run.state.steering, run, STEER_SECONDS)
 
     async def pause(self, run: Run) -> None:
         """Stop a run so that it can be resumed. A run that is not recorded or has not begun ends;
@@ -455,7 +453,7 @@ class Engine:
                 run.queued = True
                 async with self._turns.turn(run.caller):
                     run.queued = False
-                    await execute(run, models, self.pool, stored, self._peers.take_steering)
+                    await execute(run, models, self.pool, stored, self._peers.collect)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
@@ -505,7 +503,7 @@ class Engine:
 
     def _forget_oldest(self) -> None:
         finished = [run_id for run_id, run in self._runs.items() if run.finished]
-        for run_id in finished[: max(0, len(finished) - RUNS_KEPT)]:
+        for run_id in finished[: max(0, len(finished) - MAX_RUNS_KEPT)]:
             del self._runs[run_id]
 
 

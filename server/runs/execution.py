@@ -1,8 +1,8 @@
-"""One run at work: the agent, with the pool and the models as the run's record has them."""
+"""One run at work: the agent, with models and tools whose results are recorded."""
 
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from importlib.metadata import version
 
 import anyio
@@ -30,10 +30,10 @@ async def execute(
     models: Models,
     upstreams: UpstreamPool,
     stored: StoredRun | None,
-    take_steering: Callable[[Sequence[Run]], Awaitable[None]],
+    collect: Callable[[Collection[Run]], Awaitable[None]],
 ) -> None:
-    """Have the agent do the run. `stored`: its record so far; `take_steering` records new
-    steering."""
+    """Have the agent do the run. `stored`: its record so far; `collect` carries out the letters
+    about it."""
     assert run.writer
     spent = await _wait_for(upstreams, run, stored)
     tools = stored.tools if stored else None
@@ -49,7 +49,7 @@ async def execute(
     approver = taped_approver(run.approvals, tape)
     inbox = TapedInbox(tape, lambda: run.state.waiting)
     if stored:
-        await take_steering([run])
+        await collect([run])
     try:
         await agent.run(run.request, taped, pool, tape.say, approver, tape.clock, inbox)
     except PlanloomError:

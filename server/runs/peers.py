@@ -1,13 +1,13 @@
 """The other servers that use the same journal.
 
 Each run is driven by one server. A server that does not drive it follows it in the journal, and
-sends what its clients say about it as letters. The servers of a fleet also drive each other's runs:
+sends the messages of its clients as letters. The servers of a fleet also drive each other's runs:
 those that wait for a turn, and those whose server has ended.
 """
 
 import hashlib
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from planner.errors import PlanloomError, RequestError
 from planner.events import RunSteered
+from planner.protocol import Steering
 from server.approval.approval import Question
 from server.journal.base import Journal, Letter, RunSetup
 from server.runs.run import Run
@@ -33,7 +34,7 @@ class OwnRuns(Protocol):
 
 
 class Peers:
-    """Follows the runs of other servers, and takes in what they say about ours."""
+    """Follows the runs of other servers, and reads their letters about ours."""
 
     def __init__(self, journal: Journal, tasks: TaskGroup, own: OwnRuns) -> None:
         self._journal = journal
@@ -63,7 +64,7 @@ class Peers:
         return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
     async def waiting(self, fleet: str) -> int:
-        """How many runs of the fleet no server drives yet; 0 when the journal does not say."""
+        """How many runs of the fleet no server drives yet; 0 if the journal cannot be read."""
         if fleet:
             with suppress(RequestError):
                 return await self._journal.waiting(fleet)
@@ -99,6 +100,11 @@ class Peers:
         """Tell the run's server to end it. Raises `RequestError`."""
         await self._journal.post(Letter(run_id=run.id, kind="cancel"))
 
+    async def steer(self, run: Run, steering: Steering) -> None:
+        """Leave steering for the server that drives the run, now or later. Raises
+        `RequestError`."""
+        await self._journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
+
     async def _follow(self, run: Run, known: int) -> None:
         try:
             while not run.finished:
@@ -127,7 +133,7 @@ class Peers:
             self._tasks.start_soon(self._pass_on, run, question)
 
     async def _pass_on(self, run: Run, question: Question) -> None:
-        """Tell the run's server what a person answers here."""
+        """Send the answer of a person here to the run's server."""
         await question.closed.wait()
         answer = question.approval
         if answer and answer.by == "person":  # where no client can ask, another may
@@ -141,35 +147,27 @@ class Peers:
     # Runs that this server drives.
 
     def read_letters(self) -> None:
-        """Follow the letters about this server's runs, as long as it has any."""
+        """Read the letters about this server's runs, as long as it has any."""
         if not self._reading_letters and self._journal.problem is None:
             self._reading_letters = True
             self._tasks.start_soon(self._read_letters)
 
-    async def take_steering(self, runs: Sequence[Run]) -> None:
-        """Record how these runs were steered through other servers."""
+    async def collect(self, runs: Collection[Run]) -> None:
+        """Carry out the letters that have come about these runs."""
         driven = {run.id: run for run in runs}
-        with suppress(RequestError):  # a run does not end because its record cannot be read
-            last = {run.id: run.state.left for run in runs}
-            for each in await self._journal.pending_steering(last):
-                run = driven[each.run_id]
-                if each.number > run.state.left and not run.finished:
-                    run.record(RunSteered(steering=each.steering, left=each.number))
+        try:
+            for letter in await self._journal.collect(list(driven)):
+                self._carry_out(letter, driven[letter.run_id])
+        except RequestError as error:
+            log.info("letters: %s", error)  # they are still there the next time
 
     async def _read_letters(self) -> None:
-        while driven := {run.id: run for run in self._own.under_way()}:
+        while driven := self._own.under_way():
             await self._journal.wait_for_news("letters")
-            for run in driven.values():
+            for run in driven:
                 if run.writer and run.writer.lost:
                     run.stop()
-            await self.take_steering(list(driven.values()))
-            try:
-                letters = await self._journal.collect(list(driven))
-            except RequestError as error:
-                log.info("letters: %s", error)  # they are still there the next time
-                continue
-            for letter in letters:
-                self._carry_out(letter, driven[letter.run_id])
+            await self.collect(driven)
         self._reading_letters = False
 
     def _carry_out(self, letter: Letter, run: Run) -> None:
@@ -180,3 +178,5 @@ class Peers:
                 run.approvals.can_ask = True
             case "answer" if letter.answer:
                 run.approvals.answered_elsewhere(letter.question, letter.answer)
+            case "steer" if letter.steering and not run.finished:
+                run.record(RunSteered(steering=letter.steering))

@@ -1,4 +1,4 @@
-"""Records what a run gets from outside, and replays it from the record when the run is resumed.
+"""Records what a run gets from outside, and replays it when the run is resumed.
 
 A run's events follow from its request and from what models, tools, people and the clock gave it. So
 a run is resumed by running the agent again on the same request: everything it asks for is answered
@@ -48,23 +48,23 @@ T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=BaseEvent)
 
 TURNS = 50
-"""How many turns of the event loop the tasks of a replayed run have to make progress in; after
-that, they are waited for as many times again."""
+"""In so many turns of the event loop the tasks of a replayed run should make progress. After that,
+they get as many pauses."""
 TURN_SECONDS = 0.02
 
 UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
 NOT_RECORDED = (
-    "The call was not made: it could not be recorded before, and nothing but reading is done that "
-    "could be done twice after a restart."
+    "The call was not made, because it could not be recorded first: after a restart it might be "
+    "made twice."
 )
 
 
 class Diverged(Exception):
-    """A resumed run does not do what its record says."""
+    """A resumed run does something else than its record."""
 
 
 class NotRecorded(Exception):
-    """What must not be done twice cannot be recorded, so it is not done."""
+    """A call that must not be made twice cannot be recorded, and so is not made."""
 
 
 class Listing(BaseModel):
@@ -74,9 +74,9 @@ class Listing(BaseModel):
 
 
 class Tape:
-    """The record of one run, played as far as it goes and then written.
+    """The record of one run: played to its end, and then continued.
 
-    To have something else from outside recorded, take it through `take`.
+    Whatever else comes from outside has to go through `take`.
     """
 
     def __init__(
@@ -96,11 +96,12 @@ class Tape:
         self._emit = emit
         self._played = [each for each in played if each.data.get("type") not in FROM_OUTSIDE]
         self._head = 0
-        """The first entry that is not consumed yet; only calls cut off together may be before."""
+        """The first entry that is not consumed yet; only calls that were cut off together may come
+        before it."""
         self._consumed: set[int] = set()
         self._claimed: set[int] = set()
         self._in_doubt: set[str] = set()
-        """The keys of what may have been done and must not be done again."""
+        """The keys of calls that may have been made and must not be made again."""
         if not self._played:
             self.clock.release()
 
@@ -206,7 +207,7 @@ class Tape:
         return shape.model_validate(entry.data)
 
     def _find(self, key: str, *kinds: str) -> int | None:
-        """The next entry of that key and kind that nobody else waits for."""
+        """The next entry of this key and kind that no other call waits for."""
         for place in range(self._head, len(self._played)):
             entry = self._played[place]
             if entry.key == key and entry.kind in kinds and place not in self._claimed:
@@ -263,7 +264,7 @@ def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
 
 
 class TapedInbox(Inbox):
-    """The steering of a run; on the tape, it is in the events that say it was taken."""
+    """The steering of a run. On the tape, it is in the events that say it was taken."""
 
     def __init__(self, tape: Tape, waiting: Callable[[], Sequence[Steering]]) -> None:
         """`waiting`: the steering that has arrived and was not taken yet."""
@@ -295,7 +296,7 @@ class _TapedModel(ModelAround):
 
 
 class TapedPool(PoolAround):
-    """The pool as a run sees it: with the tools it began with, and every result on the tape."""
+    """The pool of a run: with the tools that it began with, and every result on the tape."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class Run:
         self.request_key = request_key
         self.created = time.time()
         self.project = ""
-        """The folder that it was begun on."""
+        """The folder of the project that it is about."""
         self.events: list[Event] = list(events)
         self.state = RunState.of(events)
         asked = self.state.request or request
@@ -57,7 +57,7 @@ class Run:
         self.stopping = False
         """Whether it is being interrupted, not cancelled."""
         self.reported_events = 0
-        """How many events its caller knew when a call last returned before the end of the run."""
+        """How many events its caller had seen when the last call returned."""
         self.clock = Clock()
         self.scope = anyio.CancelScope()
         """Cancels what it does here."""
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def now(self) -> float:
-        """The time up to which it has been going on, in seconds since the epoch."""
+        """The time of its end, or the present if it goes on, in seconds since the epoch."""
         return self.events[-1].at if self.finished and self.events else time.time()
 
     @property

@@ -10,11 +10,11 @@ from planner.tools import Policy, strictest
 from server.runs.run import Run
 
 MAX_HINT_CHARS = 500
-"""Characters; it stays in the prompts of its run."""
+"""It stays in the prompts of its run."""
 MAX_STEERED = 10
-"""How often something may be said to one run."""
+"""How often one run may be steered."""
 SINGLE_STEPS = ("step", "plan")
-"""What a run is begun for that may do more when it has ended."""
+"""The goals of runs that may continue after they have ended."""
 UNDER_WAY = "Run {} is under way. Follow it with get_run, and go on when it has ended."
 
 
@@ -27,10 +27,10 @@ def steering_of(
     if state.status != "running":
         raise RequestError(f"Run {run.id} has ended ({state.status}); it cannot be steered.")
     if not (hint or skip or order):
-        raise RequestError("There is nothing to tell the run: give a hint, skip, or order.")
+        raise RequestError("There is nothing to tell the run: give `hint`, `skip` or `order`.")
     if len(hint) > MAX_HINT_CHARS:
         raise RequestError(f"hint: it has {len(hint)} characters; the limit is {MAX_HINT_CHARS}.")
-    if len(state.steered) + len(state.waiting) >= MAX_STEERED:
+    if len(state.steering) >= MAX_STEERED:
         raise RequestError(f"Run {run.id} was steered {MAX_STEERED} times, which is the limit.")
     later = dict(enumerate(state.later_steps, len(state.steps) + 1))
     if unknown := [number for number in [*skip, *order] if number not in later]:
@@ -61,7 +61,7 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
     if run.request.goal not in SINGLE_STEPS:
         raise RequestError(
             f"Run {run.id} is not a run of single steps: only runs that run_step or make_plan "
-            "began can do more. Leave run_id out to start another."
+            "started can go on after their end. Leave run_id out to start another."
         )
     made = any(step.completed for step in state.steps)
     if state.status == "cancelled" or (state.status == "failed" and not made):

@@ -11,10 +11,10 @@ from planner.errors import Busy
 from server.config import RunSettings
 from server.runs.run import LOCAL, Run
 
-SHARE = 0.75
+MAX_SHARE = 0.75
 """The largest part of the turns, and of the places in the queue, for one of several callers."""
 USUAL_SECONDS = 30.0
-"""What a run takes, as long as none has ended."""
+"""How long a run is assumed to take until the first one has ended."""
 
 
 class Turns:
@@ -44,10 +44,10 @@ class Turns:
         unfinished = [run for run in runs if not run.finished]
         own = sum(run.caller == caller for run in unfinished)
         seconds = max(1, math.ceil(self._usual_seconds / turns))
-        if caller != LOCAL and own >= math.ceil(SHARE * places):
+        if caller != LOCAL and own >= math.ceil(MAX_SHARE * places):
             raise Busy(
-                f"Busy: {own} runs of yours are under way or wait for their turn, and the other "
-                f"places are for others. Try again in {seconds} s.",
+                f"Busy: {own} runs of yours are under way or wait for their turn, and the "
+                f"remaining places are for other callers. Try again in {seconds} s.",
                 seconds,
             )
         if (count := len(unfinished) + waiting_elsewhere) >= places:
@@ -61,5 +61,5 @@ class Turns:
         """The turns that one of several callers may have at a time."""
         if caller == LOCAL:
             return self._unlimited
-        share = anyio.CapacityLimiter(math.ceil(SHARE * self._settings.concurrent))
+        share = anyio.CapacityLimiter(math.ceil(MAX_SHARE * self._settings.concurrent))
         return self._shares.setdefault(caller, share)

@@ -31,7 +31,7 @@ for _name in ("mcp.client", "httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 GRACE_S, CLOSE_S = 3.0, 1.5
-"""For an upstream to end by itself, then for the client to notice that it was killed."""
+"""How long an upstream has to end by itself, and then the client to notice that it was killed."""
 
 
 class _Changes(MessageHandler):
@@ -65,9 +65,9 @@ class Connection:
         self.news = anyio.Event()
         """Set when `lost` or `stale` became true."""
         self.calls: dict[anyio.CancelScope, SideChannel | None] = {}
-        """Those under way."""
+        """The calls under way, each with its channel."""
         self.timeouts = 0
-        """Calls in a row that ran out of time."""
+        """How many calls in a row have timed out."""
         self.log = launcher.cache_dir / "logs" / f"{name}.log"
         self._disposed: anyio.Event | None = None
         self._launch: Launch | None = None

@@ -27,8 +27,9 @@ BASE_ENVIRONMENT = re.compile(
     r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
     re.IGNORECASE,
 )
-"""What every stdio upstream gets of our environment, besides PATH; all else, our keys among it, is
-for the upstream's own `env` to name. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
+"""The part of our environment that every stdio upstream gets, besides PATH. Everything else, our
+keys among it, has to be named in the upstream's own `env`. UV_, PIP_ and NPM_CONFIG_ say where
+packages come from."""
 
 
 class Launch:
@@ -43,7 +44,7 @@ class Launch:
     ) -> None:
         assert settings.command  # the settings hold a command or a URL
         self.mark = f"{reaper.mark}.{uuid.uuid4().hex}"
-        """What every process below it has in its environment."""
+        """The value that every process below it has in its environment."""
         self.command = settings.command.get_secret_value()
         self.args = [arg.get_secret_value() for arg in settings.args]
         self.cwd = settings.cwd.get_secret_value() if settings.cwd else _nowhere(cache_dir)
@@ -70,7 +71,7 @@ class Launch:
 
 
 class Launcher:
-    """Makes the launches of one server. `environ`: what environments are picked from; None: ours.
+    """Makes the launches of one server. `environ`: what upstreams may get of it; None: our own.
     `cache_dir`: where upstreams without a `cwd` are started; None: the user's cache directory."""
 
     def __init__(
@@ -80,7 +81,7 @@ class Launcher:
         self.cache_dir = cache_dir or user_cache_path("planloom")
         self.reaper = Reaper()
         self._ahead: dict[str, Launch] = {}
-        """Of upstreams that nobody has asked for yet."""
+        """Launches of upstreams that nobody has asked for yet."""
 
     def launch(self, name: str, settings: UpstreamSettings) -> Launch:
         """The launch that `begin` has started, or a new one."""

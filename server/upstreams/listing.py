@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from planner.tools import Policy, Safety
+from planner.tools import Policy, Safety, UpstreamStatus
 from server.text import counted, flat, indented, shortened
 from server.upstreams.pool import UpstreamPool
 from server.views.inert import inert
@@ -22,24 +22,18 @@ class ToolListing(BaseModel):
     description: str
 
 
-class UpstreamListing(BaseModel):
+class UpstreamListing(UpstreamStatus):
     """One upstream server and whether it is up."""
 
-    name: str
-    state: str
-    tools: int
-    error: str | None = Field(description="Why it is not ready, and what to do.")
-    held: list[str] = Field(
-        description="Tools that are not used until the operator consents, and what has changed."
-    )
-    unreadable: list[str] = Field(description="What it lists that is not a valid tool, and why.")
     first_seen: int = Field(description="The number of tools that were new and were pinned.")
 
 
 class PoolListing(BaseModel):
     """The pool of tools that the planner works with."""
 
-    problem: str | None = Field(description="Why the operator's file is not in force as it is now.")
+    problem: str | None = Field(
+        description="Why the newest changes of the operator's file are not in effect."
+    )
     upstreams: list[UpstreamListing]
     tools: list[ToolListing]
     shadowed: list[str] = Field(description="Names that tools of several upstreams have.")
@@ -60,7 +54,12 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
 def listing_markdown(found: PoolListing) -> str:
     lines = []
     if found.problem:
-        lines += ["### The operator's file is not in force as it is now", "", found.problem, ""]
+        lines += [
+            "### The newest changes of the operator's file are not in effect",
+            "",
+            found.problem,
+            "",
+        ]
     lines += ["### Upstreams", ""]
     for upstream in found.upstreams:
         count = counted(upstream.tools, "tool")

@@ -22,7 +22,7 @@ from server.upstreams.side_channel import SideChannel
 from server.upstreams.upstream import READY, STARTING, Upstream
 
 COURTESY_SECONDS = 1.0
-"""How long a run waits for an upstream that it can do without."""
+"""How long a run waits for an upstream that it does not need."""
 
 
 class UpstreamPool(anyio.AsyncContextManagerMixin):
@@ -42,19 +42,19 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         launcher: Launcher | None = None,
         for_operator: bool = True,
     ) -> None:
-        """`environ`: what upstreams' environments are picked from; None: ours. `cache_dir`: where
-        their logs go; None: the user's cache directory. `pins`: None means the user's. `launcher`:
-        of a `head_start`, which then has the two first. `for_operator`: callers are the operator,
-        who may read what upstreams last wrote to their standard error."""
+        """`environ`: what upstreams may get of it; None: our own. `cache_dir`: where their logs go;
+        None: the user's cache directory. `pins`: None means the user's. `launcher` comes from a
+        `head_start`, and then has the first two. `for_operator`: callers are the operator, who may
+        read what upstreams last wrote to their standard error."""
         self.problem: str | None = None
-        """Why the upstreams file is not in force as it stands now."""
+        """Why the newest changes of the upstreams file are not in effect."""
         self.project = settings.project
         self._launcher = launcher or Launcher(environ, cache_dir)
         self._reaper = self._launcher.reaper
         self._for_operator = for_operator
         self._pins = pins or Pins()
         self._everyone = list(settings.upstreams.values())
-        """Those that are gone, too: their secrets may still be said."""
+        """Also those that are gone: their secrets may still appear."""
         self._redactor = Redactor(self._everyone)
         self._upstreams = {
             name: self._new(name, upstream) for name, upstream in settings.upstreams.items()
@@ -250,7 +250,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
 
 class RunPool(PoolAround):
-    """The pool of one run, which what upstreams say during a call reaches."""
+    """The pool of one run. What upstreams say during its calls reaches the run."""
 
     def __init__(
         self,

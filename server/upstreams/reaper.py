@@ -34,9 +34,9 @@ GRACE_SECONDS = 0.5
 DONE = "done\n"
 """The last line of a server that ended in good order."""
 KILL_SECONDS = 2.0
-"""For what appears while the rest is being killed."""
+"""For processes that are started while the others are being killed."""
 END_SECONDS = 3.0
-"""For the reaper itself to end, once nothing is left to it."""
+"""For the reaper itself to end, when it has nothing left to do."""
 
 
 class Reaper:

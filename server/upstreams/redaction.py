@@ -14,11 +14,11 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from server.config import HIDDEN, UpstreamSettings
 
-TOKEN_LENGTH = 16
+MIN_TOKEN_CHARS = 16
 """In characters: a value of this length without a space counts as a token, whatever its name."""
 _MIN_PASSWORD_CHARS = 6
 _MIN_ENCODED_CHARS = 8
-_SHORTEST_BASE64 = 10
+_MIN_BASE64_CHARS = 10
 
 
 class Redactor:
@@ -56,7 +56,7 @@ def recognisable(upstream: UpstreamSettings) -> Iterator[str]:
 
 
 def _is_token(value: str) -> bool:
-    return len(value) >= TOKEN_LENGTH and not re.search(r"\s|^[/\\~]|^[A-Za-z]:\\|://", value)
+    return len(value) >= MIN_TOKEN_CHARS and not re.search(r"\s|^[/\\~]|^[A-Za-z]:\\|://", value)
 
 
 def _is_password(value: str) -> bool:
@@ -86,7 +86,7 @@ def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
 def _expression(secret: str) -> str:
     """Matches a short secret only as a whole word, not as a part of longer words."""
     whole = re.escape(secret)
-    return whole if len(secret) >= TOKEN_LENGTH else rf"(?<!\w){whole}(?!\w)"
+    return whole if len(secret) >= MIN_TOKEN_CHARS else rf"(?<!\w){whole}(?!\w)"
 
 
 def _spellings(secret: str) -> set[str]:
@@ -100,6 +100,6 @@ def _spellings(secret: str) -> set[str]:
         # What depends on the bytes before and after is left out.
         encoded = base64.b64encode(bytes(before) + data).decode()
         inner = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
-        if len(inner) >= _SHORTEST_BASE64:
+        if len(inner) >= _MIN_BASE64_CHARS:
             spelled |= {inner, inner.replace("+", "-").replace("/", "_")}
     return spelled - {secret}

@@ -47,10 +47,10 @@ async def apply_file(
         log.warning("%s", pool.problem)
         return
     other = [f"`{name}`" for name in AT_START if getattr(now, name) != getattr(started, name)]
-    pool.problem = f"{', '.join(other)}: in force after the next start." if other else None
+    pool.problem = f"{', '.join(other)}: in effect after the next start." if other else None
     pool.change(now.upstreams)
     await on_change(now)
-    log.info("%s was changed and is in force%s", now.source, f"; {pool.problem}" if other else "")
+    log.info("%s was changed and is in effect%s", now.source, f"; {pool.problem}" if other else "")
 
 
 def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int] | None]:

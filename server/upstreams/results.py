@@ -26,13 +26,13 @@ from server.config import ToolSettings, UpstreamSettings
 from server.text import clean, cleaned, each_text
 
 MAX_TEXT_CHARS = 2_000_000
-"""In characters; what is longer is cut, and the text says so."""
+"""Of a result; a longer one is cut, and the text says so."""
 
 MAX_LINES = 20_000
-"""Likewise; each line of a result is looked at."""
+"""Of a result; each of its lines is examined."""
 
 MAX_NAME_CHARS = 255
-"""In characters, of a file; no system has longer ones."""
+"""Of a file; no system allows longer names."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
@@ -174,7 +174,7 @@ def lines_from_one(text: str) -> str:
     Changed are the integers under `start_line`, `end_line`, `line`, `reference_line`, the numbers
     of the strings that show numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
     file` lists. Only JSON, with or without a heading above it, is changed: in plain text (a file's
-    own lines) nothing tells a number from a line number.
+    own lines) a line number looks like any other number.
     """
     start = _JSON_START.search(text)
     if not start:

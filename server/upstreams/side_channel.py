@@ -45,11 +45,11 @@ MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 500, 150
 MAX_LOGS = 20
 """Log messages of one call that are passed on."""
 MAX_QUESTIONS = 10
-"""Questions of one call that are."""
+"""Questions of one call that are passed on."""
 PROGRESS_SECONDS = 1.0
 """Between two reports of one call's progress."""
 MIN_SECRET_CHARS = 4
-"""Characters of an answer that is hidden in what the upstream says then."""
+"""Characters of an answer that is hidden in what the upstream says afterwards."""
 
 SECRET = (
     "It seems to ask for a secret. MCP forbids that in a form: leave it unless you know why it is "
@@ -61,7 +61,7 @@ NONE = ElicitResult(action="cancel")
 
 
 class Resolution(NamedTuple):
-    """How a question was decided: by whom, why, and what the upstream gets."""
+    """The outcome of a question: who decided it, why, and what the upstream gets."""
 
     by: DecidedBy
     reason: str
@@ -88,7 +88,7 @@ class SideChannel:
         self.approvals = approvals
         """Of the run: the same for all its calls."""
         self.clock = Clock()
-        """The call's own; it stands still while a person is waited for."""
+        """The call's own clock; it stops while a person is being asked."""
         self._of: dict[str, Any] = {
             "iteration": iteration,
             "upstream": tool.upstream,
@@ -126,7 +126,7 @@ class SideChannel:
         self._record(ToolProgressed(**self._of, progress=progress, total=total, message=shown))
 
     def report_log(self, level: LoggingLevel, text: str) -> None:
-        """Pass on a log message, unless it is for debugging, or one too many."""
+        """Pass on a log message, unless it is for debugging or the limit is reached."""
         if self._over or level == "debug" or self._logs >= MAX_LOGS:
             return
         self._logs += 1
@@ -228,7 +228,7 @@ class SideChannel:
     def _message(self, text: str, lines: list[str]) -> str:
         head = f"{self._of['upstream']} asks, while it runs {self._of['tool']}:"
         foot = (
-            f"For {self.approvals.about}. No answer within {self.approvals.timeout_s:g} s means "
-            "none."
+            f"For {self.approvals.about}. Without an answer within "
+            f"{self.approvals.timeout_s:g} s, it gets none."
         )
         return "\n".join([head, fence(text), *lines, foot])

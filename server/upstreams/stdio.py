@@ -37,20 +37,21 @@ from server.upstreams.reaper import end
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 8 * 2**20
-"""Bytes of a message. What is longer is read past and not kept."""
-ENDLESS = 8 * MAX_MESSAGE_BYTES
-"""Bytes without the end of a line, after which the upstream is given up."""
+"""A longer message is skipped."""
+MAX_LINE_BYTES = 8 * MAX_MESSAGE_BYTES
+"""An upstream that prints more bytes without the end of a line is given up."""
 CHUNK = 2**16
 EDGE = 4096
-"""Bytes of a message that is not read whole, at its start and at its end, where its id is."""
+"""Bytes that are kept of a message that is too long: at its start and at its end, where its id
+is."""
 END_SECONDS = 2.0
 """For an upstream to end by itself once its input has ended."""
-LOG_BYTES = 1_000_000
+MAX_LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 
 CHATTER = frozenset({"notifications/progress", "notifications/message"})
-CHATTER_PER_SECOND = 20
-"""An upstream may send thousands; what is more is not heard."""
+MAX_CHATTER_PER_SECOND = 20
+"""An upstream may send thousands; the rest is ignored."""
 
 _ID = rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[\w-]{1,100}")'
 _JSONRPC = rb'"jsonrpc"\s*:\s*"2\.0"'
@@ -60,21 +61,22 @@ _ID_LAST = re.compile(_ID + rb"\s*(?:,\s*" + _JSONRPC + rb"\s*)?\}\s*\Z")
 
 
 class EndlessLine(Exception):
-    """An upstream printed more than `ENDLESS` bytes without the end of a line."""
+    """An upstream printed more than `MAX_LINE_BYTES` bytes without the end of a line."""
 
 
 class Messages:
     """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
 
-    What is not a message is left out (some servers print a greeting); `rubbish` says whether there
-    was any. An answer that cannot be used is replaced by a JSON-RPC error with its id.
+    Lines that are not messages are left out (some servers print a greeting); `other_lines` says
+    whether there were any. A JSON-RPC error with its id
+    replaces an answer that cannot be used.
     """
 
     def __init__(self) -> None:
-        self.rubbish = False
+        self.other_lines = False
         self._line = bytearray()
         self._length = 0
-        """Of the line so far; more than is held of it once it is too long."""
+        """Of the line so far; once it is too long, only a part of it is kept."""
         self._answered = False
 
     def feed(self, chunk: bytes) -> Iterator[JSONRPCMessage]:
@@ -94,8 +96,8 @@ class Messages:
         if not self._answered and (found := _ID_FIRST.match(self._line)):
             self._answered = True
             yield _too_long(found[1])
-        if self._length > ENDLESS:
-            raise EndlessLine(f"it printed {ENDLESS // 2**20} MiB without the end of a line")
+        if self._length > MAX_LINE_BYTES:
+            raise EndlessLine(f"it printed {MAX_LINE_BYTES // 2**20} MiB without the end of a line")
 
     def _finish(self) -> Iterator[JSONRPCMessage]:
         line, length, answered = bytes(self._line), self._length, self._answered
@@ -107,7 +109,7 @@ class Messages:
         elif message := _message(line):
             yield message
         elif line.strip():
-            self.rubbish = True
+            self.other_lines = True
 
 
 def _message(line: bytes) -> JSONRPCMessage | None:
@@ -146,13 +148,13 @@ class ChatterLimit:
         if anyio.current_time() - self._since > 1:
             self._since, self._passed = anyio.current_time(), 0
         self._passed += 1
-        return self._passed <= CHATTER_PER_SECOND
+        return self._passed <= MAX_CHATTER_PER_SECOND
 
 
 class StdioTransport(ClientTransport):
     """Speaks MCP with an upstream over its standard input and output.
 
-    Its process leads a group of its own, which ends with the connection. Its standard error goes
+    Its process leads its own process group, which ends with the connection. Its standard error goes
     through `redact`, line by line, to `log_file`, which starts again when it is full; without a
     disk to write to, the upstream runs all the same.
     """
@@ -163,9 +165,9 @@ class StdioTransport(ClientTransport):
         self.fault: str | None = None
         """Why the connection was given up, if it was."""
         self.ended = False
-        """Whether all that it started is gone."""
+        """Whether every process that it started has ended."""
         self._said, self._line = "", b""
-        """Of its standard error: the end of what was logged, and the line that has no end yet."""
+        """The end of its standard error, and the line that is not complete yet."""
         self._launch, self._redact = launch, redact
 
     @asynccontextmanager
@@ -208,14 +210,14 @@ class StdioTransport(ClientTransport):
                         for message in messages.feed(await process.stdout.receive(CHUNK)):
                             if limit.allows(message):
                                 await incoming.send(SessionMessage(message))
-                        if messages.rubbish and not warned:
+                        if messages.other_lines and not warned:
                             log.warning("%s prints lines that are not messages", self.log_file.stem)
                             warned = True
                 except EndlessLine as endless:
                     self.fault = str(endless)
                 except anyio.BrokenResourceError:
                     pass  # the session has ended
-            while True:  # an upstream that cannot print its last words cannot end
+            while True:  # an upstream whose output is not read cannot end
                 await process.stdout.receive(CHUNK)
 
     async def _send(
@@ -273,7 +275,7 @@ class StdioTransport(ClientTransport):
         text = self._redact(said.decode(errors="replace"))
         self._said = (self._said + text)[-EDGE:]
         with suppress(OSError):  # no disk, no log
-            full = self.log_file.stat().st_size > LOG_BYTES
+            full = self.log_file.stat().st_size > MAX_LOG_BYTES
             with self.log_file.open("w" if full else "a", encoding="utf-8") as file:
                 file.write(text)
 

@@ -32,21 +32,21 @@ from server.upstreams.side_channel import SideChannel
 STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
 
 FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
-"""Between tries to start an upstream; doubled from the one to the other."""
+"""Between attempts to start an upstream; the delay doubles each time."""
 STEADY_S = 60.0
-"""An upstream that ran this long begins at the first delay again."""
+"""After an upstream ran this long, the first delay is used again."""
 PATIENCE_S = 8.0
-"""How long a call waits for an upstream that is coming up."""
+"""How long a call waits for an upstream that is starting."""
 POLL_S = 1.0
 """How often a stdio upstream's process is looked at: its death sends no message."""
 HANG_S = 5.0
-"""How long after its own time limit a start that still has not ended counts as hung."""
-HANGS = 3
-"""After this many calls in a row without an answer, the upstream is restarted."""
+"""A start that goes on this much longer than its time limit counts as hung."""
+MAX_TIMEOUTS = 3
+"""After so many calls in a row without an answer, the upstream is restarted."""
 MAX_UNREADABLE = 20
 """How many invalid tools of a list are reported with the reason."""
-CALLS_AT_ONCE = 16
-"""Calls that one upstream is given at a time; more wait, and their time has not begun."""
+MAX_CALLS = 16
+"""Calls that one upstream gets at a time; the others wait, and their time limit has not begun."""
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Upstream:
         self._connection: Connection | None = None
         self._wanted = anyio.Event()
         self._was_ready = False
-        self._turns = anyio.CapacityLimiter(CALLS_AT_ONCE)
+        self._turns = anyio.CapacityLimiter(MAX_CALLS)
         self._for_operator = for_operator
 
     def status(self) -> UpstreamStatus:
@@ -221,8 +221,8 @@ class Upstream:
 
     def _timed_out(self, connection: Connection, name: str) -> ToolResult:
         connection.timeouts += 1
-        if connection.timeouts >= HANGS:
-            self._lose(connection, f"{HANGS} calls in a row ran out of time")
+        if connection.timeouts >= MAX_TIMEOUTS:
+            self._lose(connection, f"{MAX_TIMEOUTS} calls in a row ran out of time")
         limit = f"{self.settings.call_timeout_s:g} s"
         text = f"{name} did not end within {limit}; ask it for less."
         return ToolResult(outcome=Outcome.TIMEOUT, text=text, answered=False)
@@ -236,7 +236,7 @@ class Upstream:
         return ToolResult(outcome=Outcome.FAILURE if failed else Outcome.SUCCESS, text=text)
 
     async def _up(self) -> Connection | None:
-        """The client to call, waited for a moment if the upstream is coming up."""
+        """The connection to call, after a short wait if the upstream is starting."""
         with anyio.move_on_after(PATIENCE_S):
             while self.state == STARTING or (self._was_ready and self.state in {READY, FAILED}):
                 if self.state == READY and (connection := self._connection):
@@ -333,7 +333,7 @@ class Upstream:
         return not self.held.keys() <= {each.tool for each in waiting}
 
     def _lose(self, connection: Connection, why: str) -> None:
-        """Give the connection up: its calls end now and a new one will be started."""
+        """Give up the connection: its calls end now, and a new one will be started."""
         if not connection.lost and self.state != CLOSED:
             tail = connection.log_tail()
             said = f"\nThe end of {connection.log}:\n{tail}" if tail else ""

@@ -1,7 +1,7 @@
-"""A call that waits for a person: how every view shows it, and how the answer reaches the run.
+"""A call that waits for approval: how every view shows it, and how the answer reaches the run.
 
-It loads no MCP framework, so that the commands can use it. Who is asked when, and what an approval
-lets out, is in `server.approval.approval`.
+It loads no MCP framework, so that the commands can use it. When a person is asked, and what an
+approval permits, is in `server.approval.approval`.
 """
 
 import json
@@ -26,13 +26,13 @@ SHORT_ID = 8
 """Characters of a run's id by which a person names it."""
 MIN_DIGEST_CHARS = 12
 """Characters of a digest by which a person names the call that was shown; no other call of the run
-begins so."""
+has the same ones."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     r"\U000e0100-\U000e01ef]"
 )
-"""Letters and marks by Unicode, which fonts do not show."""
+"""Characters that Unicode calls letters or marks, and that fonts do not show."""
 MEANING = {
     Safety.READ_ONLY: "it only reads",
     Safety.WRITE: "it adds or changes something",
@@ -42,7 +42,7 @@ MEANING = {
 
 
 class Waiting(BaseModel):
-    """A call that a run waits with until a person has approved or declined it."""
+    """A call that waits until a person has approved or declined it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,7 +64,7 @@ class Waiting(BaseModel):
 
 
 def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
-    """The call that a run waits with; None when it waits for no approval."""
+    """The run's call that waits for approval; None if there is none."""
     undecided = state.undecided if state.status == "running" else None
     if undecided is None or undecided.asked is None or not undecided.asked.digest:
         return None
@@ -82,7 +82,7 @@ def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
 
 def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> Approval:
     """A person's answer, given `where`, to the call that was shown. `digest`: the call's, or its
-    beginning. Raises `RequestError` when the run waits with no call or another."""
+    beginning. Raises `RequestError` if no call waits, or another one."""
     short = len(digest) < MIN_DIGEST_CHARS
     if call is None or short or not call.digest.startswith(digest):
         raise RequestError(
@@ -116,7 +116,7 @@ def guess(asked: ApprovalAsked) -> str:
     if not asked.guessed:
         return ""
     values = shortened(visible(", ".join(asked.guessed)), MAX_VALUE_CHARS)
-    return f"This may be a guess: no result and no word of the request says {values}."
+    return f"This may be a guess: neither a result nor the request contains {values}."
 
 
 def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) -> str:
@@ -145,8 +145,8 @@ def whole_call(asked: ApprovalAsked) -> str:
 def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
     """The arguments as a person reads them, one below the other, and whether something was cut.
 
-    A text of several lines stands as such, behind bars, so that nothing in it passes for another
-    argument. What a reader would not see is written as its escape, a backslash as two.
+    A text of several lines is shown behind bars, so that no part of it looks like another argument.
+    Characters that a reader would not see are written as escapes, and a backslash as two.
     """
     longest_value, longest = (None, None) if whole else (MAX_VALUE_CHARS, MAX_ARGUMENTS_CHARS)
     lines: list[str] = []

@@ -33,7 +33,7 @@ class Document:
             case events.StepContinued(notes=notes) if notes:
                 return f"{line(notes)}\n\n"
             case events.PlanRevised() if self.state.step and event.later_steps != self._later:
-                # Between two steps, the one that begins tells the change.
+                # Between two steps, the one that begins shows the change.
                 self._later = event.later_steps
                 return self._changed(event.later_steps)
             case events.StepConcluded(notes=notes, success=success) if notes or not success:

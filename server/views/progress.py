@@ -13,13 +13,13 @@ from server.views.consent import Waiting, shown_arguments
 from server.views.report import UP, planned_change, steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
-"""How long without an event until a line says what is being waited for."""
+"""After so long without an event, a line says what the run waits for."""
 MAX_LINE_CHARS = 200
 """Characters of a progress message; hosts cut longer ones."""
 MAX_ASKED_CHARS = 8000
-"""Of one that says what is to be approved: that is not cut before a person has seen it."""
+"""Of a message that asks for approval: a person has to see the whole call."""
 MAX_DRAFT_CHARS = 160
-"""Characters of an answer that is being written: the newest."""
+"""Of an answer that is being written; the newest are shown."""
 
 DOING = {
     "brief": "read the request",
@@ -56,8 +56,7 @@ def message(event: events.Event, state: RunState) -> str:
 def heartbeat(
     state: RunState, silent_seconds: float, queued: bool = False, call: Waiting | None = None
 ) -> str:
-    """The line for a while without events: what the run waits for. `call`: the one that waits for
-    approval."""
+    """The line that says what the run waits for. `call`: the one that waits for approval."""
     waiting = "the model" if state.started else "the upstreams to start"
     if queued:
         waiting = "other runs to end"
@@ -73,7 +72,7 @@ def heartbeat(
 
 
 def where(state: RunState) -> str:
-    """`Step 2 of 4: `; empty before the plan. Without a plan nobody knows how many will come."""
+    """`Step 2 of 4: `; empty before the plan, and without the total if there is no plan."""
     if not state.steps:
         return ""
     number = state.steps[-1].number
@@ -145,7 +144,7 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.ResultAssessed():
             return f"{at}{event.critique or event.assessment}"
         case events.ContextCompressed():
-            return f"{at}what came up to iteration {event.up_to} is shown to the models in short"
+            return f"{at}the models now see iterations up to {event.up_to} in a shorter form"
         case events.StepStarted():
             more = f" (with {counted(len(event.offered), 'more tool')})" if event.offered else ""
             return f"{at}{event.objective}{more}"

@@ -26,14 +26,14 @@ from server.views.inert import inert
 from server.views.unsettled import unsettled
 
 MAX_REPORT_CHARS = 400_000
-"""Characters of JSON; hosts refuse more. Tool results are cut until a report is within."""
+"""Characters of JSON; hosts refuse more. Tool results are cut until a report is small enough."""
 MIN_RESULT_CHARS = 100
 MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
 MAX_DONE_CHARS = 200
-"""Characters of a call that changed something; its approval and `run://` have all."""
+"""Characters of a call that changed something; its approval and `run://` show all of it."""
 MAX_CLAIMS = 6
-"""How many claims are cited beside the lines that support them; the report has all."""
+"""How many claims are cited beside the lines that support them; the data has all of them."""
 
 
 Rounded = Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))]
@@ -299,7 +299,7 @@ def _spared(state: RunState) -> Spared:
 
 
 UP = ("ready", "disabled")
-"""The states of an upstream in which it needs no attention."""
+"""The states in which an upstream needs no attention."""
 MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "later": " "}
 NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 

@@ -338,13 +338,13 @@ def test_a_token_file_that_is_no_use_is_told(
         (
             {"PLANLOOM_AUTH": "no_such_module:auth"},
             snapshot(
-                "PLANLOOM_AUTH=no_such_module:auth: cannot be loaded (No module named 'no_such_module'); name it as module:name, and see that PYTHONPATH has its folder"
+                "PLANLOOM_AUTH=no_such_module:auth: cannot be loaded (No module named 'no_such_module'); write it as module:name, and check that PYTHONPATH contains its folder"
             ),
         ),
         (
             {"PLANLOOM_AUTH": "json"},
             snapshot(
-                "PLANLOOM_AUTH=json: cannot be loaded (module 'json' has no attribute ''); name it as module:name, and see that PYTHONPATH has its folder"
+                "PLANLOOM_AUTH=json: cannot be loaded (module 'json' has no attribute ''); write it as module:name, and check that PYTHONPATH contains its folder"
             ),
         ),
         (

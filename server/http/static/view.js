@@ -347,7 +347,7 @@ function drawCall(action, call) {
         " ",
         el("span", { class: "with faint" }, inWords(call.args)),
         " ",
-        el("span", { class: alarm ? "came alarm" : "came" }, call.came + time),
+        el("span", { class: alarm ? "outcome alarm" : "outcome" }, call.outcome_text + time),
       ),
       el(
         "dl",
@@ -471,7 +471,7 @@ function drawSpan({ kind, what, at, seconds, number }, whole, calls) {
       { class: "bar", viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" },
       el("rect", { class: kind, x: String(x), y: "0", width: String(width), height: "1" }),
     ),
-    el("span", { class: "came" }, duration(seconds)),
+    el("span", { class: "outcome" }, duration(seconds)),
   ];
   const call = kind === "model" && calls[number];
   if (!call) return el("li", { class: "span" }, el("p", null, line));

@@ -169,7 +169,7 @@ GLOB_TOOL = spec("search_files", "pattern", description="Finds files by a glob p
 )
 def test_patterns_are_translated(tool: ToolSpec, before: str, after: str) -> None:
     (name,) = [each for each in tool.input_schema["properties"] if each != "path" or tool is READ]
-    mended, changes = guards.mended_patterns({name: before}, tool)
+    mended, changes = guards.corrected_patterns({name: before}, tool)
     assert mended == {name: after}
     assert len(changes) == (before != after)
 
@@ -177,8 +177,8 @@ def test_patterns_are_translated(tool: ToolSpec, before: str, after: str) -> Non
 @given(st.text())
 def test_any_text_is_taken_for_a_pattern(text: str) -> None:
     for tool, name in ((MASK, "mask"), (SEARCH, "pattern")):
-        mended, changes = guards.mended_patterns({name: text}, tool)
-        again, more = guards.mended_patterns(mended, tool)
+        mended, changes = guards.corrected_patterns({name: text}, tool)
+        again, more = guards.corrected_patterns(mended, tool)
         assert changes or mended == {name: text}
         if tool is SEARCH:
             assert (again, more) == (mended, [])
@@ -204,11 +204,11 @@ async def test_an_invented_folder_is_taken_off_a_path() -> None:
 def test_the_nearest_path_is_no_part_of_the_path() -> None:
     said = TRANSCRIPTS["a known folder before a path"]
     seen = ["roiyad", "README.md", *json.loads(said["seen"])]
-    mended, changes = guards.mended_paths(said["arguments"], SERENA[said["tool"]], seen)
+    mended, changes = guards.corrected_paths(said["arguments"], SERENA[said["tool"]], seen)
     assert mended == {"relative_path": "roiyad/chaezhask/vraeseth.py"}
     assert len(changes) == 1
     unseen = ["roiyad", "chaezhask", "config/chitund.ini"]
-    assert guards.mended_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
+    assert guards.corrected_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
         said["arguments"],
         [],
     )
@@ -224,14 +224,14 @@ def test_the_nearest_path_is_no_part_of_the_path() -> None:
 )
 def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, mended: str) -> None:
     seen = ["rates.py", "parcel/zones.py"]
-    found, _ = guards.mended_paths({"path": path}, READ, seen)
+    found, _ = guards.corrected_paths({"path": path}, READ, seen)
     assert found == {"path": mended}
 
 
 def test_the_name_path_of_a_symbol_is_no_path() -> None:
     arguments = {"name_path_pattern": "Uploads/run"}
     seen = ["uploads/run.py", "jobs/Uploads/run"]
-    assert guards.mended_paths(arguments, SERENA["find_symbol"], seen) == (arguments, [])
+    assert guards.corrected_paths(arguments, SERENA["find_symbol"], seen) == (arguments, [])
 
 
 # Repeats

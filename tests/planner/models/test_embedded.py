@@ -296,7 +296,7 @@ async def test_calls_queue(tmp_path: Path) -> None:
     [
         ("dies", r"(?s)exit code 1.*no such luck"),
         ("refuses", "the file is no model"),
-        ("babbles", "did not come up"),
+        ("babbles", "did not start"),
     ],
 )
 async def test_a_worker_that_does_not_come_up(tmp_path: Path, mode: str, text: str) -> None:

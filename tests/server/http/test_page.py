@@ -189,7 +189,7 @@ CLIPPED = """[...document.querySelectorAll("main *")]
     })
     .map((each) => each.outerHTML.slice(0, 200))"""
 """What is larger than its room; blocks of text are scrolled."""
-BROKEN = """[...document.querySelectorAll("#top a, .badge, .came, time, .kinds li, dd, button")]
+BROKEN = """[...document.querySelectorAll("#top a, .badge, .outcome, time, .kinds li, dd, button")]
     .filter((each) => each.textContent && !each.closest(".call dl"))
     .filter((each) => {
         const text = document.createRange();
@@ -448,9 +448,9 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
             if call["approval"]
         ]
         assert decided == ["the user approved it in the browser"]
-        shown = page.locator(".calls .came")
+        shown = page.locator(".calls .outcome")
         assert await shown.all_text_contents() == [
-            f"{call['came']}, {duration(call['execution_time'])}"
+            f"{call['outcome_text']}, {duration(call['execution_time'])}"
             for action in report["actions"]
             for call in action["tool_calls"]
         ]
@@ -469,7 +469,7 @@ async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, 
         answer = page.get_by_role("region", name="Answer", exact=True)
         await expect(answer).to_contain_text("Could not find out: The connection to Ollama")
         await expect(answer).to_contain_text("see whether the server still runs")
-        await expect(page.locator(".calls .came")).to_have_text("not made")
+        await expect(page.locator(".calls .outcome")).to_have_text("not made")
         await looked_at(page, "failed", "view-failed-widths")
         await page.get_by_role("link", name="All runs").click()
         await expect(page.locator(".runs")).to_contain_text("Failed")

@@ -439,7 +439,7 @@ waits for approval, the user is asked. Runs are found after a restart too.\
                 "title": "Steer a run",
                 "description": """\
 Say something to a run that is under way: a hint, steps to skip, another order. It holds
-from the run's next decision on; get_run tells when it was taken. To stop the run use
+from the run's next decision on; get_run says when it was taken. To stop the run use
 cancel_run.\
 """,
                 "inputSchema": {
@@ -676,7 +676,7 @@ jobs/secret.py:11: def standalone_unique_function_MNBVCX_777() -> int:
 jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
 """,
                             "outcome": "SUCCESS",
-                            "came": "5 lines",
+                            "outcome_text": "5 lines",
                             "execution_time": 0.0,
                             "insights": "",
                             "learning": "5 new lines",
@@ -713,7 +713,7 @@ jobs/secret.py:11: def standalone_unique_function_MNBVCX_777() -> int:
 jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
 """,
                             "outcome": "SUCCESS",
-                            "came": "5 lines",
+                            "outcome_text": "5 lines",
                             "execution_time": 0.0,
                             "insights": "",
                             "learning": "nothing new",
@@ -755,7 +755,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
 ''',
                             "outcome": "SUCCESS",
-                            "came": "12 lines",
+                            "outcome_text": "12 lines",
                             "execution_time": 0.0,
                             "insights": "The file was read.",
                             "learning": "7 new lines",
@@ -787,7 +787,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                             "approval": None,
                             "result": "jobs/secret.py:11: def standalone_unique_function_MNBVCX_777() -> int:",
                             "outcome": "SUCCESS",
-                            "came": "1 line",
+                            "outcome_text": "1 line",
                             "execution_time": 0.0,
                             "insights": "`UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.",
                             "learning": "nothing new",

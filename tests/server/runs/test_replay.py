@@ -36,7 +36,7 @@ from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings
 from server.config_file import load_settings
-from server.journal.base import Entry, Letter, NewRun, RunSetup, RunWriter, StoredRun
+from server.journal.base import MAX_LETTERS, Entry, Letter, NewRun, RunSetup, RunWriter, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (
     UNKNOWN,
@@ -340,15 +340,26 @@ async def test_what_another_version_left_is_passed_over(tmp_path: Path) -> None:
     async with journal(tmp_path) as opened:
         await begun(opened, "a")
         await begun(opened, "b")
-        numbers = [
-            await opened.add_steering(run, Steering(hint=run), most=9) for run in ("a", "b", "b")
-        ]
+        for run, hint in (("a", "1"), ("b", "2"), ("b", "3")):
+            steering = Steering(hint=hint)
+            await opened.post(Letter(run_id=run, kind="steer", steering=steering))
         with closing(sqlite3.connect(opened.file)) as db, db:
-            db.execute("UPDATE steering SET data = ? WHERE run = 'b' AND number = 1", ["{}[]"])
-        found = await opened.pending_steering({"a": 0, "b": 0})
-        assert await opened.pending_steering({"a": 1, "b": 2}) == []
-    assert numbers == [1, 1, 2]
-    assert [(each.run_id, each.number) for each in found] == [("a", 1), ("b", 2)]
+            db.execute("UPDATE letter SET letter = '{}[]' WHERE letter LIKE '%\"2\"%'")
+        found = await opened.collect(["a", "b"])
+        assert await opened.collect(["a", "b"]) == []
+    assert [each.steering and each.steering.hint for each in found] == ["1", "3"]
+
+
+async def test_few_letters_wait_for_a_run(tmp_path: Path) -> None:
+    letter = Letter(run_id="a", kind="attend")
+    async with journal(tmp_path) as opened:
+        await begun(opened, "a")
+        for _ in range(MAX_LETTERS):
+            await opened.post(letter)
+        with pytest.raises(RequestError, match="10 messages to run a are waiting to be read"):
+            await opened.post(letter)
+        assert len(await opened.collect(["a"])) == MAX_LETTERS
+        await opened.post(letter)
 
 
 def ended(answer: str = "") -> Entry:
@@ -887,7 +898,6 @@ async def test_a_journal_of_an_older_format_is_taken_along(
     run_id = (done.structured_content or {})["run_id"]
     changed(
         place,
-        "DROP TABLE steering",
         "DROP TABLE letter",
         "CREATE TABLE letter (run TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL)",
         "PRAGMA user_version = 1",

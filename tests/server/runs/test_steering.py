@@ -72,7 +72,7 @@ async def test_a_client_steers_a_run(face: str, place: Place, ollama: ScriptedOl
     assert (done.whole or {})["answer"] == ANSWER
     assert normalised("\n".join([wrong, empty, long, other, late])) == snapshot("""\
 There is no later step 1: only what has not begun can be skipped or reordered. The later steps are: 2: Read a; 3: Read b; 4: Read c
-There is nothing to tell the run: give a hint, skip, or order.
+There is nothing to tell the run: give `hint`, `skip` or `order`.
 steer_run: hint: String should have at most 500 characters, not 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx….
 There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.
 Run RUN has ended (answered); it cannot be steered.\

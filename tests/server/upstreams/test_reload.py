@@ -192,7 +192,7 @@ async def test_a_wrong_file_changes_nothing_and_is_told(
         found = await listed(caller, lambda found: found["problem"])
         told = text(await caller.call("list_tools")).replace(str(place.root), "ROOT")
         assert told == snapshot("""\
-### The operator's file is not in force as it is now
+### The newest changes of the operator's file are not in effect
 
 The upstreams stay as they were before this change:
 ROOT/upstreams.yaml:2: upstreams.files.comand: unknown key `comand`; did you mean `command`?
@@ -220,7 +220,7 @@ async def test_what_needs_a_new_start_is_said(place: Place, only: Only) -> None:
         place.bounds = {"runs": {"concurrent": 2}}
         assert place.file.exists()  # written anew
         found = await listed(caller, lambda found: found["problem"])
-        assert found["problem"] == snapshot("`runs`: in force after the next start.")
+        assert found["problem"] == snapshot("`runs`: in effect after the next start.")
 
 
 async def test_a_call_that_was_approved_before_a_change_is_not_made_after_it(

@@ -169,7 +169,7 @@ asker asks, while it runs ask:
 Which branch?
 ```
 Your answer goes to asker alone. If it repeats the answer in a result, models read it, and it is recorded.
-For run RUN: "Do it". No answer within 120 s means none.\
+For run RUN: "Do it". Without an answer within 120 s, it gets none.\
 """)
     assert form == snapshot(
         {
@@ -389,7 +389,7 @@ It is about a page of login.example:
 https://login.example/start?for=me
 ```
 Open it yourself if you trust asker with it; nothing opens it for you.
-For run RUN: "Do it". No answer within 120 s means none.\
+For run RUN: "Do it". Without an answer within 120 s, it gets none.\
 """)
 
 

@@ -213,7 +213,7 @@ async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
     ollama.expect({"text": "hello", "author": "anna@example.com"})
     ollama.expect(deep(conclusion("It is not noted.", success=False)))
     guess = (
-        "This may be a guess: no result and no word of the request says author: anna@example.com."
+        "This may be a guess: neither a result nor the request contains author: anna@example.com."
     )
     person = Person(None)
     async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:
@@ -304,7 +304,7 @@ async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secr
         report = await report_of(caller.client, run_id)
     assert decided(report) == (
         False,
-        "its arguments hold a secret, which the record of the run does not have; say the secret "
+        "its arguments hold a secret, which the run's record does not contain; give the secret "
         "again, in another step or a new run",
     )
     assert noted(place.project) == []
@@ -361,7 +361,7 @@ async def test_a_step_on_another_server_knows_only_the_secret_that_it_is_given(
         await caller.call("run_step", run_id=run_id, **again)
     (*_, last) = [call for action in report["actions"] for call in action["tool_calls"]]
     assert last["result"] == (
-        "Not approved: its arguments hold a secret, which the record of the run does not have; say "
+        "Not approved: its arguments hold a secret, which the run's record does not contain; give "
         "the secret again, in another step or a new run. It was not made; go on without it."
     )
     assert len(asked.shown) == 1
@@ -446,11 +446,11 @@ async def test_every_view_says_the_same_of_a_run(
     calls = [call for action in report["actions"] for call in action["tool_calls"]]
     (listing,) = made["tool_calls"]
     assert len(listing["result"].splitlines()) == 1  # it is JSON
-    assert listing["came"] == f"{len(whole.splitlines())} lines"
+    assert listing["outcome_text"] == f"{len(whole.splitlines())} lines"
     for call in calls:
         took = duration(call["execution_time"])
-        assert f"{call['name']} returned {call['came']} in {took}" in terminal.stderr
-        assert f"## {call['name']}: {call['came']}\n" in transcript
+        assert f"{call['name']} returned {call['outcome_text']} in {took}" in terminal.stderr
+        assert f"## {call['name']}: {call['outcome_text']}\n" in transcript
     assert [(each["objective"], each["status"]) for each in report["steps"]] == [
         ("Read the file", "failed"),
         ("Look for its uses", "completed"),

@@ -122,7 +122,7 @@ async def test_a_call_that_could_not_be_recorded_is_told_as_not_made(
             done = await caller.call("run_step", **step("slow"))
     report = done.whole or {}
     assert report["warnings"][0] == snapshot(
-        "up.slow {} was not made: The call was not made: it could not be recorded before, and nothing but reading is done that could be done twice after a restart."
+        "up.slow {} was not made: The call was not made, because it could not be recorded first: after a restart it might be made twice."
     )
     assert report["actions"][0]["tool_calls"][0]["outcome"] == "ERROR"
 
