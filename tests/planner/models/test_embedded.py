@@ -250,7 +250,7 @@ async def test_a_worker_that_died_between_calls_is_replaced(tmp_path: Path) -> N
     ("script", "error", "text"),
     [
         ("EXCEED", ContextExceeded, "9001 tokens"),
-        ("GARBAGE", ModelError, "unreadable"),
+        ("GARBAGE", ModelError, "cannot be read"),
         ("ERROR", ModelError, "no memory"),
         ("SHORT", ModelError, "ended before"),
     ],
@@ -330,7 +330,7 @@ async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) 
     pytest.importorskip("xllamacpp")
     weights = tmp_path / "tiny.gguf"
     weights.write_bytes(b"this is no model")
-    with pytest.raises(ModelUnavailable, match="does not load") as told:
+    with pytest.raises(ModelUnavailable, match="cannot be loaded") as told:
         await EmbeddedModel("tiny", weights).load()
     assert EMBEDDED_EXTRA in str(told.value)
     assert workers() == []

@@ -216,7 +216,7 @@ async def test_a_broken_download_from_the_hub_goes_on(tmp_path: Path) -> None:
 
 
 async def test_an_unknown_model_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match="there are: tiny"):
+    with pytest.raises(ModelUnavailable, match="only for: tiny"):
         await fetch("huge", cache=tmp_path)
 
 

@@ -850,7 +850,7 @@ async def test_a_call_that_nobody_answers_lapses(
             reply = await client.chat.completions.create(**asked("Note hello"))
     content = reply.choices[0].message.content or ""
     assert content.count("Waiting for your approval") == 1
-    guess = "no result and no word of the request says author: anna@example.com."
+    guess = "neither a result nor the request contains author: anna@example.com."
     assert f"\n\nThis may be a guess: {guess}\n\nAnswer in " in content
     assert "No answer within 1 s means no." in content
     assert "\n\nadd_note was not approved: nobody answered within 1 s.\n\n" in content
