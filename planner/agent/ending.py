@@ -16,6 +16,7 @@ from planner.checks.claims import (
     holds,
     left_undone,
     not_done,
+    results,
     unproved,
     unsupported,
     unsupported_data,
@@ -115,6 +116,9 @@ class Ending:
             reason = reason or unsure or f"no result says {', '.join(missing)}"
         elif not found:
             status = "partial" if reason else "not_found"
+        elif not (planned or talk or results(self.state).strip()):
+            status = "partial"
+            reason = reason or "nothing was looked up for it"
         elif not (planned or talk) and (loose := unproved(self.state, answer)):
             status = "partial"
             reason = reason or f"no line that has {', '.join(loose)} says what the number is about"

@@ -392,7 +392,8 @@ async def test_when_a_plan_needs_no_tool_the_conclusion_comes_at_once(
     )
     assert pool.calls == []
     assert ran.roles == [("plan", "full"), ("conclude", "full")]
-    assert (ran.state.status, ran.state.answer) == ("answered", "Hello.")
+    assert (ran.state.status, ran.state.answer) == ("partial", "Hello.")
+    assert ran.state.reason == "nothing was looked up for it"
 
 
 async def test_without_any_tool_the_conclusion_comes_at_once() -> None:
