@@ -295,7 +295,9 @@ class Gatherer:
         found: list[Passage] = []
         asked = {*tokens(question)}
         for definition in subjects(passages, question)[:MAX_OUTLINES]:
-            name = next(name for name in defined(definition) if name in asked)
+            name = next((name for name in defined(definition) if name in asked), None)
+            if name is None:  # a quoted name may be several words of a text
+                continue
             paths = filter(takes_path, self.symbols.input_schema.get("properties", {}))
             where = {path: definition.source for path in paths}
             told = await self.caller.own_call(

@@ -116,11 +116,11 @@ def evidence(state: RunState) -> list[Evidence]:
 
 def unproved(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that stand in results, but nowhere with what they are about."""
-    subject, sources = Subject(state, answer), [*_sources(state)]
+    subject, sources, found = Subject(state, answer), [*_sources(state)], results(state)
     held = [
         claim
         for claim in claims(_plain(answer))
-        if _is_number(claim) and not holds(state.user_words, claim) and holds(results(state), claim)
+        if _is_number(claim) and not holds(state.user_words, claim) and holds(found, claim)
     ]
     return [claim for claim in held if not any(subject.told(claim, *each) for each in sources)]
 
