@@ -5,7 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # pip's notices of a newer pip have no place among the lines of a demo.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-LOCKED := --quiet --require-hashes --requirement requirements.lock
+# The lock names everything, so pip has nothing to resolve: with dependencies it would look at newer
+# releases too, and refuse the first one that the lock has no hash of.
+LOCKED := --quiet --no-deps --require-hashes --requirement requirements.lock
 
 .PHONY: demo test test-all live eval bench picture reference sessions lock clean
 
@@ -48,7 +50,7 @@ picture: $(VENV)/dev ## Run `planloom ask` on a terminal and write docs/picture.
 	$(BIN)/python -m benchmarks.picture
 
 lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 		--no-emit-index-url --no-annotate --extra embedded --extra redis --group dev \
 		--output-file requirements.lock pyproject.toml
 
@@ -61,6 +63,7 @@ $(BIN)/python:
 $(VENV)/embedded $(VENV)/dev: $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/python -m pip install $(LOCKED)
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip check
 	touch $(VENV)/embedded $(VENV)/dev
 
 $(VENV)/outside: $(VENV)/dev $(wildcard tests/outside/* tests/outside/*/package.json tests/outside/*/*.txt)
