@@ -134,6 +134,12 @@ class Selection(Wire):
     tool: str | None
 
 
+class Tools(Wire):
+    """The tools that a change needs."""
+
+    tools: list[str]
+
+
 class Answer(Wire):
     """An attempt at the answer from what was gathered."""
 
@@ -240,6 +246,7 @@ BRIEF: TypeAdapter[Brief] = TypeAdapter(Brief)
 WORDS: TypeAdapter[Words] = TypeAdapter(Words)
 FILE_TOOLS: TypeAdapter[FileTools] = TypeAdapter(FileTools)
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
+TOOLS: TypeAdapter[Tools] = TypeAdapter(Tools)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 SUMMARY: TypeAdapter[Summary] = TypeAdapter(Summary)

@@ -132,6 +132,15 @@ class Changes:
             return None
         return Call(prompt=newest.prompt, tool=newest.tool)
 
+    def possible_now(self) -> Iteration | None:
+        """A change that its tool did not accept, after another change was made: it may be possible
+        now, such as a file in a folder that was just created."""
+        [*_, newest] = self.state.newest
+        if not newest.changes or newest.outcome is not Outcome.SUCCESS:
+            return None
+        refused = [each for each in self.failed() if each.outcome is Outcome.FAILURE]
+        return refused[-1] if refused else None
+
     def complaint(self) -> str:
         """What the newest call's tool said, and the passage that the call was meant for."""
         [*_, newest] = self.state.newest

@@ -143,6 +143,28 @@ class Gatherer:
         self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
         return shown
 
+    async def text(self, path: str) -> str | None:
+        """A file as a whole; None where it cannot be read."""
+        purpose = f"read {path}"
+        if self.read:
+            iteration = await self.caller.look_up(self.read, path, purpose)
+        elif self.file_tools:
+            reads = self.file_tools[1]
+            iteration = await self.caller.own_call(reads, _taking(reads, path), purpose)
+        else:
+            return None
+        return iteration.result if iteration.outcome is Outcome.SUCCESS else None
+
+    async def holding(self, name: str) -> list[str]:
+        """The files in which a name stands."""
+        if self.search:
+            _, found = await self._lines(self.search, [name])
+            paths = [hit.path for hit in found if name in tokens(hit.text)]
+        else:
+            known = self.candidates.passages if self.candidates else ()
+            paths = [each.source for each in known if name in tokens(each.text)]
+        return list(dict.fromkeys(paths))
+
     def select_again(self) -> None:
         """Other passages of the newest look-up in place of those shown, for what the request wants
         now."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from planner.agent.changes import Changes
+from planner.agent.editing import Editor
 from planner.agent.ending import Ending
 from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import Asker
@@ -54,6 +55,7 @@ from planner.events import (
     ToolSelected,
 )
 from planner.evidence.passages import grouped, likeliest
+from planner.evidence.rewriting import Edit, by_file, fence
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.inbox import Inbox
@@ -166,6 +168,7 @@ class _Run:
             clock,
         )
         self.gatherer = Gatherer(self.caller)
+        self.editor = Editor(self.caller, self.gatherer)
         self.changes = Changes(self.state, tools, self.ranking.tools)
         self.ending = Ending(self.state, self.changes, self.prompts, self.asker, self.emit, clock)
 
@@ -508,9 +511,43 @@ class _Run:
     async def do(self) -> Conclude | None:
         """A change or another action, planned with the passages in view that the request leads
         to."""
-        await self.gatherer.gather(self.request.prompt, self.state.search)
+        passages = await self.gatherer.gather(self.request.prompt, self.state.search)
         self.asker.may_change = True
+        if passages and await self.editor.ready() and (edits := await self.editor.edits()):
+            return await self.edit(edits)
         return await self.follow_plan()
+
+    async def edit(self, edits: Sequence[Edit]) -> Conclude:
+        """Make these changes of files, a step for each file, planned before the first is made."""
+        assert self.editor.tool
+        tool = self.editor.tool.name
+        steps = {
+            path: f"Change {path}: {'; '.join(each.shown for each in changed)}"
+            for path, changed in by_file(edits)
+        }
+        [_, *later] = steps.values()
+        self.emit(
+            PlanMade(
+                main_objective=self.request.prompt,
+                conclusion_from_assistant_data="",
+                later_steps=later,
+                tools=dict.fromkeys(steps.values(), tool),
+            )
+        )
+        number = len(self.state.steps)
+        for path, changed in by_file(edits):
+            number += 1
+            self.start_step(number, steps[path])
+            for arguments in self.editor.calls(changed):
+                call = Call(prompt=steps[path], tool=tool)
+                await self.caller.call(call, given=arguments, by=self.writer)
+            stands = await self.editor.stands(changed)
+            if not stands:
+                self.unsure = f"{path} does not show the change"
+            self.emit(StepConcluded(number=number, success=stands, notes=""))
+            self.hold_limits()
+        shown = (f"{path}\n{fence(changed)}" for path, changed in by_file(edits))
+        return Conclude(final_answer="\n\n".join(shown))
 
     async def follow_plan(self) -> Conclude | None:
         """Plan, and carry the plan out call by call; None when a conclusion is still due."""
@@ -529,6 +566,10 @@ class _Run:
             if refused := self.changes.to_repeat():
                 self.hold_limits()
                 await self.caller.call(refused, problem=self.changes.complaint())
+            if before := self.changes.possible_now():
+                self.hold_limits()
+                call = Call(prompt=before.prompt, tool=before.tool)
+                await self.caller.call(call, given=before.arguments, by=self.writer)
             self.hold_limits()
             spoken_to = self.take_steering()
             if not spoken_to and (planned := self.planned_next()):
@@ -689,6 +730,11 @@ class _Run:
         revised = steered(later_steps, self.state.said)
         if revised != self.state.later_steps:
             self.emit(PlanRevised(later_steps=revised))
+
+    @property
+    def writer(self) -> str:
+        """The model that writes the arguments of calls."""
+        return self.asker.models.full.name
 
     @property
     def calls_left(self) -> int:

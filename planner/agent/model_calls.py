@@ -23,6 +23,7 @@ from planner.events import (
     Role,
 )
 from planner.evidence.context import TokenEstimate
+from planner.evidence.rewriting import block_in
 from planner.grammar import Schema
 from planner.models.base import ChatModel, Models, Reply
 from planner.passage import Passage
@@ -60,6 +61,7 @@ REPLY_TOKENS = 700
 BRIEF_TOKENS = 120
 OVERVIEW_TOKENS = 400
 FACTS_TOKENS = 300
+REWRITE_TOKENS = 600
 MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
 MAX_LONG_ANSWER_CHARS = 1900
@@ -173,6 +175,47 @@ class Asker:
         reply = await self.chat("facts", self.models.full, question, None, FACTS_TOKENS)
         items = lenient.items_in(reply.text)
         return items[:-1] if reply.finish == "length" else items
+
+    async def rewrite(self, part: Passage) -> str:
+        """A part of a file as the request wants it; something else where nothing has to change."""
+        question = self.prompts.rewrite(self.state, part)
+        reply = await self.chat("rewrite", self.models.full, question, None, REWRITE_TOKENS)
+        written = block_in(reply.text, fences="```" in part.text)
+        return written.rpartition("\n")[0] if reply.finish == "length" else written
+
+    async def editing_tool(self, names: Sequence[str]) -> str | None:
+        """The tool that replaces texts in files, out of these."""
+        question = self.prompts.editing_tool()
+        schema = schemas.selection(schemas.or_none(names))
+        said = await self.ask(
+            "example", self.models.full, question, schema, protocol.SELECTION, SELECTION_TOKENS
+        )
+        return said.tool
+
+    async def edit_call(self, tool: ToolSpec) -> dict[str, Any]:
+        """How a tool is called that replaces texts in files."""
+        question = self.prompts.edit_call(tool)
+        return await self.ask(
+            "example",
+            self.models.full,
+            question,
+            tool.grammar,
+            protocol.ARGUMENTS,
+            ARGUMENT_TOKENS,
+        )
+
+    async def changing_tools(self, names: Sequence[str]) -> list[str]:
+        """The tools that the change of a request needs, out of these."""
+        question = self.prompts.changing_tools(self.state, [self.tools[name] for name in names])
+        said = await self.ask(
+            "example",
+            self.models.full,
+            question,
+            schemas.tools(names),
+            protocol.TOOLS,
+            SELECTION_TOKENS,
+        )
+        return said.tools
 
     async def select_tool(self) -> str | None:
         """The tool for a single step; None when it needs none."""

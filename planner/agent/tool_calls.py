@@ -87,20 +87,24 @@ class Caller:
         self.returned(again, earlier.arguments, Outcome.SUCCESS, earlier.result)
 
     async def call(
-        self, *calls: Call, given: dict[str, Any] | None = None, problem: str | None = None
+        self,
+        *calls: Call,
+        given: dict[str, Any] | None = None,
+        problem: str | None = None,
+        by: str | None = None,
     ) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
         one after the other, on one prompt, and then the calls run side by side; those that may
         change something one by one when the others have read. What may not run comes back as a
-        result. `given` are the caller's own arguments, taken as they are; `problem` is what was
-        wrong with the arguments before."""
+        result. `given` are arguments taken as they are: the caller's own, or those that code made
+        of what the model `by` has written; `problem` is what was wrong with the ones before."""
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
             prompt = call.prompt or (self.state.step.objective if self.state.step else "")
             self.emit(ToolSelected(tool=call.tool, prompt=prompt, beside=number > 0))
             iteration = self.state.iterations[-1]
-            prepared = await self.prepared(iteration, call, given, problem)
+            prepared = await self.prepared(iteration, call, given, problem, by)
             if isinstance(prepared, Refusal):
                 refused.append((iteration, prepared))
             elif any(guards.made(each, *prepared) for each, _, _ in ready):
@@ -125,6 +129,7 @@ class Caller:
         call: Call,
         given: dict[str, Any] | None,
         problem: str | None,
+        by: str | None,
     ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
         """The tool and the arguments of a call, or why it may not run."""
         name, arguments = call.tool, given
@@ -143,7 +148,7 @@ class Caller:
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
         else:
-            self.written(iteration, arguments, None)
+            self.written(iteration, arguments, by)
         return tool, arguments
 
     async def write_arguments(

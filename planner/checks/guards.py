@@ -286,7 +286,7 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
 def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:
     """The passage that a call was meant for, if its tool did not find a text that is in another
     place than the call names, or is nearly somewhere: small models copy from memory."""
-    said = [*_strings(arguments)]
+    said = [*strings(arguments)]
     texts = [each.text.lower() for each in passages]
     for value in said:
         quoted = value.strip().lower()
@@ -302,15 +302,16 @@ def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) 
     return None
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings(value: Any) -> Iterator[str]:
+    """The texts in a value of JSON."""
     match value:
         case str():
             yield value
         case list():
             for each in value:
-                yield from _strings(each)
+                yield from strings(each)
         case dict():
-            yield from _strings(list(value.values()))
+            yield from strings(list(value.values()))
 
 
 # What a result really is.

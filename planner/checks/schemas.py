@@ -77,6 +77,10 @@ def selection(choice: Schema) -> Schema:
     return closed(tool=choice)
 
 
+def tools(names: Sequence[str]) -> Schema:
+    return closed(tools={"type": "array", "items": one_of(names), "minItems": 1, "maxItems": 3})
+
+
 def words() -> Schema:
     return closed(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
 
@@ -252,6 +256,20 @@ def _fits(value: Any, kinds: set[str]) -> bool:
             return "array" in kinds
         case _:
             return "object" in kinds
+
+
+def texts(node: Any, root: Schema | None = None, depth: int = MAX_REFERENCE_DEPTH) -> Iterator[str]:
+    """The names of a schema's properties that are texts, at any depth."""
+    root = node if root is None else root
+    if not isinstance(node, dict) or not depth:
+        return
+    if isinstance(reference := node.get("$ref"), str):
+        yield from texts(resolve(reference, root), root, depth - 1)
+    for name, inner in node.get("properties", {}).items():
+        if "string" in _kinds(inner, root):
+            yield name
+        yield from texts(inner, root, depth - 1)
+    yield from texts(node.get("items"), root, depth - 1)
 
 
 def problem(value: Any, schema: Schema) -> str | None:

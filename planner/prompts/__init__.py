@@ -134,6 +134,9 @@ class Prompts:
     def conversation(self, state: RunState, question: str, role: Role = "decide") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet. A result is read `again` as if nothing had been said of it."""
+        if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
+            own: Message = {"role": "system", "content": fill("system_rewrite")}
+            return harmless([own, user(question)])
         messages = [self.system]
         opening = state.parts[0].opening if state.parts else []
         request = self._request(state)
@@ -271,13 +274,12 @@ class Prompts:
     def arguments(
         self, state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None
     ) -> str:
-        names = ",".join(f'"{name}":...' for name in tool.input_schema.get("properties", {}))
         question = fill(
             "arguments",
             tool=tool.name,
             prompt=fenced(prompt),
             request=_question(state),
-            names=names,
+            names=_named(tool),
             parameters=fenced(parameters(tool)),
         )
         wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
@@ -325,6 +327,21 @@ class Prompts:
     def facts(self, state: RunState, passages: Sequence[Passage]) -> str:
         """What these passages say that belongs to the answer."""
         return self._alone("ask_facts", state, passages)
+
+    def rewrite(self, state: RunState, part: Passage) -> str:
+        """A part of a file, to be written as the request wants it."""
+        return fill("ask_rewrite", prompt=_question(state), path=part.source, text=part.text)
+
+    def editing_tool(self) -> str:
+        return fill("ask_editing_tool")
+
+    def changing_tools(self, state: RunState, tools: Sequence[ToolSpec]) -> str:
+        return fill("ask_changing_tools", prompt=_question(state), tools=catalogue(tools))
+
+    def edit_call(self, tool: ToolSpec) -> str:
+        return fill(
+            "ask_edit_call", tool=tool.name, names=_named(tool), parameters=fenced(parameters(tool))
+        )
 
     @staticmethod
     def _alone(question: str, state: RunState, passages: Sequence[Passage]) -> str:
@@ -456,6 +473,11 @@ def user(text: str) -> Message:
 
 def assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
+
+
+def _named(tool: ToolSpec) -> str:
+    """The names of a tool's arguments, as its call begins with them."""
+    return ",".join(f'"{name}":...' for name in tool.input_schema.get("properties", {}))
 
 
 def _joined(*parts: str) -> str:

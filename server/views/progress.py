@@ -32,6 +32,8 @@ DOING = {
     "repair": "tried the answer again",
     "overview": "answered from the first passages",
     "facts": "noted what others add",
+    "rewrite": "wrote a part of a file",
+    "example": "said how a tool is called",
     "summary": "summed them up",
     "plan": "made a plan",
     "decide": "weighed the result",

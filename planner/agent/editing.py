@@ -1,0 +1,150 @@
+"""Editing: what has to change in a project's files, and the calls that change it.
+
+The full model writes each part of a file that may be concerned as it has to be; code finds what has
+changed in it, and fills in the calls of the pool's own tool. How that tool is called, the model
+shows once, with marks in the place of the texts. Files in which a replaced name stands too are
+written after that.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from planner.agent.gathering import Gatherer
+from planner.agent.tool_calls import Caller
+from planner.checks import guards, schemas
+from planner.evidence.listing import paths_in
+from planner.evidence.rewriting import (
+    Edit,
+    beside,
+    edits,
+    likeliest_edits,
+    parts,
+    related,
+    renamed,
+    renames,
+    whole,
+)
+from planner.evidence.words import named, tokens
+from planner.tools import ToolSpec
+
+OLD, NEW = "OLD_TEXT", "NEW_TEXT"
+"""What stands in a call that shows how a tool is called, for what it is called with."""
+MAX_FILES = 8
+"""Written again for one request."""
+MAX_UNNAMED = 3
+"""The same where the request names no file and nothing in one: those with the best passages."""
+
+
+class Editor:
+    """Finds the edits that a request is for."""
+
+    def __init__(self, caller: Caller, gatherer: Gatherer) -> None:
+        self.asker = caller.asker
+        self.state = caller.state
+        self.gatherer = gatherer
+        self.tool: ToolSpec | None = None
+        """What replaces texts in files, once `ready` has found it."""
+        self._example: dict[str, Any] = {}
+        self._path = ""
+        """The name of its argument for the file."""
+
+    async def ready(self) -> bool:
+        """Whether the request is met by replacing texts in files, and the pool has a tool for it
+        whose calls can be written. A model says so."""
+        changing = [tool for tool in self.asker.choices if not tool.read_only]
+        able = {tool.name: tool for tool in changing if self._may_edit(tool)}
+        if not able:
+            return False
+        chosen = await self.asker.editing_tool([*able])
+        needed = await self.asker.changing_tools([tool.name for tool in changing])
+        if chosen is None or chosen not in needed:
+            return False
+        tool = able[chosen]
+        example = schemas.coerced(await self.asker.edit_call(tool), tool.input_schema)
+        texts = list(guards.strings(example))
+        if schemas.problem(example, tool.input_schema) or not (
+            texts.count(OLD) == texts.count(NEW) == 1
+        ):
+            return False
+        self.tool, self._example, self._path = tool, example, _paths(tool)[0]
+        return True
+
+    async def edits(self) -> list[Edit]:
+        """What has to change in the files that the request is about."""
+        request = self.state.parts[-1].request.prompt
+        query = " ".join([request, *self.state.search])
+        names = named(request)
+        files, certain = await self._files(request, names)
+        found: list[Edit] = []
+        new_names: dict[str, str] = {}
+        texts: list[str] = []
+        for path in files:
+            text = await self.gatherer.text(path) or ""
+            texts.append(text)
+            for part in parts(path, text, query, names):
+                written = await self.asker.rewrite(part)
+                new_names |= renames(part.text, written, {*tokens(request)})
+                written = renamed(written, new_names)
+                found += [each for each in edits(text, part, written) if related(each, query)]
+            if new_names:  # their uses are found without a model
+                break
+        if not certain:
+            found = likeliest_edits(found, texts, query)
+        using = [path for name in new_names for path in await self.gatherer.holding(name)]
+        for path in dict.fromkeys(using):
+            text = await self.gatherer.text(path) or ""
+            uses = edits(text, whole(path, text), renamed(text, new_names))
+            found += [each for each in uses if beside(each, found)]
+        return found
+
+    async def stands(self, found: Sequence[Edit]) -> bool:
+        """Whether the file has these edits, now that it is read again."""
+        text = await self.gatherer.text(found[0].path) or ""
+        return all(each.new in text for each in found)
+
+    def calls(self, found: Sequence[Edit]) -> list[dict[str, Any]]:
+        """The arguments of the calls that make these edits of one file: of a single call where the
+        tool takes a list of them."""
+
+        def put(value: Any, edit: Edit) -> Any:
+            match value:
+                case str():
+                    return {OLD: edit.old, NEW: edit.new}.get(value, value)
+                case dict():
+                    return {name: put(each, edit) for name, each in value.items()}
+                case [one] if {OLD, NEW} <= {*guards.strings(one)}:
+                    return [put(one, each) for each in found]
+                case list():
+                    return [put(each, edit) for each in value]
+            return value
+
+        made = [put(self._example, each) | {self._path: each.path} for each in found]
+        return [call for number, call in enumerate(made) if call not in made[:number]]
+
+    async def _files(self, request: str, names: set[str]) -> tuple[list[str], bool]:
+        """The files that the request names, else those in which a name of it stands; else, and
+        then it is not certain, those of the best passages."""
+        known = list(dict.fromkeys(each.source for each in self.state.passages))
+        spelled = {*paths_in(request), *tokens(request)}
+        told = [path for path in known if any(_means(name, path) for name in spelled)]
+        held = [path for name in sorted(names) for path in await self.gatherer.holding(name)]
+        best = told or [each for each in known if each in held]
+        return (best[:MAX_FILES], True) if best else (known[:MAX_UNNAMED], False)
+
+    def _may_edit(self, tool: ToolSpec) -> bool:
+        """Whether a tool could take a file's path and two texts, and is of an upstream that helped
+        to find the passages."""
+        looked_up = {each.upstream for each in self.state.part_iterations if each.by == "lookup"}
+        texts = list(schemas.texts(tool.input_schema))
+        return tool.upstream in looked_up and len(_paths(tool)) == 1 and len(texts) > 2
+
+
+def _means(name: str, path: str) -> bool:
+    """Whether a name in a request is that of a file, without its ending where it is no plain
+    word (`README`)."""
+    stem = path.rsplit("/", 1)[-1].partition(".")[0]
+    return f"/{path}".endswith(f"/{name}") or (name == stem and not name.islower())
+
+
+def _paths(tool: ToolSpec) -> list[str]:
+    return [name for name in tool.required if guards.takes_path(name)]

@@ -1,0 +1,240 @@
+"""Rewriting: the parts of a file that a model is shown, and the edits that what it writes makes of
+them.
+
+A small model cannot say which text is to be replaced: it quotes from memory and forgets places. But
+it copies a part of a file with a change in it. What has changed is found by comparing lines.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher, ndiff
+from typing import NamedTuple
+
+from planner.evidence.passages import of_file
+from planner.evidence.ranking import defined_in, ranked
+from planner.evidence.words import tokens, words
+from planner.passage import Passage
+
+MAX_REWRITTEN_CHARS = 1200
+"""Characters of a file that are written again at once."""
+MAX_GAP = 3
+"""Lines between two units that are shown as one part."""
+
+
+class Edit(NamedTuple):
+    """A text that stands once in a file, and what replaces it."""
+
+    path: str
+    old: str
+    new: str
+
+    @property
+    def lost(self) -> list[str]:
+        """The lines that are not there any more."""
+        return self._changed("- ")
+
+    @property
+    def added(self) -> list[str]:
+        """The lines that are new."""
+        return self._changed("+ ")
+
+    def _changed(self, sign: str) -> list[str]:
+        compared = ndiff(self.old.splitlines(), self.new.splitlines())
+        return [line[2:] for line in compared if line.startswith(sign)]
+
+    @property
+    def shown(self) -> str:
+        """In a line, for people."""
+        lost, added = ("; ".join(map(str.strip, lines)) for lines in (self.lost, self.added))
+        return f"{lost} → {added}" if lost and added else f"+ {added}" if added else f"- {lost}"
+
+
+def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
+    """The file itself where it is short; else its units with one of the names, or the best ones
+    for the query where none has, neighbours together."""
+    lines = text.splitlines()
+    if len(text) <= MAX_REWRITTEN_CHARS:
+        return [whole(path, text)] if lines else []
+    units = of_file(path, text)
+    held = [each for each in units if names & {*tokens(each.text)}]
+    room = MAX_REWRITTEN_CHARS
+    spans: list[tuple[int, int]] = []
+    for unit in ranked(held or units, query):
+        room -= len(unit.text)
+        if spans and room < 0:
+            break
+        spans.append((unit.first, unit.last))
+    return [
+        Passage(
+            source=path, first=first, last=last, text="\n".join(lines[first - 1 : last]).rstrip()
+        )
+        for first, last in _together(sorted(spans))
+    ]
+
+
+def whole(path: str, text: str) -> Passage:
+    """A file as one passage."""
+    return Passage(source=path, first=1, last=len(text.splitlines()), text=text.rstrip())
+
+
+def _together(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for first, last in spans:
+        if joined and first - joined[-1][1] <= MAX_GAP:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def edits(text: str, part: Passage, written: str) -> list[Edit]:
+    """What the written text makes of a part of a file. It may be less than the part: what stands
+    before its first line and after its last one stays."""
+    lines = text.splitlines()
+    before = lines[part.first - 1 : part.last]
+    after = written.splitlines()
+    if after and part.source in after[0] and after[0] not in before:
+        after = after[1:]  # the file's name, as models like to put it first
+    end = "\r\n" if "\r\n" in text else "\n"
+    found = []
+    for first, last, new in _changed(before, after):
+        offset = part.first - 1
+        begin, stop = _distinct(lines, offset + first, offset + last)
+        if begin is None:
+            continue
+        new_lines = [*lines[begin : offset + first], *new, *lines[offset + last : stop]]
+        found.append(Edit(part.source, end.join(lines[begin:stop]), end.join(new_lines)))
+    return found
+
+
+def _changed(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[int, int, Sequence[str]]]:
+    """The lines from and to which something else stands, and what does."""
+    plain = [line.strip() for line in before]
+    matcher = SequenceMatcher(None, plain, [line.strip() for line in after], autojunk=False)
+    common = [
+        each for each in matcher.get_matching_blocks() if any(plain[each.a : each.a + each.size])
+    ]
+    if not common:
+        return
+    begin, end = common[0].a, common[-1].a + common[-1].size
+    indent = ("", "")
+    for kind, first, last, start, stop in matcher.get_opcodes():
+        if kind == "equal":
+            written = [number for number in range(first, last) if plain[number]]
+            if written:
+                indent = _indents(before[written[-1]], after[start + written[-1] - first])
+            continue
+        if last <= begin:  # of what stands before, only as much as was written for it
+            first = max(first, last - (stop - start))
+            indent = _indents(before[begin], after[common[0].b])
+        elif first >= end:
+            last = min(last, first + stop - start)
+        new = [_indented(line, *indent) for line in after[start:stop]]
+        if any(plain[first:last]) or any(line.strip() for line in new):
+            yield first, last, new
+
+
+def _indents(one: str, other: str) -> tuple[str, str]:
+    """How two lines begin that are equal but for that."""
+    return one[: len(one) - len(one.lstrip())], other[: len(other) - len(other.lstrip())]
+
+
+def _indented(line: str, wanted: str, written: str) -> str:
+    """A written line as deep as the part is, which may have been written further out or in."""
+    if not line.strip() or wanted == written:
+        return line
+    if wanted.endswith(written):
+        return wanted.removesuffix(written) + line
+    return line.removeprefix(written.removesuffix(wanted))
+
+
+def _distinct(lines: Sequence[str], first: int, last: int) -> tuple[int | None, int]:
+    """From and to which line a text stands that holds these lines, and is in the file only once."""
+    if first == last:  # nothing is replaced: the line before stays beside what is added
+        first, last = (first - 1, last) if first else (first, last + 1)
+    while _count(lines, lines[first:last]) > 1 or not any(map(str.strip, lines[first:last])):
+        if first == 0 and last >= len(lines):
+            return None, last
+        first, last = max(first - 1, 0), min(last + (first == 0), len(lines))
+    return first, last
+
+
+def _count(lines: Sequence[str], some: Sequence[str]) -> int:
+    return "\n".join(lines).count("\n".join(some))
+
+
+def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
+    """The definitions that have another name in what was written, from each name to the new one,
+    where both are among those that were asked for. Whatever uses such a name has to follow."""
+    before, after = (
+        [found[0] for line in each.splitlines() if (found := defined_in(line))]
+        for each in (text, written)
+    )
+    lost = [name for name in before if name in asked and name not in after]
+    gained = [name for name in after if name in asked and name not in before]
+    return dict(zip(lost, gained, strict=True)) if len(lost) == len(gained) else {}
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """The text with new names in the place of old ones."""
+    if not names:
+        return text
+    old = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
+    return re.sub(old, lambda found: names[found[0]], text)
+
+
+def likeliest_edits(found: Sequence[Edit], texts: Sequence[str], query: str) -> list[Edit]:
+    """The edits of the file, or files, that they bring most words of the query into which none of
+    the texts has, and then those whose replaced lines have most of its words: in a file where
+    nothing has to change, a small model changes something else."""
+    asked = {*words(query)}
+    new = asked - {*words("\n".join(texts))}
+
+    def score(edit: Edit) -> tuple[int, int]:
+        lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
+        return len(new & added), len(asked & lost)
+
+    best = max(map(score, found), default=None)
+    kept = {each.path for each in found if score(each) == best}
+    return [each for each in found if each.path in kept]
+
+
+def by_file(found: Sequence[Edit]) -> list[tuple[str, list[Edit]]]:
+    """The edits of each file together."""
+    return [
+        (path, [each for each in found if each.path == path])
+        for path in dict.fromkeys(each.path for each in found)
+    ]
+
+
+def fence(found: Sequence[Edit]) -> str:
+    """Edits as a block of Markdown."""
+    lines = [
+        f"{sign}{line}"
+        for each in found
+        for sign, some in (("-", each.lost), ("+", each.added))
+        for line in some
+    ]
+    return "\n".join(["```diff", *lines, "```"])
+
+
+def beside(edit: Edit, others: Sequence[Edit]) -> bool:
+    """Whether an edit replaces no line that another one replaces too."""
+    same = (each.old.splitlines() for each in others if each.path == edit.path)
+    return not any({*edit.lost} & {*lines} for lines in same)
+
+
+def related(edit: Edit, query: str) -> bool:
+    """Whether an edit has a word of the query: a model that has nothing to change changes
+    something else."""
+    return bool({*words(edit.old), *words(edit.new)} & {*words(query)})
+
+
+def block_in(reply: str, fences: bool) -> str:
+    """What a reply has in a code block; as a whole where it has none. `fences`: whether the text
+    itself has code blocks."""
+    inside = r".*" if fences else r".*?"
+    found = re.search(rf"^```[^\n]*\n({inside})(?:^```|\Z)", reply, re.DOTALL | re.MULTILINE)
+    return found[1] if found else reply
