@@ -30,7 +30,6 @@ class Iteration:
     """Whether it was chosen together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
     by_model: bool = False
-    """Whether a model wrote the arguments."""
     asked: events.ApprovalAsked | None = None
     """Set for a tool that is not read-only, before its call is sent."""
     approval: events.ApprovalDecided | None = None
@@ -109,8 +108,6 @@ def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
 
 @dataclass
 class Steered:
-    """Steering that has been taken."""
-
     said: Steering
     iteration: int
     """The newest one then, with whose result the models see the steering; -1 if there is none."""
@@ -133,7 +130,6 @@ class Part:
     calls: int = 0
     """Model calls that the run had made before."""
     brief: events.BriefMade | None = None
-    """How a model read it."""
     opening: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
 
@@ -187,7 +183,6 @@ class RunState:
     paused: float = 0.0
     """Seconds in which no server drove it."""
     waiting: list[Steering] = field(default_factory=list)
-    """Steering that has not been taken yet."""
     steered: list[Steered] = field(default_factory=list)
     """Steering that has been taken."""
     compressed_up_to: int = -1
@@ -286,12 +281,10 @@ class RunState:
 
     @property
     def brief(self) -> events.BriefMade | None:
-        """How the newest request was read."""
         return self.parts[-1].brief if self.parts else None
 
     @property
     def wants(self) -> Wants:
-        """What the newest request wants."""
         return self.brief.wants if self.brief else "short answer"
 
     @property
@@ -352,7 +345,6 @@ class RunState:
 
     @property
     def model_seconds(self) -> float:
-        """The seconds of models for the newest request."""
         return sum(call.seconds for call in self.ledger[self.parts[-1].calls :])
 
     def apply(self, event: events.Event) -> None:

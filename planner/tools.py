@@ -109,7 +109,6 @@ class ToolSpec(BaseModel):
 
     @property
     def required(self) -> list[str]:
-        """The arguments that a call must have."""
         required = self.input_schema.get("required", [])
         return required if isinstance(required, list) else []
 
@@ -120,12 +119,10 @@ class ToolSpec(BaseModel):
 
     @property
     def read_only(self) -> bool:
-        """Whether it runs by itself."""
         return self.safety is Safety.READ_ONLY
 
 
 def read_only(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
-    """The tools that run by themselves."""
     return [tool for tool in tools if tool.read_only]
 
 
@@ -180,7 +177,6 @@ class Approver(Protocol):
     async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """Decide on one call with exactly these arguments, which include the operator's. It may
         wait for a person, and gets one call of a run at a time."""
-        ...
 
 
 async def refuse(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
@@ -194,20 +190,16 @@ class ToolPool(Protocol):
     def tools(self) -> Sequence[ToolSpec]:
         """Every tool that there is now, those with the highest priority first. The order changes
         only with the pool."""
-        ...
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
         """Every configured upstream with its state."""
-        ...
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool. It never raises for a failing upstream, which is an outcome. Cancellation
         reaches the upstream."""
-        ...
 
     async def listing(self) -> str | None:
         """The top-level listing of the project, or None when no upstream offers one."""
-        ...
 
 
 class PoolAround:

@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Parts:
-    """What a running server is made of."""
-
     pool: UpstreamPool
     engine: Engine
     backend: Backend

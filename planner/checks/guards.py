@@ -72,7 +72,6 @@ def takes_path(name: str) -> bool:
 
 
 def takes_paths(tool: ToolSpec) -> bool:
-    """Whether a tool takes the path of a file or a folder, or several."""
     names = tool.input_schema.get("properties", {})
     return any(takes_path(name.removesuffix("s")) for name in names)
 
@@ -535,7 +534,6 @@ def _new_lines(*results: tuple[str, bool]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def _lines(result: str) -> frozenset[str]:
-    """The lines of a result that are not empty."""
     if empty(result):
         return frozenset()
     lines = {line.strip() for line in readable(result).splitlines()} - {""}

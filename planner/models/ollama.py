@@ -192,7 +192,6 @@ class OllamaModel:
             pass
 
     async def unload(self) -> None:
-        """Unload the model, which frees its memory."""
         body = {**self._body([], self._options), "keep_alive": 0}
         async for _ in self._client.chat_records(body):
             pass

@@ -151,7 +151,6 @@ def _is_clean(value: Any) -> bool:
 
 
 def fits(value: Any, field: Mapping[str, Any]) -> bool:
-    """Whether the value fits a field of the rebuilt form."""
     return schemas.problem(value, dict(field)) is None
 
 

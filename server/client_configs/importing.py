@@ -140,7 +140,6 @@ def import_servers(
 
 
 def find_sources(clients: Iterable[Client]) -> list[Source]:
-    """The existing files of these clients."""
     return [Source(client.title, file) for client in clients for file in client.files()]
 
 

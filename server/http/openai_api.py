@@ -42,7 +42,6 @@ RUN_SECONDS = 540.0
 MAX_CONVERSATION_CHARS, MAX_MESSAGE_CHARS = 2000, 600
 """Of the conversation and of one message in it: some 500 tokens, with which each prompt begins."""
 EVIDENCE = "\n\n---\n\nEvidence:"
-"""The beginning of what follows an answer."""
 IN_CONTENT = (
     *(
         events.ApprovalAsked,
@@ -259,7 +258,6 @@ class Completion:
         self._drafting = False
 
     async def whole(self) -> Response:
-        """The reply once the run has ended."""
         content = "".join(
             [self._content(event) async for new in self.run.follow() for event in new]
         )

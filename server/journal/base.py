@@ -211,7 +211,6 @@ class RunWriter(ABC):
     journal: "Journal"
     run_id: str
     next: int = 0
-    """The number of the next entry."""
     problem: str | None = None
     """Why the run is not recorded, or no longer."""
     late: bool = False

@@ -54,7 +54,6 @@ REPORTED = (
     ),
     events.ToolReturned,
 )
-"""The events that count as news."""
 
 
 class Citation(BaseModel):
@@ -117,7 +116,6 @@ def as_data(short: ShortReport) -> dict[str, Any]:
 
 
 def ended(found: Report) -> ShortReport:
-    """The short report of a run that has ended."""
     return ShortReport(
         run_id=found.run_id,
         status=found.status,

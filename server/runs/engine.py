@@ -265,7 +265,6 @@ class Engine:
     # What `Peers` asks of this server's runs.
 
     def join(self, fleet: str) -> None:
-        """Take part in a fleet: its servers drive each other's runs."""
         self._peers.join(fleet)
 
     def under_way(self) -> list[Run]:
@@ -291,7 +290,6 @@ class Engine:
         self._watched |= dict.fromkeys(callers, anyio.current_time())
 
     def watched(self, caller: str) -> bool:
-        """Whether a person is watching the caller's runs."""
         return anyio.current_time() - self._watched.get(caller, -math.inf) < WATCHED_SECONDS
 
     async def attend(self, run: Run) -> None:

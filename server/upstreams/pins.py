@@ -78,8 +78,6 @@ class HeldTool:
 
 @dataclass
 class PinCheck:
-    """How the tools of an upstream compare with their pins."""
-
     held: dict[str, HeldTool] = field(default_factory=dict)
     first_seen: int = 0
     """How many were pinned as they are, because the upstream was new."""

@@ -10,8 +10,6 @@ from server.views.progress import DOING
 
 
 class Span(BaseModel):
-    """A time in which something was waited for."""
-
     kind: Literal["model", "tool", "person", "pause"]
     what: str
     at: float

@@ -16,8 +16,6 @@ NEAR = 1
 
 
 class Measurement(BaseModel):
-    """How one pair of models did."""
-
     fast: str
     full: str
     outcomes: list[Outcome] = []
