@@ -6,17 +6,10 @@ tools cannot be completed: the protocol has that for prompts and resource templa
 
 from contextlib import suppress
 
+import mcp_types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import PromptError
 from fastmcp.prompts import Message
-from mcp_types import (
-    CompletionArgument,
-    CompletionContext,
-    EmbeddedResource,
-    PromptReference,
-    ResourceTemplateReference,
-    TextResourceContents,
-)
 
 from planner.errors import PlanloomError
 from server.auth import caller
@@ -93,19 +86,19 @@ def register(mcp: FastMCP) -> None:
             run_id: The id of the run; your client may offer those of the newest.
         """
         run = await callers_run(ctx, run_id, PromptError)
-        contents = TextResourceContents(
+        contents = mcp_types.TextResourceContents(
             uri=RUN.format(run_id=run.id),
             mime_type="text/markdown",
             text=markdown(report_of(run)),
         )
-        report = EmbeddedResource(type="resource", resource=contents)
+        report = mcp_types.EmbeddedResource(type="resource", resource=contents)
         return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]
 
     @mcp.completion
     async def complete(
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        context: CompletionContext | None,
+        ref: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        context: mcp_types.CompletionContext | None,
     ) -> list[str]:
         """Runs by their ids or words of their requests, tools by parts of their names, and
         requests."""
