@@ -139,7 +139,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         await journal.post(letter)
         with anyio.move_on_after(ANSWER_SECONDS):
             while True:
-                stored = await _load(journal, run_id)
+                stored = await load(journal, run_id)
                 decided = RunState.of(stored.events).iterations[call.iteration].approval
                 if decided:
                     line = Text(f"{call.call} was {outcome(decided)}.")
@@ -161,7 +161,7 @@ async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
     journal = journal_for(settings.runs)
-    stored = await _load(journal, run_id)
+    stored = await load(journal, run_id)
     events = stored.events
     if whole:
         show_markdown(transcript(stored.id, events), settings.project)
@@ -183,7 +183,7 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
         if not newest:
             raise RequestError("No runs yet. `planloom ask` begins one, or a client does.")
         run_id = newest[0].id
-    stored = await _load(journal, run_id)
+    stored = await load(journal, run_id)
     asked = partial(waiting, stored.id, timeout_s=settings.approval.timeout_s)
     seen, status = 0, "running"
     prompt, began = stored.request.prompt, stored.created
@@ -198,7 +198,7 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     await show_run(settings, stored.id, whole, as_json)
 
 
-async def _load(journal: Journal, beginning: str) -> StoredRun:
+async def load(journal: Journal, beginning: str) -> StoredRun:
     stored = await journal.load(await journal.whole_id(beginning))
     assert stored  # `whole_id` found it
     return stored
