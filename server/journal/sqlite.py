@@ -11,17 +11,14 @@ any server of a fleet may take it up.
 """
 
 import asyncio
-import hashlib
 import json
 import math
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -30,11 +27,11 @@ import anyio.to_thread
 from filelock import FileLock, Timeout
 
 from planner.errors import RequestError
-from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal.base import (
     MAX_LETTERS,
+    Due,
     Entry,
     Journal,
     KeyUsed,
@@ -43,6 +40,8 @@ from server.journal.base import (
     RunSummary,
     RunWriter,
     StoredRun,
+    Write,
+    digest,
     parse_letters,
     too_many_letters,
 )
@@ -56,8 +55,6 @@ MAX_INLINE_CHARS = 1000
 often."""
 AGAIN_SECONDS = 5.0
 """Between two attempts to open the file, which are made when a run begins."""
-LATE_SECONDS = 2.0
-"""Between two attempts to repeat failed writes."""
 BUSY_SECONDS = 5.0
 """How long a write waits for another server's."""
 
@@ -128,63 +125,11 @@ _MIGRATIONS = {
 """How a file of an older format is converted to the next, before `_SCHEMA` adds what is missing."""
 
 T = TypeVar("T")
-Write = Callable[[sqlite3.Connection], object]
-Due = tuple["SqliteRunWriter", Write, bool]
-"""A write, its record, and whether it has to survive a power failure."""
-
-
-@dataclass
-class SqliteRunWriter(RunWriter):
-    journal: "SqliteJournal"
-
-    def append(self, entry: Entry, *, synced: bool = False) -> None:
-        number, self.next = self.next, self.next + 1
-        self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
-
-    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
-        self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
-
-    async def flush(self) -> bool:
-        if self.problem is None:
-            await self.journal._drain()
-        return self.problem is None
-
-    def release(self) -> None:
-        free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
-        self.journal._soon(self, lambda db: db.execute(free, (self.run_id,)), False)
-
-    def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
-        data, long = self.journal.written(self.run_id, entry.data), None
-        if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
-            data = {key: value for key, value in data.items() if key != "text"}
-            long = self._save_text(db, text)
-        line = json.dumps(data)
-        values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
-        db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-        size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
-        db.execute(size, (time.time(), len(line) + 100, self.run_id))
-        if entry.data.get("type") == "run_finished":
-            ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
-            db.execute(ended, (entry.data["status"], self.run_id))
-
-    def _save_text(self, db: sqlite3.Connection, text: str) -> str:
-        line = json.dumps(text)
-        digest = _digest(line)
-        insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
-        if db.execute(insert, (self.run_id, digest, line)).rowcount:
-            db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), self.run_id))
-        return digest
-
-    def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
-        listed = [self.journal.redact(tool.model_dump()) for tool in tools]
-        line = json.dumps(listed)
-        digest = _digest(line)
-        db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, line))
-        db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, self.run_id))
 
 
 class SqliteJournal(Journal):
     errors = (sqlite3.Error, OSError)
+    passing = (sqlite3.OperationalError,)  # locked, full, not writable
     look_seconds: ClassVar[float] = 0.2
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
@@ -192,10 +137,6 @@ class SqliteJournal(Journal):
         self.file = settings.directory / "runs.sqlite"
         self._lock = FileLock(self._lock_file(self.owner), thread_local=False)
         self._thread = ThreadPoolExecutor(1, "journal")
-        self._guard = threading.Lock()
-        self._waiting: list[Due] = []
-        self._late: list[Due] = []
-        """Writes that failed; used by the writing thread only."""
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
         """When the file was last opened, or could not be."""
@@ -205,10 +146,12 @@ class SqliteJournal(Journal):
         await self._in_thread(self._open)
         try:
             async with background_tasks() as tasks:
-                tasks.start_soon(self._try_again)
+                tasks.start_soon(self._keep_writing)
                 yield self
         finally:
             with anyio.CancelScope(shield=True):
+                await self._write_waiting()
+                await self._write_late()
                 await self._in_thread(self._close)
             self._thread.shutdown()
 
@@ -240,8 +183,50 @@ class SqliteJournal(Journal):
                 writer.problem = self._why(error)
         return writer
 
-    def _writer(self, run_id: str, written: int = 0) -> SqliteRunWriter:
-        return SqliteRunWriter(self, run_id, next=written, problem=self.problem)
+    async def _commit(self, due: Sequence[Due]) -> Sequence[Exception | None]:
+        def commit() -> Exception | None:
+            try:
+                if any(synced for _, _, synced in due):
+                    self._db.execute("PRAGMA synchronous = FULL")
+                with self._transaction():
+                    for _, write, _ in due:
+                        write(self._db)
+            except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
+                return error
+            finally:
+                with suppress(sqlite3.Error):
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+            return None
+
+        return [await self._in_thread(commit)] * len(due)
+
+    def _appending(self, run_id: str, number: int, entry: Entry) -> Write:
+        def insert(db: sqlite3.Connection) -> None:
+            data, long = self.written(run_id, entry.data), None
+            if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
+                data = {key: value for key, value in data.items() if key != "text"}
+                long = _save_text(db, run_id, text)
+            line = json.dumps(data)
+            values = (run_id, number, entry.kind, entry.key, entry.seconds, line, long)
+            db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
+            db.execute(size, (time.time(), len(line) + 100, run_id))
+            if entry.data.get("type") == "run_finished":
+                ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
+                db.execute(ended, (entry.data["status"], run_id))
+
+        return insert
+
+    def _saving(self, run_id: str, digest: str, tools: str) -> Write:
+        def save(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, tools))
+            db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, run_id))
+
+        return save
+
+    def _releasing(self, run_id: str) -> Write:
+        free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
+        return lambda db: db.execute(free, (run_id,))
 
     async def _claim(self, run_id: str) -> str | None:
         return await self._claim_where("id = ?", run_id)
@@ -274,7 +259,7 @@ class SqliteJournal(Journal):
                 if not self._db.execute(ours, (self.owner, run_id)).rowcount:
                     return None
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
-                self._writer(run_id)._insert(self._db, number, entry)
+                self._appending(run_id, number, entry)(self._db)
                 return run_id
 
         return await self._in_thread(claim)
@@ -402,60 +387,6 @@ class SqliteJournal(Journal):
     async def _in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._thread.submit(function))
 
-    def _soon(self, writer: SqliteRunWriter, write: Write, synced: bool) -> None:
-        if writer.problem and not writer.late:
-            return
-        with self._guard:
-            self._waiting.append((writer, write, synced))
-            first = len(self._waiting) == 1
-        if first:
-            self._thread.submit(self._write)
-
-    async def _drain(self) -> None:
-        if self.problem is None:
-            await self._in_thread(lambda: None)
-
-    async def _try_again(self) -> None:
-        while True:
-            await anyio.sleep(LATE_SECONDS)
-            if self._late:
-                await self._in_thread(self._write_late)
-
-    def _write(self) -> None:
-        """Write what is waiting. What follows a failed write of the same run waits with it, because
-        a record has no gaps, and a run does not wait for a file that is locked."""
-        with self._guard:
-            waiting, self._waiting = self._waiting, []
-        self._late += [each for each in waiting if each[0].late]
-        if due := [each for each in waiting if each[0].problem is None]:
-            self._write_now(due)
-
-    def _write_late(self) -> None:
-        late, self._late = self._late, []
-        self._write_now(late)
-
-    def _write_now(self, due: Sequence[Due]) -> None:
-        writers = {id(writer): writer for writer, _, _ in due}.values()
-        try:
-            if any(synced for _, _, synced in due):
-                self._db.execute("PRAGMA synchronous = FULL")
-            with self._transaction():
-                for _, write, _ in due:
-                    write(self._db)
-        except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
-            late = isinstance(error, sqlite3.OperationalError)  # locked, full, not writable
-            self._late += due if late else []
-            for writer in writers:  # in this order: the runs' thread looks meanwhile
-                writer.late = late
-                writer.problem = self._why(error)
-        else:
-            for writer in writers:
-                writer.problem = None
-                writer.late = False
-        finally:
-            with suppress(sqlite3.Error):
-                self._db.execute("PRAGMA synchronous = NORMAL")
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Commit all statements in it, or none."""
@@ -492,8 +423,6 @@ class SqliteJournal(Journal):
             self.problem = self._why(error)
 
     def _close(self) -> None:
-        if self._late:
-            self._write_late()
         if self._lock.is_locked:
             self._lock.release()
             self._lock_file(self.owner).unlink(missing_ok=True)
@@ -568,8 +497,13 @@ def _check(db: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _save_text(db: sqlite3.Connection, run_id: str, text: str) -> str:
+    line = json.dumps(text)
+    name = digest(line)
+    insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
+    if db.execute(insert, (run_id, name, line)).rowcount:
+        db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), run_id))
+    return name
 
 
 def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]:
