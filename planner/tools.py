@@ -55,17 +55,36 @@ class Outcome(StrEnum):
     TIMEOUT = "TIMEOUT"
 
 
-ROLES = (
-    *("text_argument", "name_argument", "file_argument"),
-    *("symbol_argument", "library_argument", "identifier_argument", "topic_argument"),
-)
-"""The arguments that the planner fills in when it uses a tool by itself."""
+class Roles(BaseModel):
+    """The arguments that the planner fills in when it uses a tool by itself."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    text_argument: str | None = None
+    """Set for the tool that searches the project's text: the argument that takes a regular
+    expression. The planner looks up the request's names with it."""
+    name_argument: str | None = None
+    """Set for the tool that finds files by name: the argument that takes the name."""
+    file_argument: str | None = None
+    """Set for the tool that reads a whole file: the argument that takes its path."""
+    symbol_argument: str | None = None
+    """Set for the tool that says what stands within a symbol, such as the methods of a class: the
+    argument that takes its name. The planner looks up with it what a request names."""
+    library_argument: str | None = None
+    """Set for the tool that finds libraries by name: the argument that takes the name."""
+    identifier_argument: str | None = None
+    """Set for the tool that reads a library's documentation: the argument that takes the identifier
+    that the other tool returns. The planner reads there about libraries that the project uses and
+    a request asks about."""
+    topic_argument: str | None = None
+    """Set for either of these two tools: the argument that takes the question."""
 
 
-class ToolSpec(BaseModel):
+ROLES = tuple(Roles.model_fields)
+
+
+class ToolSpec(Roles):
     """One tool of the pool, as the planner may offer it."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     """Unique within the pool: the bare name, or `upstream.name` where two upstreams clash."""
@@ -81,26 +100,6 @@ class ToolSpec(BaseModel):
     """The operator's arguments, which are sent with each call."""
     priority: int = 0
     """Tools with a higher priority are offered earlier, and keep their plain name in a clash."""
-    text_argument: str | None = None
-    """The argument that takes a regular expression, if this tool searches the project's text. The
-    planner looks up the request's names with it, and widens empty searches."""
-    name_argument: str | None = None
-    """The argument that takes a file's name, if this tool finds files by it. The planner finds the
-    files that a request names with it."""
-    file_argument: str | None = None
-    """The argument that takes a path, if this tool reads a whole file. The planner uses it when one
-    line does not say enough."""
-    symbol_argument: str | None = None
-    """The argument that takes a symbol's name, if this tool says what the symbol contains. The
-    planner looks up the symbols that a request names with it."""
-    library_argument: str | None = None
-    """The argument that takes a library's name, if this tool finds libraries by it. The planner
-    looks up the libraries that a request names with it."""
-    identifier_argument: str | None = None
-    """The argument that takes a library's identifier, if this tool reads its documentation. The
-    planner reads the libraries' documentation with it."""
-    topic_argument: str | None = None
-    """The argument that takes the question, in either of these two tools."""
 
     @cached_property
     def grammar(self) -> dict[str, Any]:
