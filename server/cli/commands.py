@@ -106,7 +106,7 @@ def planloom(
 
 @app.command(short_help="Write your upstreams.yaml, or the entry for a client.")
 def init(
-    taken_from: Annotated[
+    client_files: Annotated[
         list[Path] | None,
         typer.Option("--from", metavar="FILE", help="Read this client's file or folder only."),
     ] = None,
@@ -159,8 +159,8 @@ def init(
     if client is None:
         if write or http or project:
             raise typer.BadParameter("--write, --http and --project go with --client")
-        return write_upstreams(taken_from or [], dry_run=dry_run, force=force)
-    if taken_from or dry_run or force:
+        return write_upstreams(client_files or [], dry_run=dry_run, force=force)
+    if client_files or dry_run or force:
         raise typer.BadParameter("--from, --dry-run and --force do not go with --client")
     return client_entry(client, project, http, write=write)
 

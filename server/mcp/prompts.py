@@ -103,7 +103,7 @@ def register(mcp: FastMCP) -> None:
         """Runs by their ids or words of their requests, tools by parts of their names, and
         requests."""
         ctx = Context(mcp)
-        begun = argument.value.strip().lower()
+        prefix = argument.value.strip().lower()
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
             match argument.name:
                 case "run_id" | "request":
@@ -112,17 +112,17 @@ def register(mcp: FastMCP) -> None:
                         return [
                             run.id
                             for run in runs
-                            if run.id.startswith(begun) or begun in run.prompt.lower()
+                            if run.id.startswith(prefix) or prefix in run.prompt.lower()
                         ]
                     asked = dict.fromkeys(run.prompt for run in runs)
-                    return [each for each in asked if each.lower().startswith(begun)]
+                    return [each for each in asked if each.lower().startswith(prefix)]
                 case "tool":
                     names = [tool.name for tool in ctx.lifespan_context["pool"].tools()]
-                    names = [name for name in names if begun in name.lower()]
-                    return sorted(names, key=lambda name: not name.lower().startswith(begun))
+                    names = [name for name in names if prefix in name.lower()]
+                    return sorted(names, key=lambda name: not name.lower().startswith(prefix))
                 case "iteration":
                     run_id = (context.arguments or {}).get("run_id", "") if context else ""
                     run = await engine_of(ctx).get(run_id, caller())
                     numbers = [str(each.number) for each in run.state.iterations]
-                    return [number for number in numbers if number.startswith(begun)]
+                    return [number for number in numbers if number.startswith(prefix)]
         return []

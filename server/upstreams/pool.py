@@ -296,6 +296,6 @@ async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # no
     return False
 
 
-async def _changed(upstream: Upstream, heard: anyio.CancelScope) -> None:
+async def _changed(upstream: Upstream, scope: anyio.CancelScope) -> None:
     await upstream.changed.wait()
-    heard.cancel()
+    scope.cancel()
