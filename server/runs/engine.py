@@ -29,6 +29,7 @@ from server.journal.base import (
     Entry,
     Journal,
     KeyUsed,
+    Letter,
     NewRun,
     RunSetup,
     RunSummary,
@@ -296,7 +297,8 @@ class Engine:
         """Note that a client that can ask a person for approval follows the run."""
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
-            await self._peers.attend(run)
+            with suppress(RequestError):  # then the person is not asked
+                await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -362,7 +364,7 @@ class Engine:
         if run.driven:
             run.scope.cancel()
         else:
-            await self._peers.cancel(run)
+            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
         await self._wait_until_ended(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
@@ -402,7 +404,7 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        await self._peers.steer(run, steering)
+        await self.journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
         if not (run.interrupted or run.queued):
             await self._until(lambda: steering in run.state.steering, run, STEER_SECONDS)
 

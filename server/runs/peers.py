@@ -15,7 +15,6 @@ from anyio.abc import TaskGroup
 
 from planner.errors import PlanloomError, RequestError
 from planner.events import RunSteered
-from planner.protocol import Steering
 from server.approval.approval import Question
 from server.journal.base import Journal, Letter, RunSetup
 from server.runs.run import Run
@@ -90,20 +89,6 @@ class Peers:
         self._followed[run.id] = run
         self._mirror(run)
         self._tasks.start_soon(self._follow, run, known)
-
-    async def attend(self, run: Run) -> None:
-        """Tell the run's server that a client here can ask a person for approval."""
-        with suppress(RequestError):  # then the person is not asked
-            await self._journal.post(Letter(run_id=run.id, kind="attend"))
-
-    async def cancel(self, run: Run) -> None:
-        """Tell the run's server to end it. Raises `RequestError`."""
-        await self._journal.post(Letter(run_id=run.id, kind="cancel"))
-
-    async def steer(self, run: Run, steering: Steering) -> None:
-        """Leave steering for the server that drives the run, now or later. Raises
-        `RequestError`."""
-        await self._journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
 
     async def _follow(self, run: Run, known: int) -> None:
         try:
