@@ -25,23 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
-from server.journal.base import (
-    MAX_LETTERS,
-    Due,
-    Entry,
-    Journal,
-    KeyUsed,
-    Letter,
-    Lost,
-    NewRun,
-    RunSummary,
-    RunWriter,
-    StoredRun,
-    Write,
-    digest,
-    parse_letters,
-    too_many_letters,
-)
+from server.journal import base
 
 T = TypeVar("T")
 Database = Any
@@ -148,7 +132,7 @@ end
 """
 
 
-class RedisJournal(Journal):
+class RedisJournal(base.Journal):
     errors = passing = (RedisError, OSError)
     look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 
@@ -178,7 +162,7 @@ class RedisJournal(Journal):
 
     # Writing.
 
-    async def begin(self, run: NewRun) -> RunWriter:
+    async def begin(self, run: base.NewRun) -> base.RunWriter:
         writer = self._writer(run.id)
         if writer.problem is not None:
             return writer
@@ -204,19 +188,19 @@ class RedisJournal(Journal):
             writer.problem = self._why(error)
         else:
             if used:
-                raise KeyUsed(str(used))
+                raise base.KeyUsed(str(used))
         return writer
 
-    def _appending(self, run_id: str, number: int, entry: Entry) -> Write:
+    def _appending(self, run_id: str, number: int, entry: base.Entry) -> base.Write:
         last = entry.data.get("type") == "run_finished"
         status = entry.data["status"] if last else ""
         line, now = self._line(run_id, entry), str(time.time())
         return _script(_APPEND, run_id, self.owner, run_id, str(number), line, now, status)
 
-    def _saving(self, run_id: str, digest: str, tools: str) -> Write:
+    def _saving(self, run_id: str, digest: str, tools: str) -> base.Write:
         return _script(_OFFER, run_id, self.owner, run_id, digest, tools)
 
-    def _releasing(self, run_id: str) -> Write:
+    def _releasing(self, run_id: str) -> base.Write:
         return _script(_RELEASE, run_id, self.owner, run_id)
 
     async def _claim(self, run_id: str) -> str | None:
@@ -225,32 +209,32 @@ class RedisJournal(Journal):
     async def _claim_oldest(self, fleet: str) -> str | None:
         return cast(str | None, await self._eval(_CLAIM, "", "", f"{SPACE}fleet:{fleet}"))
 
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: base.Entry) -> str | None:
         now = str(time.time())
         return cast(
             str | None, await self._eval(_REOPEN, run_id, run_id, self._line(run_id, entry), now)
         )
 
-    def _line(self, run_id: str, entry: Entry) -> str:
+    def _line(self, run_id: str, entry: base.Entry) -> str:
         line: dict[str, Any] = {"data": self.written(run_id, entry.data), "kind": entry.kind}
         if entry.key:
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})
 
-    async def post(self, letter: Letter) -> None:
+    async def post(self, letter: base.Letter) -> None:
         with self._explained(f"The server of run {letter.run_id} cannot be reached"):
             line = json.dumps(self.redact(letter.model_dump()))
-            posted = await self._eval(_POST, letter.run_id, str(MAX_LETTERS), line)
+            posted = await self._eval(_POST, letter.run_id, str(base.MAX_LETTERS), line)
         if not posted:
-            raise too_many_letters(letter.run_id)
+            raise base.too_many_letters(letter.run_id)
 
-    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        async def letters(db: Database) -> list[Letter]:
+    async def collect(self, run_ids: Sequence[str]) -> list[base.Letter]:
+        async def letters(db: Database) -> list[base.Letter]:
             pipe = db.pipeline(transaction=False)
             for run_id in run_ids:
                 pipe.eval(*_script(_COLLECT, run_id))
             found = await pipe.execute()
-            return parse_letters(line for lines in found for line in lines)
+            return base.parse_letters(line for lines in found for line in lines)
 
         return await self._read(letters)
 
@@ -287,8 +271,8 @@ class RedisJournal(Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
-        async def stored(db: Database) -> StoredRun | None:
+    async def load(self, run_id: str, caller: str | None = None) -> base.StoredRun | None:
+        async def stored(db: Database) -> base.StoredRun | None:
             row = await db.hgetall(_keys(run_id)[0])
             if not row or caller not in (None, row["caller"]):
                 return None
@@ -296,11 +280,11 @@ class RedisJournal(Journal):
             if "catalogue" in row:
                 tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
             status, entries = await _status(db, row), await _entries(db, run_id, 0)
-            return StoredRun.of_row(run_id, row, status, tools, entries)
+            return base.StoredRun.of_row(run_id, row, status, tools, entries)
 
         return await self._read(stored)
 
-    async def entries(self, run_id: str, first: int) -> list[Entry]:
+    async def entries(self, run_id: str, first: int) -> list[base.Entry]:
         return await self._read(lambda db: _entries(db, run_id, first))
 
     async def status(self, run_id: str) -> str | None:
@@ -333,12 +317,14 @@ class RedisJournal(Journal):
         ]
         return found[:2]
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
-        async def listed(db: Database) -> list[RunSummary]:
+    async def list(
+        self, most: int, callers: Sequence[str] | None = None
+    ) -> "list[base.RunSummary]":
+        async def listed(db: Database) -> list[base.RunSummary]:
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
-                RunSummary.of_row(run_id, row, await _status(db, row))
+                base.RunSummary.of_row(run_id, row, await _status(db, row))
                 for run_id, row in rows.items()
                 if row["status"] and (not callers or row["caller"] in callers)
             ]
@@ -364,7 +350,7 @@ class RedisJournal(Journal):
         assert self._db  # a journal is written to when it has been entered
         return await self._db.eval(*_script(script, run_id, self.owner, *arguments))
 
-    async def _commit(self, due: Sequence[Due]) -> Sequence[Exception | None]:
+    async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
         """A write whose answer was lost is sent again, which is safe because each entry has its
         number."""
         assert self._db
@@ -377,7 +363,7 @@ class RedisJournal(Journal):
             return [error] * len(due)
         taken = (isinstance(each, ResponseError) and "TAKEN" in str(each) for each in answers)
         return [
-            Lost(TAKEN) if lost else each if isinstance(each, Exception) else None
+            base.Lost(TAKEN) if lost else each if isinstance(each, Exception) else None
             for each, lost in zip(answers, taken, strict=True)
         ]
 
@@ -413,7 +399,7 @@ class RedisJournal(Journal):
             await anyio.sleep(1.0)
 
     def _why(self, error: Exception) -> str:
-        if isinstance(error, Lost):
+        if isinstance(error, base.Lost):
             return str(error)
         place = urlsplit(self._url)
         where = f"{place.scheme}://{place.hostname or ''}{f':{place.port}' if place.port else ''}"
@@ -440,7 +426,7 @@ def _script(script: str, run_id: str, *arguments: str) -> tuple[str | int, ...]:
 
 def _key_of(caller: str, request_key: str) -> str:
     both = json.dumps([caller, request_key])
-    return f"{SPACE}key:{digest(both)}"
+    return f"{SPACE}key:{base.digest(both)}"
 
 
 async def _rows(db: Database, *names: str, newest: int = 0) -> dict[str, dict[str, str]]:
@@ -464,9 +450,10 @@ async def _status(db: Database, row: dict[str, str]) -> Any:
     return "running" if lives else "interrupted"
 
 
-async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
+async def _entries(db: Database, run_id: str, first: int) -> list[base.Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
-        found.append(Entry.stored(each["kind"], each["data"], each.get("key", ""), each["seconds"]))
+        key = each.get("key", "")
+        found.append(base.Entry.stored(each["kind"], each["data"], key, each["seconds"]))
     return found

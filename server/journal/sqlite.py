@@ -29,22 +29,7 @@ from filelock import FileLock, Timeout
 from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
-from server.journal.base import (
-    MAX_LETTERS,
-    Due,
-    Entry,
-    Journal,
-    KeyUsed,
-    Letter,
-    NewRun,
-    RunSummary,
-    RunWriter,
-    StoredRun,
-    Write,
-    digest,
-    parse_letters,
-    too_many_letters,
-)
+from server.journal import base
 
 FORMAT = 2
 """Of the file. An older one is converted, a newer one is neither read nor written."""
@@ -127,7 +112,7 @@ _MIGRATIONS = {
 T = TypeVar("T")
 
 
-class SqliteJournal(Journal):
+class SqliteJournal(base.Journal):
     errors = (sqlite3.Error, OSError)
     passing = (sqlite3.OperationalError,)  # locked, full, not writable
     look_seconds: ClassVar[float] = 0.2
@@ -157,7 +142,7 @@ class SqliteJournal(Journal):
 
     # Writing.
 
-    async def begin(self, run: NewRun) -> RunWriter:
+    async def begin(self, run: base.NewRun) -> base.RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
             await self._in_thread(self._open)
         writer = self._writer(run.id)
@@ -171,7 +156,7 @@ class SqliteJournal(Journal):
             find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
             with self._transaction():
                 if used := self._db.execute(find, (run.caller, run.request_key)).fetchone():
-                    raise KeyUsed(used[0])
+                    raise base.KeyUsed(used[0])
                 columns = "id, caller, request_key, request, made, owner, created, updated"
                 add = f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 self._db.execute(add, row)
@@ -183,7 +168,7 @@ class SqliteJournal(Journal):
                 writer.problem = self._why(error)
         return writer
 
-    async def _commit(self, due: Sequence[Due]) -> Sequence[Exception | None]:
+    async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
         def commit() -> Exception | None:
             try:
                 if any(synced for _, _, synced in due):
@@ -200,7 +185,7 @@ class SqliteJournal(Journal):
 
         return [await self._in_thread(commit)] * len(due)
 
-    def _appending(self, run_id: str, number: int, entry: Entry) -> Write:
+    def _appending(self, run_id: str, number: int, entry: base.Entry) -> base.Write:
         def insert(db: sqlite3.Connection) -> None:
             data, long = self.written(run_id, entry.data), None
             if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
@@ -217,14 +202,14 @@ class SqliteJournal(Journal):
 
         return insert
 
-    def _saving(self, run_id: str, digest: str, tools: str) -> Write:
+    def _saving(self, run_id: str, digest: str, tools: str) -> base.Write:
         def save(db: sqlite3.Connection) -> None:
             db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, tools))
             db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, run_id))
 
         return save
 
-    def _releasing(self, run_id: str) -> Write:
+    def _releasing(self, run_id: str) -> base.Write:
         free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
         return lambda db: db.execute(free, (run_id,))
 
@@ -250,7 +235,7 @@ class SqliteJournal(Journal):
 
         return await self._in_thread(claim)
 
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: base.Entry) -> str | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
@@ -264,14 +249,14 @@ class SqliteJournal(Journal):
 
         return await self._in_thread(claim)
 
-    async def post(self, letter: Letter) -> None:
+    async def post(self, letter: base.Letter) -> None:
         line = json.dumps(self.redact(letter.model_dump()))
 
         def insert() -> None:
             count = "SELECT count(*) FROM letter WHERE run = ?"
             with self._transaction():
-                if self._db.execute(count, (letter.run_id,)).fetchone()[0] >= MAX_LETTERS:
-                    raise too_many_letters(letter.run_id)
+                if self._db.execute(count, (letter.run_id,)).fetchone()[0] >= base.MAX_LETTERS:
+                    raise base.too_many_letters(letter.run_id)
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
                 self._db.execute(add, (line, letter.run_id))
 
@@ -281,17 +266,17 @@ class SqliteJournal(Journal):
         with self._explained(what):
             await self._in_thread(insert)
 
-    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+    async def collect(self, run_ids: Sequence[str]) -> list[base.Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
         look = f"SELECT 1 {these} LIMIT 1"
         if not await self._read(lambda db: db.execute(look, run_ids).fetchone()):
             return []
 
-        def delete() -> list[Letter]:
+        def delete() -> list[base.Letter]:
             with self._transaction():
                 rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
                 self._db.execute(f"DELETE {these}", run_ids)
-                return parse_letters(letter for (letter,) in rows)
+                return base.parse_letters(letter for (letter,) in rows)
 
         with self._explained("The runs cannot be read"):
             return await self._in_thread(delete)
@@ -310,21 +295,21 @@ class SqliteJournal(Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
+    async def load(self, run_id: str, caller: str | None = None) -> base.StoredRun | None:
         find = "SELECT * FROM run LEFT JOIN catalogue ON digest = catalogue WHERE id = ?"
 
-        def stored(db: sqlite3.Connection) -> StoredRun | None:
+        def stored(db: sqlite3.Connection) -> base.StoredRun | None:
             row = db.execute(find, (run_id,)).fetchone()
             if row is None or caller not in (None, row["caller"]):
                 return None
-            return StoredRun.of_row(
+            return base.StoredRun.of_row(
                 run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
-        found: StoredRun | None = await self._read(stored)
+        found: base.StoredRun | None = await self._read(stored)
         return found
 
-    async def entries(self, run_id: str, first: int) -> list[Entry]:
+    async def entries(self, run_id: str, first: int) -> list[base.Entry]:
         return await self._read(lambda db: _entries(db, run_id, first)) or []
 
     async def find_key(self, caller: str, request_key: str) -> str | None:
@@ -350,12 +335,14 @@ class SqliteJournal(Journal):
         row = await self._read(lambda db: db.execute(find, (f"@{fleet}",)).fetchone())
         return row[0] if row else 0
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
+    async def list(
+        self, most: int, callers: Sequence[str] | None = None
+    ) -> "list[base.RunSummary]":
         whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
         values = (*(callers or ()), most)
-        rows = await self._read(lambda db: db.execute(find, values).fetchall())
-        return [RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows or []]
+        rows = await self._read(lambda db: db.execute(find, values).fetchall()) or []
+        return [base.RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows]
 
     def _status(self, row: sqlite3.Row) -> Any:
         owner = row["owner"]
@@ -499,14 +486,14 @@ def _check(db: sqlite3.Connection) -> int:
 
 def _save_text(db: sqlite3.Connection, run_id: str, text: str) -> str:
     line = json.dumps(text)
-    name = digest(line)
+    name = base.digest(line)
     insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
     if db.execute(insert, (run_id, name, line)).rowcount:
         db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), run_id))
     return name
 
 
-def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]:
+def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[base.Entry]:
     find = (
         "SELECT kind, key, seconds, data, text.text AS long FROM entry LEFT JOIN text "
         "ON text.run = entry.run AND digest = entry.text WHERE entry.run = ? AND seq >= ? "
@@ -517,5 +504,5 @@ def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]
         data = json.loads(row["data"])
         if row["long"] is not None:
             data["text"] = json.loads(row["long"])
-        found.append(Entry.stored(row["kind"], data, row["key"], row["seconds"]))
+        found.append(base.Entry.stored(row["kind"], data, row["key"], row["seconds"]))
     return found

@@ -25,17 +25,7 @@ from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
 from server.background import background_tasks
 from server.config import ApprovalSettings
-from server.journal.base import (
-    Entry,
-    Journal,
-    KeyUsed,
-    Letter,
-    NewRun,
-    RunSetup,
-    RunSummary,
-    RunWriter,
-    StoredRun,
-)
+from server.journal import base
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
@@ -77,7 +67,7 @@ class Engine:
         self,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
-        journal: Journal,
+        journal: base.Journal,
         approval: ApprovalSettings,
         tasks: TaskGroup,
     ) -> None:
@@ -103,7 +93,7 @@ class Engine:
         cls,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
-        journal: Journal,
+        journal: base.Journal,
         approval: ApprovalSettings,
     ) -> AsyncIterator[Self]:
         """An engine whose runs all stop with this scope."""
@@ -186,9 +176,11 @@ class Engine:
             self._own(run)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
+                new = base.NewRun(
+                    run.id, caller, request, setup, request_key, fleet, waits=elsewhere
+                )
                 writer = run.writer = await self.journal.begin(new)
-        except KeyUsed as used:
+        except base.KeyUsed as used:
             self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
         if elsewhere and writer.problem is None:
@@ -255,7 +247,7 @@ class Engine:
                 taken = await self.journal.resume(run.id)
             return self._take_over(*taken, models) if taken else await self.get(run.id, caller)
 
-    def _take_over(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
+    def _take_over(self, writer: base.RunWriter, stored: base.StoredRun, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
         run = self._drive_here(writer, stored)
         if stored.entries:
@@ -298,7 +290,7 @@ class Engine:
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
             with suppress(RequestError):  # then the person is not asked
-                await self.journal.post(Letter(run_id=run.id, kind="attend"))
+                await self.journal.post(base.Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -324,7 +316,7 @@ class Engine:
             paused = run.paused
             event = RunContinued(request=request, spent=before.seconds, paused=paused)
             with anyio.CancelScope(shield=True):  # what is taken over is driven
-                taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
+                taken = await self.journal.reopen(run.id, base.Entry.of(event, before.seconds))
             if taken is None:
                 raise RequestError(UNDER_WAY.format(run.id))
             run = self._drive_here(*taken)
@@ -332,7 +324,7 @@ class Engine:
             self._go_on(run, models, taken[1])
             return run
 
-    def _drive_here(self, writer: RunWriter, stored: StoredRun) -> Run:
+    def _drive_here(self, writer: base.RunWriter, stored: base.StoredRun) -> Run:
         run = Run.of(stored, self._approval)
         run.interrupted, run.writer = False, writer
         self._own(run)
@@ -364,7 +356,7 @@ class Engine:
         if run.driven:
             run.scope.cancel()
         else:
-            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
+            await self.journal.post(base.Letter(run_id=run.id, kind="cancel"))
         await self._wait_until_ended(run, CANCEL_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
@@ -372,7 +364,7 @@ class Engine:
                 f"did not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
             )
 
-    async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
+    async def list_runs(self, most: int, callers: Sequence[str]) -> list[base.RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be
         recorded. Raises `RequestError` when the journal cannot be read."""
         stored = [] if self.journal.problem else await self.journal.list(most, callers)
@@ -381,7 +373,7 @@ class Engine:
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
                 times = run.created, run.now
-                found[run.id] = RunSummary(run.id, run.status, *times, prompt, run.project)
+                found[run.id] = base.RunSummary(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
@@ -404,7 +396,7 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        await self.journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
+        await self.journal.post(base.Letter(run_id=run.id, kind="steer", steering=steering))
         if not (run.interrupted or run.queued):
             await self._until(lambda: steering in run.state.steering, run, STEER_SECONDS)
 
@@ -442,11 +434,11 @@ class Engine:
         self._runs[run.id] = run
         self._forget_oldest()
 
-    def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
+    def _go_on(self, run: Run, models: Models, stored: base.StoredRun | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, stored)
         self._peers.read_letters()
 
-    async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
+    async def _drive(self, run: Run, models: Models, stored: base.StoredRun | None) -> None:
         assert run.writer
         try:
             with run.scope:
@@ -487,8 +479,8 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _setup(self, models: Models) -> RunSetup:
-        return RunSetup(
+    def _setup(self, models: Models) -> base.RunSetup:
+        return base.RunSetup(
             planloom=version("planloom"),
             fast=models.fast.name,
             full=models.full.name,
@@ -512,7 +504,7 @@ def _may_go_on_elsewhere(run: Run) -> bool:
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
 
 
-def _check_setup(stored: StoredRun, now: RunSetup) -> None:
+def _check_setup(stored: base.StoredRun, now: base.RunSetup) -> None:
     """Raises `RequestError` for a run that was begun with other models."""
     was = stored.setup
     if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
@@ -522,6 +514,6 @@ def _check_setup(stored: StoredRun, now: RunSetup) -> None:
         )
 
 
-def _models(setup: RunSetup) -> str:
+def _models(setup: base.RunSetup) -> str:
     names = dict.fromkeys((setup.fast, setup.full))
     return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"
