@@ -19,7 +19,7 @@ from server.cli.hyperlinks import Linked
 from server.cli.live_view import LiveView, asking
 from server.config import Settings
 from server.journal import journal_for
-from server.journal.base import Journal, Letter, RunSummary, StoredRun
+from server.journal.base import LETTER_SECONDS, Journal, Letter, RunSummary, StoredRun
 from server.text import clean, one_line, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
@@ -32,8 +32,6 @@ FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
 MAX_PROMPT_CHARS = 80
 """Characters of it in a list."""
-ANSWER_SECONDS = 5.0
-"""How long the server that drives a run may take to see an answer."""
 YES = ("y", "yes")
 HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
 COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
@@ -137,7 +135,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         answer = consent(call, digest or call.digest, approve, "with `planloom runs`")
         letter = Letter(run_id=run_id, kind="answer", question=call.digest, answer=answer)
         await journal.post(letter)
-        with anyio.move_on_after(ANSWER_SECONDS):
+        with anyio.move_on_after(LETTER_SECONDS):
             while True:
                 stored = await load(journal, run_id)
                 decided = RunState.of(stored.events).iterations[call.iteration].approval
@@ -148,7 +146,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                 await journal.wait_for_news(run_id)
     raise RequestError(
         f"The server that drives run {run_id[:SHORT_ID]} has not taken the answer within "
-        f"{ANSWER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
+        f"{LETTER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
     )
 
 

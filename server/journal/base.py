@@ -6,7 +6,6 @@ Where it lives is `server.journal.sqlite` (a file, for the servers of one machin
 `server.journal.redis` (for those of several).
 """
 
-import hashlib
 import json
 import time
 import uuid
@@ -26,7 +25,7 @@ from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
 from planner.tools import Approval, ToolSpec
 from server.config import HIDDEN, RunSettings
-from server.text import each_text
+from server.text import digest, each_text
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
@@ -34,6 +33,9 @@ MAX_LETTERS = 10
 """Letters about one run that nobody has collected yet."""
 LATE_SECONDS = 2.0
 """Between two attempts to repeat failed writes."""
+LETTER_SECONDS = 5.0
+"""How long to wait for the server that drives a run to act on a letter: to end what it is doing, to
+take an answer or steering."""
 MAX_RUNS_REMEMBERED = 200
 """Runs whose secrets are kept in memory; as many as the engine keeps."""
 SAID = ("run_started", "run_continued", "run_steered")
@@ -526,10 +528,6 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     def redact(self, value: Any) -> Any:
         """JSON data without secrets. Upstreams' texts have none by now; other texts may."""
         return each_text(value, self._redact) if self._redact else value
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _sorted(data: dict[str, Any]) -> str:

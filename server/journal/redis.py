@@ -26,6 +26,7 @@ from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal import base
+from server.text import digest
 
 T = TypeVar("T")
 Database = Any
@@ -426,7 +427,7 @@ def _script(script: str, run_id: str, *arguments: str) -> tuple[str | int, ...]:
 
 def _key_of(caller: str, request_key: str) -> str:
     both = json.dumps([caller, request_key])
-    return f"{SPACE}key:{base.digest(both)}"
+    return f"{SPACE}key:{digest(both)}"
 
 
 async def _rows(db: Database, *names: str, newest: int = 0) -> dict[str, dict[str, str]]:

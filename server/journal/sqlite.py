@@ -30,6 +30,7 @@ from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal import base
+from server.text import digest
 
 FORMAT = 2
 """Of the file. An older one is converted, a newer one is neither read nor written."""
@@ -486,7 +487,7 @@ def _check(db: sqlite3.Connection) -> int:
 
 def _save_text(db: sqlite3.Connection, run_id: str, text: str) -> str:
     line = json.dumps(text)
-    name = base.digest(line)
+    name = digest(line)
     insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
     if db.execute(insert, (run_id, name, line)).rowcount:
         db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), run_id))

@@ -39,17 +39,10 @@ MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: how many are needed to name a run, and how many it has."""
 MAX_RUNS_KEPT = 200
 """Finished runs that are kept in memory; the oldest are removed first."""
-STEER_SECONDS = 5.0
-"""How long `steer` waits until the server that drives a run has taken the steering."""
 WATCHED_SECONDS = 15.0
 """A page counts as open so long after its last request; it makes one every two seconds."""
-DECIDE_SECONDS = 5.0
-"""How long `decide` waits for the server that drives a run to take a person's answer."""
-CANCEL_SECONDS = 5.0
-"""How long `cancel` waits for the server that drives a run to notice, and for the run to end its
-model call and its tool call."""
 INTERRUPT_SECONDS = 2.0
-"""The same when the server ends: its host kills it soon."""
+"""How long runs may take to end when the server ends: its host kills it soon."""
 TAKEN_UP_SECONDS = 900.0
 """How old an interrupted run may be to be continued when the same is asked again; the project may
 have changed since."""
@@ -148,7 +141,7 @@ class Engine:
         """Resume the caller's newest run that asks the same and was cut off."""
         for run in self._runs.values():
             if run.caller == caller and run.stopping and run.request == request:
-                await self._wait_until_ended(run, CANCEL_SECONDS)
+                await self._wait_until_ended(run, base.LETTER_SECONDS)
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
@@ -335,11 +328,11 @@ class Engine:
         server. Raises `RequestError` if the run does not wait for that call, or its server does not
         take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
-        await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
+        await self._until(lambda: run.state.undecided is None, run, base.LETTER_SECONDS)
         if run.state.undecided and not run.finished:
             raise RequestError(
                 f"The server that drives run {run.id} has not taken the answer within "
-                f"{DECIDE_SECONDS:g} s. Look again with `planloom runs show {run.id}`."
+                f"{base.LETTER_SECONDS:g} s. Look again with `planloom runs show {run.id}`."
             )
 
     async def cancel(self, run: Run) -> None:
@@ -357,11 +350,12 @@ class Engine:
             run.scope.cancel()
         else:
             await self.journal.post(base.Letter(run_id=run.id, kind="cancel"))
-        await self._wait_until_ended(run, CANCEL_SECONDS)
+        await self._wait_until_ended(run, base.LETTER_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
                 f"Run {run.id} is driven by another Planloom server, which was asked to end it and "
-                f"did not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
+                f"did not within {base.LETTER_SECONDS:g} s. Look again with get_run, or end that "
+                "server."
             )
 
     async def list_runs(self, most: int, callers: Sequence[str]) -> list[base.RunSummary]:
@@ -398,14 +392,14 @@ class Engine:
             return
         await self.journal.post(base.Letter(run_id=run.id, kind="steer", steering=steering))
         if not (run.interrupted or run.queued):
-            await self._until(lambda: steering in run.state.steering, run, STEER_SECONDS)
+            await self._until(lambda: steering in run.state.steering, run, base.LETTER_SECONDS)
 
     async def pause(self, run: Run) -> None:
         """Stop a run so that it can be resumed. A run that is not recorded or has not begun ends;
         one that another server drives goes on."""
         if run.driven:
             run.stop()
-            await self._wait_until_ended(run, CANCEL_SECONDS)
+            await self._wait_until_ended(run, base.LETTER_SECONDS)
         elif not run.events:
             await self.cancel(run)
 

@@ -5,7 +5,6 @@ sends the messages of its clients as letters. The servers of a fleet also drive 
 those that wait for a turn, and those whose server has ended.
 """
 
-import hashlib
 import logging
 from collections.abc import Collection
 from contextlib import suppress
@@ -18,6 +17,7 @@ from planner.events import RunSteered
 from server.approval.approval import Question
 from server.journal.base import Journal, Letter, RunSetup
 from server.runs.run import Run
+from server.text import digest
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Peers:
         if not self._fleet:
             return ""
         same = setup.model_dump_json(exclude={"planloom", "project"})
-        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
+        return f"{self._fleet} {digest(same)[:16]}"
 
     async def waiting(self, fleet: str) -> int:
         """How many runs of the fleet no server drives yet; 0 if the journal cannot be read."""

@@ -747,7 +747,7 @@ async def test_a_run_is_cancelled_through_another_server(
 async def test_a_server_that_does_not_end_a_run_is_told_of(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.runs.engine.CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("server.journal.base.LETTER_SECONDS", 0.1)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
