@@ -247,13 +247,13 @@ async def fetch(
     )
 
 
-def cached(model: str, cache: Path | None = None) -> Path | None:
+def cached(model: str) -> Path | None:
     """The path of a model's checked weights, if they are here. It does not read them."""
-    target = _place(model, cache)
+    target = _place(model)
     return target if target.is_file() and _note(target).is_file() else None
 
 
-def _place(model: str, cache: Path | None) -> Path:
+def _place(model: str, cache: Path | None = None) -> Path:
     folder = cache or platformdirs.user_cache_path("planloom") / "models"
     return folder / f"{model.replace(':', '-')}.gguf"
 

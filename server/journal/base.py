@@ -441,9 +441,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
         """The runs whose ids begin so, two at most; of this caller only, if one is named."""
 
-    async def whole_id(self, beginning: str, caller: str | None = None) -> str:
+    async def whole_id(self, beginning: str) -> str:
         """The id of the only run that begins so. Raises `RequestError`."""
-        found = await self.ids(beginning, caller)
+        found = await self.ids(beginning)
         if len(found) == 1:
             return found[0]
         what = "Several runs begin" if found else "There is no run that begins"

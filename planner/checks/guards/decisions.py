@@ -10,16 +10,11 @@ from planner.state import RunState, plain, skipped, wanted_first
 from planner.tools import Policy, ToolSpec
 
 
-def nearest(name: str, names: Sequence[str], most: int = 3) -> list[str]:
-    """The names most similar to `name`, best first, without those that are not similar."""
-    found = process.extract(name, names, scorer=fuzz.WRatio, limit=most, score_cutoff=40)
-    return [each for each, _, _ in found]
-
-
 def unknown_tool(name: str, tools: Sequence[ToolSpec]) -> str:
     """The message about an invented tool. It never says "is not available"."""
-    near = nearest(name, [tool.name for tool in tools])
-    hint = f" The nearest tools are: {', '.join(near)}." if near else ""
+    names = [tool.name for tool in tools]
+    near = process.extract(name, names, scorer=fuzz.WRatio, limit=3, score_cutoff=40)
+    hint = f" The nearest tools are: {', '.join(each for each, _, _ in near)}." if near else ""
     return f'The tool "{name}" does not exist.{hint}'
 
 
