@@ -6,6 +6,7 @@ They are pure functions; their callers emit the events.
 from planner.checks.guards.arguments import coercions as coercions
 from planner.checks.guards.arguments import corrected_paths as corrected_paths
 from planner.checks.guards.arguments import corrected_patterns as corrected_patterns
+from planner.checks.guards.arguments import same as same
 from planner.checks.guards.arguments import seen_paths as seen_paths
 from planner.checks.guards.arguments import takes_path as takes_path
 from planner.checks.guards.arguments import takes_paths as takes_paths
@@ -22,7 +23,6 @@ from planner.checks.guards.repeats import left_out as left_out
 from planner.checks.guards.repeats import made as made
 from planner.checks.guards.repeats import not_again as not_again
 from planner.checks.guards.repeats import repeated as repeated
-from planner.checks.guards.repeats import same as same
 from planner.checks.guards.results import NOTHING as NOTHING
 from planner.checks.guards.results import empty as empty
 from planner.checks.guards.results import fault as fault

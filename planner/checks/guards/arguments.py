@@ -1,4 +1,4 @@
-"""Arguments as the tool takes them: paths that exist, masks and regular expressions."""
+"""The arguments of a call as its tool takes them: paths that exist, masks, regular expressions."""
 
 import re
 from collections.abc import Sequence
@@ -94,10 +94,27 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def property_of(tool: ToolSpec, name: str) -> dict[str, Any]:
+def _property(tool: ToolSpec, name: str) -> dict[str, Any]:
     properties = tool.input_schema.get("properties", {})
     found = properties.get(name, {}) if isinstance(properties, dict) else {}
     return found if isinstance(found, dict) else {}
+
+
+def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two calls are equal except for defaults, empty options and the spelling of paths."""
+    return _normal(tool, first) == _normal(tool, second)
+
+
+def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    normal = {}
+    for name, value in arguments.items():
+        if takes_path(name) and isinstance(value, str):
+            value = (value.rstrip("/") or value).removeprefix("./")
+            value = "" if value == "." else value
+        unsaid: tuple[Any, ...] = (None, "", [], {}, _property(tool, name).get("default"))
+        if name in tool.required or value not in unsaid:
+            normal[name] = value
+    return normal
 
 
 def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
@@ -128,7 +145,7 @@ _REGEX_PART = re.compile(
 def takes_mask(tool: ToolSpec, name: str) -> bool:
     """Whether an argument is a file mask such as `*.py`, by its name and description."""
     words = re.sub(r"[_-]|(?<=[a-z])(?=[A-Z])", " ", name)
-    says = property_of(tool, name).get("description", "")
+    says = _property(tool, name).get("description", "")
     if takes_regex(tool, name):
         return False
     of_files = words.endswith("pattern") and bool(_SAYS_MASK.search(tool.description))
@@ -137,7 +154,7 @@ def takes_mask(tool: ToolSpec, name: str) -> bool:
 
 def takes_regex(tool: ToolSpec, name: str) -> bool:
     """Whether an argument is a regular expression, by its name and description."""
-    says = f"{name} {property_of(tool, name).get('description', '')}"
+    says = f"{name} {_property(tool, name).get('description', '')}"
     return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from planner.checks.guards.arguments import property_of, takes_path
+from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec
@@ -52,23 +52,6 @@ def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str
 def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
     """Whether an iteration made this call, or an equal one."""
     return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)
-
-
-def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two calls are equal except for defaults, empty options and the spelling of paths."""
-    return _normal(tool, first) == _normal(tool, second)
-
-
-def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-    normal = {}
-    for name, value in arguments.items():
-        if takes_path(name) and isinstance(value, str):
-            value = (value.rstrip("/") or value).removeprefix("./")
-            value = "" if value == "." else value
-        unsaid: tuple[Any, ...] = (None, "", [], {}, property_of(tool, name).get("default"))
-        if name in tool.required or value not in unsaid:
-            normal[name] = value
-    return normal
 
 
 def fruitless(state: RunState) -> list[list[str]]:

@@ -3,8 +3,7 @@
 import re
 from typing import Any
 
-from planner.checks.guards.arguments import takes_mask, takes_path
-from planner.checks.guards.repeats import same
+from planner.checks.guards.arguments import same, takes_mask, takes_path
 from planner.tools import ToolSpec
 
 MAX_PATTERN_WORDS = 4
