@@ -478,6 +478,14 @@ async def test_a_run_belongs_to_one_server_at_a_time(tmp_path: Path) -> None:
         assert await first.resume("x") is None
 
 
+async def test_a_run_that_was_just_released_can_be_taken_over(tmp_path: Path) -> None:
+    async with journal(tmp_path) as opened:
+        writer = await begun(opened, "released")
+        assert await opened.resume("released") is None
+        writer.release()
+        assert await opened.resume("released")
+
+
 async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Path) -> None:
     async def serve(name: str) -> None:
         async with journal(tmp_path) as opened:
