@@ -21,7 +21,6 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """The time so far."""
         return self._spent + (0.0 if self._holds else anyio.current_time() - self._since)
 
     @contextmanager

@@ -113,8 +113,6 @@ class ToolSelected(BaseEvent):
 
 
 class BriefMade(BaseEvent):
-    """How the request was read."""
-
     type: Literal["brief_made"] = "brief_made"
     search: list[str]
     """Words to search for, besides the request's own."""
@@ -218,8 +216,6 @@ class UpstreamLogged(UpstreamEvent):
 
 
 class QuestionAsked(UpstreamEvent):
-    """The upstream asks the person something."""
-
     type: Literal["question_asked"] = "question_asked"
     text: str
 
@@ -260,8 +256,6 @@ class StepStarted(BaseEvent):
 
 
 class StepContinued(BaseEvent):
-    """The step goes on with another tool call."""
-
     type: Literal["step_continued"] = "step_continued"
     number: int
     notes: str
@@ -293,7 +287,6 @@ class SteeringTaken(BaseEvent):
     type: Literal["steering_taken"] = "steering_taken"
     steering: Steering
     later_steps: list[str]
-    """As they are now."""
     offered: list[str] = []
     """Tools shown from here on besides those before: those that fit the hint."""
 

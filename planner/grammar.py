@@ -104,9 +104,8 @@ def resolve(reference: str, root: Schema) -> Any:
 
 def _merged(first: Schema, second: Schema) -> Schema:
     merged = first | second
-    for key in ("properties",):
-        if key in first and key in second:
-            merged[key] = first[key] | second[key]
+    if "properties" in first and "properties" in second:
+        merged["properties"] = first["properties"] | second["properties"]
     if "required" in first or "required" in second:
         merged["required"] = [*first.get("required", []), *second.get("required", [])]
     return merged

@@ -4,8 +4,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Passage(BaseModel):
-    """Lines of one source that belong together."""
-
     model_config = ConfigDict(frozen=True)
 
     source: str

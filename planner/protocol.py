@@ -36,8 +36,6 @@ class Limits(BaseModel):
 
 
 class RunRequest(BaseModel):
-    """One request to the planner."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: str
@@ -124,7 +122,6 @@ class Call(Wire):
     """A tool call to be made; its arguments are written in a call of their own."""
 
     prompt: str = ""
-    """What the tool should find or do."""
     tool: str
 
 
@@ -201,8 +198,6 @@ class Conclude(Assessed):
 
 
 class PlannedStep(Wire):
-    """A step of a plan."""
-
     objective: str
     tool: str | None = None
     """The tool that it calls; None: that is decided when the step begins."""

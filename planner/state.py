@@ -4,45 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from planner.events import (
-    ASIDE,
-    AnswerDelta,
-    ApprovalAsked,
-    ApprovalDecided,
-    ArgumentsWritten,
-    BriefMade,
-    ContextCompressed,
-    Event,
-    FinalStatus,
-    GuardTripped,
-    ModelCalled,
-    PassagesGathered,
-    PlanMade,
-    PlanRevised,
-    QuestionAnswered,
-    QuestionAsked,
-    ResultAssessed,
-    RunContinued,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    RunSteered,
-    SteeringTaken,
-    StepConcluded,
-    StepContinued,
-    StepStarted,
-    ToolCalled,
-    ToolProgressed,
-    ToolReturned,
-    ToolSelected,
-    UpstreamLogged,
-)
+from planner import events
 from planner.passage import Passage
 from planner.protocol import Mode, RunRequest, Steering, Wants
 from planner.text import flat
 from planner.tools import Outcome
 
-Status = Literal["running"] | FinalStatus
+Status = Literal["running"] | events.FinalStatus
 
 
 @dataclass
@@ -62,10 +30,9 @@ class Iteration:
     """Whether it was chosen together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)
     by_model: bool = False
-    """Whether a model wrote the arguments."""
-    asked: ApprovalAsked | None = None
+    asked: events.ApprovalAsked | None = None
     """Set for a tool that is not read-only, before its call is sent."""
-    approval: ApprovalDecided | None = None
+    approval: events.ApprovalDecided | None = None
     """None while it is being decided."""
     upstream: str | None = None
     """None until the call is sent."""
@@ -76,9 +43,9 @@ class Iteration:
     answered: bool = True
     """False if the call was sent and no readable answer came back: its effect is unknown."""
     seconds: float = 0.0
-    gathered: PassagesGathered | None = None
+    gathered: events.PassagesGathered | None = None
     """Set on the last call of a look-up: the passages from all its calls."""
-    exchange: list[ModelCalled] = field(default_factory=list)
+    exchange: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked about the result, and what it replied."""
     mode: Mode = "fast"
     """How the decision on the result was requested."""
@@ -141,8 +108,6 @@ def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
 
 @dataclass
 class Steered:
-    """Steering that has been taken."""
-
     said: Steering
     iteration: int
     """The newest one then, with whose result the models see the steering; -1 if there is none."""
@@ -164,9 +129,8 @@ class Part:
     """Seconds that the run had taken before."""
     calls: int = 0
     """Model calls that the run had made before."""
-    brief: BriefMade | None = None
-    """How a model read it."""
-    opening: list[ModelCalled] = field(default_factory=list)
+    brief: events.BriefMade | None = None
+    opening: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
 
     @property
@@ -183,8 +147,8 @@ NOT_THERE = "Nothing found so far answers the request."
 class Asked:
     """A question of an upstream."""
 
-    question: QuestionAsked
-    answer: QuestionAnswered | None = None
+    question: events.QuestionAsked
+    answer: events.QuestionAnswered | None = None
     """None while the person is waited for."""
 
 
@@ -192,7 +156,7 @@ class Asked:
 class RunState:
     """What happened so far. Built by `apply`, event by event."""
 
-    started: RunStarted | None = None
+    started: events.RunStarted | None = None
     status: Status = "running"
     main_objective: str | None = None
     conclusion_from_assistant_data: str = ""
@@ -202,8 +166,8 @@ class RunState:
     """The tool that each step should call, by its objective."""
     iterations: list[Iteration] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    ledger: list[ModelCalled] = field(default_factory=list)
-    guards: list[GuardTripped] = field(default_factory=list)
+    ledger: list[events.ModelCalled] = field(default_factory=list)
+    guards: list[events.GuardTripped] = field(default_factory=list)
     draft: str = ""
     """The unchecked part of an answer that a model has written so far; empty if it was not
     accepted, and when the run has ended."""
@@ -213,13 +177,12 @@ class RunState:
     unsupported: list[str] = field(default_factory=list)
     data: Any = None
     finished_at: float | None = None
-    resumed: list[RunResumed] = field(default_factory=list)
+    resumed: list[events.RunResumed] = field(default_factory=list)
     questions: list[Asked] = field(default_factory=list)
     """What upstreams asked the person."""
     paused: float = 0.0
     """Seconds in which no server drove it."""
     waiting: list[Steering] = field(default_factory=list)
-    """Steering that has not been taken yet."""
     steered: list[Steered] = field(default_factory=list)
     """Steering that has been taken."""
     compressed_up_to: int = -1
@@ -227,9 +190,9 @@ class RunState:
     _first_open: int = 0
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> "RunState":
+    def of(cls, record: Iterable[events.Event]) -> "RunState":
         state = cls()
-        for event in events:
+        for event in record:
             state.apply(event)
         return state
 
@@ -317,13 +280,11 @@ class RunState:
         ]
 
     @property
-    def brief(self) -> BriefMade | None:
-        """How the newest request was read."""
+    def brief(self) -> events.BriefMade | None:
         return self.parts[-1].brief if self.parts else None
 
     @property
     def wants(self) -> Wants:
-        """What the newest request wants."""
         return self.brief.wants if self.brief else "short answer"
 
     @property
@@ -373,7 +334,7 @@ class RunState:
         )
 
     @property
-    def unanswered(self) -> QuestionAsked | None:
+    def unanswered(self) -> events.QuestionAsked | None:
         """The upstream's question that the run waits for."""
         last = self.questions[-1] if self.questions else None
         return last.question if last and not last.answer and self.status == "running" else None
@@ -384,30 +345,29 @@ class RunState:
 
     @property
     def model_seconds(self) -> float:
-        """The seconds of models for the newest request."""
         return sum(call.seconds for call in self.ledger[self.parts[-1].calls :])
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self.started = event
                 self.parts = [Part(event.request)]
-            case RunContinued():
+            case events.RunContinued():
                 self.parts.append(
                     Part(event.request, len(self.iterations), event.spent, len(self.ledger))
                 )
                 self.status, self.answer, self.reason = "running", "", None
                 self.quotes, self.unsupported, self.data, self.finished_at = [], [], None, None
                 self.paused += event.paused
-            case ModelCalled():
+            case events.ModelCalled():
                 self.ledger.append(event)
-                if event.role not in ASIDE:
+                if event.role not in events.ASIDE:
                     for each in self.unshown:
                         each.shown = True
                     here = self.iterations[-1].exchange if self.part_iterations else None
                     opening = self.parts[-1].opening
                     (opening if here is None else here).append(event)
-            case ToolSelected(tool=str(tool)):
+            case events.ToolSelected(tool=str(tool)):
                 self.draft = ""  # the try at an answer was not taken
                 self.iterations.append(
                     Iteration(
@@ -421,27 +381,27 @@ class RunState:
                         started=event.at,
                     )
                 )
-            case BriefMade():
+            case events.BriefMade():
                 self.parts[-1].brief = event
-            case PassagesGathered():
+            case events.PassagesGathered():
                 self.iterations[event.iteration].gathered = event
-            case ArgumentsWritten():
+            case events.ArgumentsWritten():
                 self.iterations[event.iteration].arguments = event.arguments
                 self.iterations[event.iteration].by_model = event.model is not None
-            case ApprovalAsked():
+            case events.ApprovalAsked():
                 self.iterations[event.iteration].asked = event
-            case ApprovalDecided():
+            case events.ApprovalDecided():
                 self.iterations[event.iteration].approval = event
-            case ToolCalled():
+            case events.ToolCalled():
                 iteration = self.iterations[event.iteration]
                 iteration.upstream, iteration.arguments = event.upstream, event.arguments
-            case ToolReturned():
+            case events.ToolReturned():
                 iteration = self.iterations[event.iteration]
                 iteration.arguments = event.arguments
                 iteration.outcome = event.outcome
                 iteration.result, iteration.answered = event.text, event.answered
                 iteration.seconds = event.seconds
-            case PlanMade():
+            case events.PlanMade():
                 self.draft = ""
                 self.main_objective = event.main_objective
                 self.conclusion_from_assistant_data = (
@@ -451,7 +411,7 @@ class RunState:
                 self.planned_tools = dict(event.tools)
                 if self.iterations:
                     self.iterations[-1].assessment = event.conclusion_from_assistant_data
-            case StepStarted():
+            case events.StepStarted():
                 later = [step for step in self.later_steps if step != event.objective]
                 offered = list(event.offered)
                 step = Step(event.number, event.objective, later, offered=offered)
@@ -459,42 +419,42 @@ class RunState:
                     last = self.iterations[-1]
                     step.begun = (last.number, len(last.exchange))
                 self.steps.append(step)
-            case ResultAssessed():
+            case events.ResultAssessed():
                 if self.iterations:
                     iteration = self.iterations[-1]
                     iteration.mode, iteration.assessment = "deep", event.assessment
                     iteration.belief, iteration.critique = event.belief, event.critique
-            case StepContinued():
+            case events.StepContinued():
                 if self.step:
                     self.step.notes = event.notes
                 if self.iterations:
                     self.iterations[-1].notes = event.notes
-            case StepConcluded():
+            case events.StepConcluded():
                 step = self.steps[event.number - 1]
                 step.completed, step.success, step.notes = True, event.success, event.notes
                 step.last_iteration = len(self.iterations) - 1
                 self._first_open = len(self.iterations)
                 if self.iterations:
                     self.iterations[-1].notes = event.notes
-            case PlanRevised():
+            case events.PlanRevised():
                 self.later_steps = list(event.later_steps)
-            case RunSteered():
+            case events.RunSteered():
                 self.waiting.append(event.steering)
-            case SteeringTaken():
+            case events.SteeringTaken():
                 self.waiting = self.waiting[1:]  # they are taken in the order they came in
                 changed = event.later_steps if event.later_steps != self.later_steps else None
                 newest, offered = len(self.iterations) - 1, list(event.offered)
                 self.steered.append(Steered(event.steering, newest, changed, offered))
                 self.later_steps = list(event.later_steps)
-            case GuardTripped():
+            case events.GuardTripped():
                 self.guards.append(event)
-            case ContextCompressed():
+            case events.ContextCompressed():
                 self.compressed_up_to = event.up_to
-            case RunResumed():
+            case events.RunResumed():
                 self.resumed.append(event)
                 self.paused += event.paused
                 if (asked := self.unanswered) is not None:
-                    self.questions[-1].answer = QuestionAnswered(
+                    self.questions[-1].answer = events.QuestionAnswered(
                         at=event.at,
                         iteration=asked.iteration,
                         upstream=asked.upstream,
@@ -503,20 +463,20 @@ class RunState:
                         by="no_way_to_ask",
                         reason="the server ended",
                     )
-            case QuestionAsked():
+            case events.QuestionAsked():
                 self.questions.append(Asked(event))
-            case QuestionAnswered():
+            case events.QuestionAnswered():
                 self.questions[-1].answer = event
-            case ToolProgressed() | UpstreamLogged():
+            case events.ToolProgressed() | events.UpstreamLogged():
                 pass  # only views show them
-            case AnswerDelta():
+            case events.AnswerDelta():
                 self.draft = event.text if event.begins else self.draft + event.text
-            case RunFinished():
+            case events.RunFinished():
                 self.draft = ""
                 self.status, self.answer, self.reason = event.status, event.answer, event.reason
                 self.quotes = list(event.quotes)
                 self.unsupported = list(event.unsupported)
                 self.data = event.data
                 self.finished_at = event.at
-            case ToolSelected():
+            case events.ToolSelected():
                 pass  # no tool is needed: the next event is the conclusion

@@ -55,17 +55,36 @@ class Outcome(StrEnum):
     TIMEOUT = "TIMEOUT"
 
 
-ROLES = (
-    *("text_argument", "name_argument", "file_argument"),
-    *("symbol_argument", "library_argument", "identifier_argument", "topic_argument"),
-)
-"""The arguments that the planner fills in when it uses a tool by itself."""
+class Roles(BaseModel):
+    """The arguments that the planner fills in when it uses a tool by itself."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    text_argument: str | None = None
+    """Set for the tool that searches the project's text: the argument that takes a regular
+    expression. The planner looks up the request's names with it."""
+    name_argument: str | None = None
+    """Set for the tool that finds files by name: the argument that takes the name."""
+    file_argument: str | None = None
+    """Set for the tool that reads a whole file: the argument that takes its path."""
+    symbol_argument: str | None = None
+    """Set for the tool that says what stands within a symbol, such as the methods of a class: the
+    argument that takes its name. The planner looks up with it what a request names."""
+    library_argument: str | None = None
+    """Set for the tool that finds libraries by name: the argument that takes the name."""
+    identifier_argument: str | None = None
+    """Set for the tool that reads a library's documentation: the argument that takes the identifier
+    that the other tool returns. The planner reads there about libraries that the project uses and
+    a request asks about."""
+    topic_argument: str | None = None
+    """Set for either of these two tools: the argument that takes the question."""
 
 
-class ToolSpec(BaseModel):
+ROLES = tuple(Roles.model_fields)
+
+
+class ToolSpec(Roles):
     """One tool of the pool, as the planner may offer it."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     """Unique within the pool: the bare name, or `upstream.name` where two upstreams clash."""
@@ -81,26 +100,6 @@ class ToolSpec(BaseModel):
     """The operator's arguments, which are sent with each call."""
     priority: int = 0
     """Tools with a higher priority are offered earlier, and keep their plain name in a clash."""
-    text_argument: str | None = None
-    """The argument that takes a regular expression, if this tool searches the project's text. The
-    planner looks up the request's names with it, and widens empty searches."""
-    name_argument: str | None = None
-    """The argument that takes a file's name, if this tool finds files by it. The planner finds the
-    files that a request names with it."""
-    file_argument: str | None = None
-    """The argument that takes a path, if this tool reads a whole file. The planner uses it when one
-    line does not say enough."""
-    symbol_argument: str | None = None
-    """The argument that takes a symbol's name, if this tool says what the symbol contains. The
-    planner looks up the symbols that a request names with it."""
-    library_argument: str | None = None
-    """The argument that takes a library's name, if this tool finds libraries by it. The planner
-    looks up the libraries that a request names with it."""
-    identifier_argument: str | None = None
-    """The argument that takes a library's identifier, if this tool reads its documentation. The
-    planner reads the libraries' documentation with it."""
-    topic_argument: str | None = None
-    """The argument that takes the question, in either of these two tools."""
 
     @cached_property
     def grammar(self) -> dict[str, Any]:
@@ -109,7 +108,6 @@ class ToolSpec(BaseModel):
 
     @property
     def required(self) -> list[str]:
-        """The arguments that a call must have."""
         required = self.input_schema.get("required", [])
         return required if isinstance(required, list) else []
 
@@ -120,12 +118,10 @@ class ToolSpec(BaseModel):
 
     @property
     def read_only(self) -> bool:
-        """Whether it runs by itself."""
         return self.safety is Safety.READ_ONLY
 
 
 def read_only(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
-    """The tools that run by themselves."""
     return [tool for tool in tools if tool.read_only]
 
 
@@ -180,7 +176,6 @@ class Approver(Protocol):
     async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """Decide on one call with exactly these arguments, which include the operator's. It may
         wait for a person, and gets one call of a run at a time."""
-        ...
 
 
 async def refuse(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
@@ -194,20 +189,16 @@ class ToolPool(Protocol):
     def tools(self) -> Sequence[ToolSpec]:
         """Every tool that there is now, those with the highest priority first. The order changes
         only with the pool."""
-        ...
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
         """Every configured upstream with its state."""
-        ...
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """Call a tool. It never raises for a failing upstream, which is an outcome. Cancellation
         reaches the upstream."""
-        ...
 
     async def listing(self) -> str | None:
         """The top-level listing of the project, or None when no upstream offers one."""
-        ...
 
 
 class PoolAround:

@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Parts:
-    """What a running server is made of."""
-
     pool: UpstreamPool
     engine: Engine
     backend: Backend
@@ -130,7 +128,7 @@ def build(
     `head_start`."""
     running: list[Parts] = []
     fleet, seal = settings.runs.fleet, FleetSeal()
-    good_for = settings.approval.timeout_s + LATE_SECONDS
+    seconds_valid = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
         await tools.announce(mcp, now.may_change, now.project)
@@ -179,9 +177,9 @@ def build(
         auth=auth,
         mask_error_details=True,
         middleware=[ClearInputErrors()],
-        request_state_security=RequestStateSecurity(codec=seal, ttl=good_for)
+        request_state_security=RequestStateSecurity(codec=seal, ttl=seconds_valid)
         if fleet
-        else RequestStateSecurity.ephemeral(ttl=good_for),
+        else RequestStateSecurity.ephemeral(ttl=seconds_valid),
     )
     tools.register(mcp, settings.may_change, settings.project)
     resources.register(mcp)

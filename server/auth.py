@@ -16,7 +16,6 @@ import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
@@ -37,6 +36,7 @@ from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from planner.errors import ConfigError
+from planner.hosts import is_loopback
 
 TOKEN, AUTH = "PLANLOOM_TOKEN", "PLANLOOM_AUTH"
 """The variables: tokens with commas between them; `module:name` of a FastMCP auth provider."""
@@ -147,14 +147,6 @@ def refusal(
     "Errors")."""
     error = {"message": text, "type": kind, "param": param, "code": code}
     return JSONResponse({"error": error}, status, headers)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)

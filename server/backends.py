@@ -121,7 +121,6 @@ async def open_models(settings: ModelSettings, on_download: OnDownload | None = 
 
 
 def _wanted(settings: ModelSettings) -> list[str]:
-    """The names of the models, without duplicates."""
     return list(dict.fromkeys((settings.fast, settings.full)))
 
 

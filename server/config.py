@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from planner.tools import Policy, Safety
+from planner.tools import Policy, Roles, Safety
 
 HIDDEN = "***"
 """Replaces a secret in a message."""
@@ -182,9 +182,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class ToolSettings(_Frozen):
-    """What the operator sets for one tool. Anything left out is as the upstream says."""
-
+class _ToolSettings(_Frozen):
     safety: Safety | None = None
     """What the tool may do. Overrides the upstream's annotations."""
     policy: Policy | None = None
@@ -197,26 +195,12 @@ class ToolSettings(_Frozen):
     """Sent with each call, and removed from the schema that the model sees."""
     hide: tuple[str, ...] = ()
     """Optional arguments to remove from the schema that the model sees."""
-    text_argument: str | None = None
-    """Set for the tool that searches the project's text: the argument that takes a regular
-    expression. The planner looks up the request's names with it."""
-    name_argument: str | None = None
-    """Set for the tool that finds files by name: the argument that takes the name."""
-    file_argument: str | None = None
-    """Set for the tool that reads a whole file: the argument that takes its path."""
-    symbol_argument: str | None = None
-    """Set for the tool that says what stands within a symbol, such as the methods of a class: the
-    argument that takes its name. The planner looks up with it what a request names."""
-    library_argument: str | None = None
-    """Set for the tool that finds libraries by name: the argument that takes the name."""
-    identifier_argument: str | None = None
-    """Set for the tool that reads a library's documentation: the argument that takes the identifier
-    that the other tool returns. The planner reads there about libraries that the project uses and
-    a request asks about."""
-    topic_argument: str | None = None
-    """Set for either of these two tools: the argument that takes the question."""
     verbatim: bool = False
     """True: the result is the text of a file, and `lines_from` does not change it."""
+
+
+class ToolSettings(Roles, _ToolSettings):
+    """What the operator sets for one tool. Anything left out is as the upstream says."""
 
 
 class Listing(_Frozen):

@@ -1,5 +1,6 @@
 """Texts of models and strangers, made harmless and put into words of ours."""
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -50,6 +51,10 @@ def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -
             for key, item in value.items()
         }
     return value
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plain(problem: str) -> str:

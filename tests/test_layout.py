@@ -13,7 +13,14 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 
 ORDER = (
-    *("planner.errors", "planner.clock", "planner.text", "planner.grammar", "planner.passage"),
+    *(
+        "planner.errors",
+        "planner.clock",
+        "planner.text",
+        "planner.hosts",
+        "planner.grammar",
+        "planner.passage",
+    ),
     *("planner.tools", "planner.protocol", "planner.events", "planner.state", "planner.inbox"),
     *("planner.models", "planner.evidence", "planner.checks", "planner.actions"),
     *("planner.prompts", "planner.agent"),

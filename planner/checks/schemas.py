@@ -47,6 +47,11 @@ UNUSABLE = (
 """The errors that an unusable schema raises; a stranger wrote it."""
 
 
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_TYPE_CHECKER = jsonschema.Draft4Validator.TYPE_CHECKER
+"""The last one for which 5.0 is not an integer: it is to be written as 5."""
+
+
 def text(longest: int) -> Schema:
     return {"type": "string", "maxLength": longest}
 
@@ -241,21 +246,7 @@ def _coerced_value(value: Any, kinds: set[str]) -> Any:
 
 
 def _fits(value: Any, kinds: set[str]) -> bool:
-    match value:
-        case None:
-            return "null" in kinds
-        case bool():
-            return "boolean" in kinds
-        case int():
-            return bool({"integer", "number"} & kinds)
-        case float():
-            return "number" in kinds
-        case str():
-            return "string" in kinds
-        case list():
-            return "array" in kinds
-        case _:
-            return "object" in kinds
+    return any(kind in TYPES and _TYPE_CHECKER.is_type(value, kind) for kind in kinds)
 
 
 def texts(node: Any, root: Schema | None = None, depth: int = MAX_REFERENCE_DEPTH) -> Iterator[str]:

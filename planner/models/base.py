@@ -18,8 +18,6 @@ class Message(TypedDict):
 
 
 class Reply(BaseModel):
-    """A model's reply and what it cost."""
-
     model_config = ConfigDict(frozen=True)
 
     text: str
@@ -88,12 +86,10 @@ class ChatModel(Protocol):
     @property
     def name(self) -> str:
         """The model's name as its server knows it."""
-        ...
 
     @property
     def context_tokens(self) -> int:
         """The context window in tokens (`num_ctx`), prompt and reply together."""
-        ...
 
     async def chat(
         self,
@@ -109,15 +105,12 @@ class ChatModel(Protocol):
         piece by piece while it is written. Raises `ModelUnavailable`, `ContextExceeded` or
         `ModelError`; a cancelled call stops the server's work on it.
         """
-        ...
 
     async def load(self) -> None:
         """Load the model; its prefix cache stays. Raises the same errors as `chat`."""
-        ...
 
     async def aclose(self) -> None:
         """Release what the adapter holds (connections, a worker process)."""
-        ...
 
 
 class ModelAround:
@@ -161,7 +154,6 @@ class Models:
 
     @property
     def distinct(self) -> list[ChatModel]:
-        """The full model, and the fast one if it is another."""
         return [self.full] if self.fast is self.full else [self.full, self.fast]
 
     async def aclose(self) -> None:

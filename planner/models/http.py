@@ -1,6 +1,5 @@
 """What the adapters of model servers share: the connection and its faults, lines, cut prompts."""
 
-import ipaddress
 import json
 import math
 import re
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Self
 import httpx
 
 from planner.errors import ContextExceeded, ModelUnavailable
+from planner.hosts import is_loopback
 from planner.models.base import Message
 
 DEFAULT_GAP_SECONDS = 300.0
@@ -39,7 +39,7 @@ def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
         "timeout": httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
         # The caller limits the calls at a time.
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),
-        "trust_env": not is_loopback(url),
+        "trust_env": not is_loopback(httpx.URL(url).host),
     }
 
 
@@ -136,15 +136,6 @@ async def lines(response: httpx.Response, most: float = math.inf) -> AsyncGenera
             yield line
     if rest:
         yield rest
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a server is on this machine."""
-    host = httpx.URL(url).host
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def innermost(error: Any) -> str:

@@ -21,17 +21,8 @@ import ollama
 from pydantic import BaseModel
 
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
+from planner.models import http
 from planner.models.base import Message, PromptBefore, Reply
-from planner.models.http import (
-    CONTEXT_REFUSED,
-    DEFAULT_GAP_SECONDS,
-    PROBE_SECONDS,
-    ServerClient,
-    client_options,
-    innermost,
-    lines,
-    sendable,
-)
 
 DEFAULT_CONTEXT_TOKENS = 8192
 """The default `num_ctx`; both small models fit into 8 GB with it."""
@@ -57,7 +48,7 @@ class ChatReply(ollama.ChatResponse):
     prompt_eval_cached_count: int | None = None
 
 
-class OllamaClient(ServerClient):
+class OllamaClient(http.ServerClient):
     """The connection to one server: chats with the fields that the official client's `chat` lacks,
     and that client (`api`) for everything else.
 
@@ -73,7 +64,7 @@ class OllamaClient(ServerClient):
     )
 
     def __init__(
-        self, host: str | None = None, *, gap_seconds: float = DEFAULT_GAP_SECONDS
+        self, host: str | None = None, *, gap_seconds: float = http.DEFAULT_GAP_SECONDS
     ) -> None:
         url = host_url(os.environ.get("OLLAMA_HOST") if host is None else host)
         key = os.environ.get("OLLAMA_API_KEY")
@@ -81,7 +72,7 @@ class OllamaClient(ServerClient):
 
     @cached_property
     def api(self) -> ollama.AsyncClient:
-        return ollama.AsyncClient(self.url, **client_options(self.url, self.gap_seconds))
+        return ollama.AsyncClient(self.url, **http.client_options(self.url, self.gap_seconds))
 
     async def aclose(self) -> None:
         await super().aclose()
@@ -106,7 +97,7 @@ class OllamaClient(ServerClient):
                     said = (await response.aread()).decode(errors="replace")
                     raise _refusal(said, response.status_code, name, self.url)
                 try:
-                    async for line in lines(response, RECORD_BYTES * (tokens + SPARE_RECORDS)):
+                    async for line in http.lines(response, RECORD_BYTES * (tokens + SPARE_RECORDS)):
                         yield _record(line, name, self.url)
                 except OverflowError:
                     raise ModelError(
@@ -192,7 +183,6 @@ class OllamaModel:
             pass
 
     async def unload(self) -> None:
-        """Unload the model, which frees its memory."""
         body = {**self._body([], self._options), "keep_alive": 0}
         async for _ in self._client.chat_records(body):
             pass
@@ -204,7 +194,7 @@ class OllamaModel:
     def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
         return {
             "model": self.name,
-            "messages": sendable(messages),
+            "messages": http.sendable(messages),
             "options": options,
             "keep_alive": self._keep_alive,
             "truncate": False,
@@ -294,7 +284,7 @@ async def probe(host: str | None = None) -> OllamaServer | None:
     """
     async with OllamaClient(host) as client:
         with (
-            anyio.move_on_after(PROBE_SECONDS),
+            anyio.move_on_after(http.PROBE_SECONDS),
             contextlib.suppress(
                 OSError, httpx.HTTPError, ollama.ResponseError, ValueError, TypeError
             ),
@@ -358,9 +348,9 @@ def _record(line: bytes, name: str, url: str) -> ChatReply:
 
 def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
     """The exception for an error that Ollama reports, with an HTTP status or in a stream (None)."""
-    said = innermost(error)
+    said = http.innermost(error)
     low = said.lower()
-    if any(part in low for part in CONTEXT_REFUSED):
+    if any(part in low for part in http.CONTEXT_REFUSED):
         return ContextExceeded(
             f"The prompt does not fit the context window of `{name}` at {url}: {said}. "
             "Use a larger context window (num_ctx), or a shorter prompt."

@@ -20,16 +20,8 @@ import httpx
 from pydantic import BaseModel, Field
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
+from planner.models import http
 from planner.models.base import Message, PromptBefore, Reply
-from planner.models.http import (
-    CONTEXT_REFUSED,
-    DEFAULT_GAP_SECONDS,
-    PROBE_SECONDS,
-    ServerClient,
-    innermost,
-    lines,
-    sendable,
-)
 
 _SCHEMA_REFUSED = (
     *("response_format", "json_schema", "json schema", "structured output", "guided"),
@@ -119,7 +111,7 @@ class _RefusedError(Exception):
         """Whether it always refuses this; else it may be this one schema."""
 
 
-class OpenAIClient(ServerClient):
+class OpenAIClient(http.ServerClient):
     """The connection to one server. `url` is the API's base, such as
     `http://127.0.0.1:1234/v1`."""
 
@@ -128,7 +120,7 @@ class OpenAIClient(ServerClient):
     larger_window = "Load the model with a context window of {} tokens, or use a shorter prompt."
 
     def __init__(
-        self, url: str, *, key: str | None = None, gap_seconds: float = DEFAULT_GAP_SECONDS
+        self, url: str, *, key: str | None = None, gap_seconds: float = http.DEFAULT_GAP_SECONDS
     ) -> None:
         super().__init__(url.rstrip("/"), key, gap_seconds)
         self._key = key
@@ -136,7 +128,7 @@ class OpenAIClient(ServerClient):
     async def probe(self) -> OpenAIServer:
         """Ask what models there are, for at most 5 s. Raises `ModelUnavailable`."""
         try:
-            with anyio.fail_after(PROBE_SECONDS):
+            with anyio.fail_after(http.PROBE_SECONDS):
                 response = await self.http.get(f"{self.url}/models")
         except (TimeoutError, httpx.HTTPError) as error:
             raise self.absent() from error
@@ -160,7 +152,7 @@ class OpenAIClient(ServerClient):
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise self._refusal(said, response.status_code, name)
-                async for line in lines(response):
+                async for line in http.lines(response):
                     if (data := self._data(line, name)) is not None:
                         yield data
 
@@ -196,11 +188,11 @@ class OpenAIClient(ServerClient):
     def _refusal(self, error: Any, status: int | None, name: str) -> Exception:
         """The exception for an error that the server reports, with an HTTP status or in a stream
         (None)."""
-        said = innermost(error)
+        said = http.innermost(error)
         if self._key:
             said = said.replace(self._key, _HIDDEN)
         low, at = said.lower(), self.at
-        if any(part in low for part in CONTEXT_REFUSED):
+        if any(part in low for part in http.CONTEXT_REFUSED):
             return ContextExceeded(
                 f"The prompt does not fit the context window of `{name}` at {self.url}: {said}. "
                 "Load the model with a larger one, or use a shorter prompt."
@@ -275,7 +267,7 @@ class OpenAIModel:
         on_text: Callable[[str], None] | None,
         without: frozenset[Unsupported],
     ) -> Reply:
-        sent = sendable(messages)
+        sent = http.sendable(messages)
         body: dict[str, Any] = {
             "model": self.name,
             "messages": alternating(sent) if "roles" in without else sent,

@@ -14,8 +14,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ import anyio
 import httpx
 import platformdirs
 from anyio import to_thread
+from filelock import AsyncFileLock
 
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 
@@ -89,7 +90,6 @@ CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 MAX_PARALLEL_DOWNLOADS = 3
 CHUNK_BYTES = 1 << 20
-LOCK_POLL_SECONDS = 0.2
 MAX_PIP_TAIL_CHARS = 500
 
 
@@ -212,16 +212,15 @@ async def fetch(
         )
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ModelUnavailable(f"{model} needs more packages. Run: {EMBEDDED_EXTRA}")
-    folder = cache or platformdirs.user_cache_path("planloom") / "models"
-    target = folder / f"{model.replace(':', '-')}.gguf"
+    target = _place(model, cache)
     work = target.with_suffix(".partial")
     report = progress or _silent
     problems: list[str] = []
     try:
         if await to_thread.run_sync(_is_good, target, weights):
             return target
-        folder.mkdir(parents=True, exist_ok=True)
-        async with _locked(target.with_suffix(".lock")):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        async with AsyncFileLock(target.with_suffix(".lock")):  # freed if this process dies
             if await to_thread.run_sync(_is_good, target, weights):
                 return target  # fetched by another process in the meantime
             for source in sources:
@@ -248,34 +247,19 @@ async def fetch(
     )
 
 
-def cached(model: str, cache: Path | None = None) -> Path | None:
+def cached(model: str) -> Path | None:
     """The path of a model's checked weights, if they are here. It does not read them."""
-    folder = cache or platformdirs.user_cache_path("planloom") / "models"
-    target = folder / f"{model.replace(':', '-')}.gguf"
+    target = _place(model)
     return target if target.is_file() and _note(target).is_file() else None
+
+
+def _place(model: str, cache: Path | None = None) -> Path:
+    folder = cache or platformdirs.user_cache_path("planloom") / "models"
+    return folder / f"{model.replace(':', '-')}.gguf"
 
 
 def _silent(done: int, total: int | None) -> None:
     """For callers that do not want the progress."""
-
-
-@asynccontextmanager
-async def _locked(path: Path) -> AsyncIterator[None]:
-    """Hold a lock file against other processes; the system frees it if this one dies."""
-    from filelock import FileLock, Timeout  # comes with huggingface-hub
-
-    lock = FileLock(path, thread_local=False)
-    while True:
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            await anyio.sleep(LOCK_POLL_SECONDS)
-        else:
-            break
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _is_good(target: Path, weights: Weights) -> bool:

@@ -13,7 +13,6 @@ client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, 
 caller, if known; it expires), and its ticket is valid for one answer.
 """
 
-import hashlib
 import hmac
 import json
 import secrets
@@ -199,11 +198,11 @@ class Approvals:
 
     def grant(self, tool: ToolSpec, arguments: dict[str, Any]) -> None:
         """Permit exactly this call, once."""
-        self._granted.add(digest(tool, arguments))
+        self._granted.add(_bound_to(tool, arguments))
 
     def spend(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
         """Whether exactly this call was approved; using the approval ends it."""
-        granted = digest(tool, arguments)
+        granted = _bound_to(tool, arguments)
         found = granted in self._granted
         self._granted.discard(granted)
         return found
@@ -353,7 +352,7 @@ class GuardedPool(PoolAround):
         return ToolResult(outcome=Outcome.ERROR, text=text)
 
 
-def digest(tool: ToolSpec, arguments: dict[str, Any]) -> str:
+def _bound_to(tool: ToolSpec, arguments: dict[str, Any]) -> str:
     """What an approval is bound to: the upstream, the tool, and all arguments."""
     call = [tool.upstream, tool.name, arguments | tool.fixed_arguments]
-    return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+    return json.dumps(call, sort_keys=True)

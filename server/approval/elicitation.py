@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from planner.checks import schemas
+from planner.hosts import is_loopback
 from server.text import clean, one_line
 
 MAX_FIELDS = 20
@@ -40,7 +41,6 @@ PAGE: dict[str, Any] = {
 
 _NAME = re.compile(r"[\w.$@:/-]{1,64}")
 _FORMATS = ("email", "uri", "date", "date-time")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SECRET_WORDS = re.compile(
     r"\b(?:pass(?:word|phrase|code|wd)s?|pwd|secrets?|tokens?|credentials?|cookies?|pin|otp|2fa|cvv"
     r"|cvc|iban|ssn|(?:api|private|secret|access|recovery|license) ?keys?|seed phrase|card number"
@@ -151,7 +151,6 @@ def _is_clean(value: Any) -> bool:
 
 
 def fits(value: Any, field: Mapping[str, Any]) -> bool:
-    """Whether the value fits a field of the rebuilt form."""
     return schemas.problem(value, dict(field)) is None
 
 
@@ -232,6 +231,6 @@ def page(url: str) -> str:
         raise Unfit("its address is too long, or has characters that are not allowed in an address")
     if user is not None or not re.fullmatch(r"[A-Za-z0-9.:-]+", host):
         raise Unfit("its address does not show where it leads")
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
         raise Unfit("its address does not begin with https")
     return url

@@ -6,7 +6,7 @@ import sqlite3
 import sys
 import termios
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +20,13 @@ from rich.text import Text
 
 from planner.errors import ConfigError
 from planner.models.base import Models
-from planner.protocol import Limits, RunRequest
-from planner.tools import Policy
-from server.app import Parts, open_parts
+from planner.protocol import RunRequest
+from server.app import open_parts
 from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
 from server.cli.live_view import LiveView
-from server.cli.runs import YES, console, output, print_report, show_markdown
+from server.cli.runs import YES, console, load, output, print_report, show_markdown
 from server.config import Settings
 from server.runs.execution import START_SECONDS
 from server.runs.run import Run, report_of
@@ -53,59 +52,25 @@ REDRAW_SECONDS = 1.0
 """How often a run is drawn again while nothing happens in it."""
 
 
-async def ask_on_terminal(
+async def run_on_terminal(
     settings: Settings,
-    question: str,
-    limits: dict[str, Any],
-    data_schema: dict[str, Any] | None,
-    policy: Policy,
+    asked: RunRequest | str,
     as_json: bool,
     detail: Detail = "usual",
     given: Sequence[str] = (),
     launcher: Launcher | None = None,
 ) -> int:
-    """Run a question, showing each event; returns the process's exit status. On a terminal it asks
-    for approval there. `given`: the options that going on with it takes again."""
-    request = RunRequest(
-        prompt=question, limits=Limits(**limits), data_schema=data_schema, policy=policy
-    )
-
-    async def begin(parts: Parts) -> Run:
-        return await parts.engine.start(request, can_ask=sys.stdin.isatty())
-
-    return await run_on_terminal(settings, begin, as_json, detail, given, launcher)
-
-
-async def resume_on_terminal(
-    settings: Settings,
-    run_id: str,
-    as_json: bool,
-    detail: Detail,
-    given: Sequence[str],
-    launcher: Launcher | None = None,
-) -> int:
-    """Go on with an interrupted run, as `ask_on_terminal` does with a new one."""
-
-    async def begin(parts: Parts) -> Run:
-        stored = await parts.journal.load(await parts.journal.whole_id(run_id))
-        assert stored  # `whole_id` found it
-        return await parts.engine.resume(stored.id, stored.caller)
-
-    return await run_on_terminal(settings, begin, as_json, detail, given, launcher)
-
-
-async def run_on_terminal(
-    settings: Settings,
-    begin: Callable[[Parts], Awaitable[Run]],
-    as_json: bool,
-    detail: Detail,
-    given: Sequence[str],
-    launcher: Launcher | None,
-) -> int:
+    """Run a request, or go on with the interrupted run of this id, showing each event; returns the
+    process's exit status. On a terminal a new run asks for approval there. `given`: the options
+    that going on with it takes again."""
     beside = Console(quiet=True) if detail == "quiet" else console
     with closing(Downloads(beside)) as downloads:
         async with open_parts(settings, downloads.advance, launcher) as parts:
-            run = await begin(parts)
+            if isinstance(asked, RunRequest):
+                run = await parts.engine.start(asked, can_ask=sys.stdin.isatty())
+            else:
+                stored = await load(parts.journal, asked)
+                run = await parts.engine.resume(stored.id, stored.caller)
             downloads.close()  # the terminal is the run's now
             try:
                 await show(run, settings.project, beside)

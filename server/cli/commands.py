@@ -106,7 +106,7 @@ def planloom(
 
 @app.command(short_help="Write your upstreams.yaml, or the entry for a client.")
 def init(
-    taken_from: Annotated[
+    client_files: Annotated[
         list[Path] | None,
         typer.Option("--from", metavar="FILE", help="Read this client's file or folder only."),
     ] = None,
@@ -159,8 +159,8 @@ def init(
     if client is None:
         if write or http or project:
             raise typer.BadParameter("--write, --http and --project go with --client")
-        return write_upstreams(taken_from or [], dry_run=dry_run, force=force)
-    if taken_from or dry_run or force:
+        return write_upstreams(client_files or [], dry_run=dry_run, force=force)
+    if client_files or dry_run or force:
         raise typer.BadParameter("--from, --dry-run and --force do not go with --client")
     return client_entry(client, project, http, write=write)
 
@@ -204,12 +204,17 @@ def ask(
     settings = _settings(project, upstreams, model)
     question = _with_input(question)
     data_schema = _read_schema(schema) if schema else None
+    from planner.protocol import Limits, RunRequest
     from planner.tools import Policy
 
-    limits = {"iterations": iterations, "seconds": seconds}
+    request = RunRequest(
+        prompt=question,
+        limits=Limits(iterations=iterations, seconds=seconds),
+        data_schema=data_schema,
+        policy=Policy(policy),
+    )
     shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
-    asked = (question, limits, data_schema, Policy(policy))
-    sys.exit(_run_with_upstreams("server.cli.ask", "ask_on_terminal", settings, *asked, *shown))
+    sys.exit(_run_with_upstreams("server.cli.ask", "run_on_terminal", settings, request, *shown))
 
 
 @app.command(short_help="Run the MCP server, on standard input and output or over HTTP.")
@@ -329,7 +334,7 @@ def runs_resume(
     """Go on with an interrupted run; what it did is not done again."""
     settings = _settings(project, upstreams, model)
     shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
-    sys.exit(_run_with_upstreams("server.cli.ask", "resume_on_terminal", settings, run_id, *shown))
+    sys.exit(_run_with_upstreams("server.cli.ask", "run_on_terminal", settings, run_id, *shown))
 
 
 @app.command(short_help="Print the token that clients of `serve --http` send.")

@@ -115,9 +115,9 @@ class _Output(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         text = bytes(data)
-        begun, end, rest = text.rpartition(b"\n")
+        complete, end, rest = text.rpartition(b"\n")
         if end:
-            for line in (bytes(self._line) + begun + end).splitlines(keepends=True):
+            for line in (bytes(self._line) + complete + end).splitlines(keepends=True):
                 self._front.pass_on(line)
             self._line.clear()
         self._line += rest

@@ -34,7 +34,6 @@ MARKS = {
 MAX_DRAFT_CHARS = 600
 """Of an answer that is being written; the newest are shown."""
 MAX_LATER = 8
-"""Later steps that are drawn."""
 MAX_FOUND = 4
 """Passages that are drawn, the best."""
 MAX_CALLS = 8
@@ -176,7 +175,6 @@ class LiveView(ContextManagerMixin):
 
 
 def asking(call: Waiting) -> Text:
-    """A call that waits for approval, highlighted."""
     text = Text()
     text.append(" APPROVAL NEEDED ", style="bold black on yellow")
     text.append(f" {call.time_left(time.time())}\n", style="bold yellow")

@@ -19,7 +19,7 @@ from server.cli.hyperlinks import Linked
 from server.cli.live_view import LiveView, asking
 from server.config import Settings
 from server.journal import journal_for
-from server.journal.base import Journal, Letter, RunSummary, StoredRun
+from server.journal.base import LETTER_SECONDS, Journal, Letter, RunSummary, StoredRun
 from server.text import clean, one_line, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
 from server.views.report import Report, markdown, report
@@ -32,8 +32,6 @@ FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
 MAX_PROMPT_CHARS = 80
 """Characters of it in a list."""
-ANSWER_SECONDS = 5.0
-"""How long the server that drives a run may take to see an answer."""
 YES = ("y", "yes")
 HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
 COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
@@ -137,9 +135,9 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         answer = consent(call, digest or call.digest, approve, "with `planloom runs`")
         letter = Letter(run_id=run_id, kind="answer", question=call.digest, answer=answer)
         await journal.post(letter)
-        with anyio.move_on_after(ANSWER_SECONDS):
+        with anyio.move_on_after(LETTER_SECONDS):
             while True:
-                stored = await _load(journal, run_id)
+                stored = await load(journal, run_id)
                 decided = RunState.of(stored.events).iterations[call.iteration].approval
                 if decided:
                     line = Text(f"{call.call} was {outcome(decided)}.")
@@ -148,7 +146,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                 await journal.wait_for_news(run_id)
     raise RequestError(
         f"The server that drives run {run_id[:SHORT_ID]} has not taken the answer within "
-        f"{ANSWER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
+        f"{LETTER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
     )
 
 
@@ -161,7 +159,7 @@ async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
     journal = journal_for(settings.runs)
-    stored = await _load(journal, run_id)
+    stored = await load(journal, run_id)
     events = stored.events
     if whole:
         show_markdown(transcript(stored.id, events), settings.project)
@@ -183,7 +181,7 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
         if not newest:
             raise RequestError("No runs yet. `planloom ask` begins one, or a client does.")
         run_id = newest[0].id
-    stored = await _load(journal, run_id)
+    stored = await load(journal, run_id)
     asked = partial(waiting, stored.id, timeout_s=settings.approval.timeout_s)
     seen, status = 0, "running"
     prompt, began = stored.request.prompt, stored.created
@@ -198,7 +196,7 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     await show_run(settings, stored.id, whole, as_json)
 
 
-async def _load(journal: Journal, beginning: str) -> StoredRun:
+async def load(journal: Journal, beginning: str) -> StoredRun:
     stored = await journal.load(await journal.whole_id(beginning))
     assert stored  # `whole_id` found it
     return stored

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from planner.errors import ConfigError
+from planner.hosts import is_loopback
 from server import auth
 from server.app import Parts, build
 from server.client_configs.entries import NAME, http_server
@@ -81,7 +82,7 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) 
         f"For an OpenAI client: base URL http://{shown}/v1, model planloom, the token as API key.",
         tokens.where,
     ]
-    if not auth.is_loopback(host):
+    if not is_loopback(host):
         lines.append("Requests come over the network in plain text: put TLS before this server.")
     return "\n".join(lines)
 

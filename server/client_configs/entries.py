@@ -54,8 +54,6 @@ def _command(name: str, words: list[str]) -> Server:
 
 @dataclass(frozen=True)
 class Form:
-    """How a client writes a server."""
-
     key: str
     """The key under which it has them."""
     stdio: Callable[[str, list[str]], Server] = _command
@@ -135,11 +133,8 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """Planloom's entry in a client's file."""
-
     client: str
     file: Path
-    """Where it goes."""
     subject: str
     """The project or the address it is for: a client may have several."""
     server: Callable[[str], Server]
@@ -279,6 +274,5 @@ def write(entry: Entry) -> tuple[str, Path | None]:
 
 
 def printed(entry: Entry) -> str:
-    """The entry alone, as it would be put into the client's file. Raises `ConfigError`."""
     before = clients.read_text(entry.file) if entry.file.exists() else ""
     return entry.text("", entry.name_in(before))

@@ -66,7 +66,7 @@ _TOKEN = re.compile(
 )
 """Texts that look like a token, in arguments and addresses, most of which are not secrets."""
 _SELF = re.compile(r"planloom(?:\[[\w,-]*\])?(?:[=<>~!@].*)?")
-_BROUGHT = {
+_SHIPPED = {
     "serena": re.compile(r"serena|serena-agent|serena-mcp-server|.*oraios/serena.*"),
     "context7": re.compile(r".*(?:upstash/context7-mcp|mcp\.context7\.com).*"),
 }
@@ -140,7 +140,6 @@ def import_servers(
 
 
 def find_sources(clients: Iterable[Client]) -> list[Source]:
-    """The existing files of these clients."""
     return [Source(client.title, file) for client in clients for file in client.files()]
 
 
@@ -156,10 +155,10 @@ def _import_server(
     url = next((str(entry[key]) for key in URLS if entry.get(key)), None)
     if name.lower() == "planloom" or _is_planloom(words):
         raise _CannotImportError("it is Planloom itself, which would call itself")
-    for brought in shipped:
-        marks = _BROUGHT.get(brought)
-        if name.lower() == brought or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
-            raise _CannotImportError(f"Planloom brings {brought}, set up for its planner")
+    for own in shipped:
+        marks = _SHIPPED.get(own)
+        if name.lower() == own or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
+            raise _CannotImportError(f"Planloom brings {own}, set up for its planner")
     called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     if not called:
         raise _CannotImportError("its name has no letter of a to z and no digit")

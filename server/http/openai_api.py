@@ -21,19 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from planner import events
 from planner.errors import Busy, PlanloomError, RequestError
-from planner.events import (
-    AnswerDelta,
-    ApprovalAsked,
-    ApprovalDecided,
-    Event,
-    PlanMade,
-    PlanRevised,
-    RunFinished,
-    StepConcluded,
-    StepContinued,
-    StepStarted,
-)
 from planner.protocol import Limits, RunRequest
 from planner.tools import Policy
 from server import auth
@@ -53,10 +42,15 @@ RUN_SECONDS = 540.0
 MAX_CONVERSATION_CHARS, MAX_MESSAGE_CHARS = 2000, 600
 """Of the conversation and of one message in it: some 500 tokens, with which each prompt begins."""
 EVIDENCE = "\n\n---\n\nEvidence:"
-"""The beginning of what follows an answer."""
 IN_CONTENT = (
-    *(ApprovalAsked, ApprovalDecided, PlanMade, PlanRevised, RunFinished),
-    *(StepConcluded, StepContinued, StepStarted),
+    *(
+        events.ApprovalAsked,
+        events.ApprovalDecided,
+        events.PlanMade,
+        events.PlanRevised,
+        events.RunFinished,
+    ),
+    *(events.StepConcluded, events.StepContinued, events.StepStarted),
 )
 """The events in the content; the others are reasoning."""
 
@@ -244,7 +238,7 @@ class RunStream(StreamingResponse):
 
     def __init__(self, completion: "Completion", engine: Engine) -> None:
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"} | completion.headers
-        super().__init__(completion.events(), headers=headers, media_type="text/event-stream")
+        super().__init__(completion.stream(), headers=headers, media_type="text/event-stream")
         self._run, self._engine = completion.run, engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -264,9 +258,8 @@ class Completion:
         self._drafting = False
 
     async def whole(self) -> Response:
-        """The reply once the run has ended."""
         content = "".join(
-            [self._content(event) async for events in self.run.follow() for event in events]
+            [self._content(event) async for new in self.run.follow() for event in new]
         )
         if problem := self._problem():
             # Another try would be another run, and as long.
@@ -282,11 +275,11 @@ class Completion:
         body = self._body("chat.completion", [choice]) | {"usage": self._usage()}
         return JSONResponse(body, headers=self.headers)
 
-    async def events(self) -> AsyncIterator[str]:
+    async def stream(self) -> AsyncIterator[str]:
         """The reply while the run goes on, as server-sent events, the first one at once."""
         yield self._chunk({"role": "assistant", "content": ""})
-        async for events in self.run.follow(lambda: HEARTBEAT_SECONDS):
-            if not events:
+        async for new in self.run.follow(lambda: HEARTBEAT_SECONDS):
+            if not new:
                 doing = heartbeat(
                     self._document.state,
                     self.run.quiet,
@@ -294,7 +287,7 @@ class Completion:
                     self.run.approvals.waiting,
                 )
                 yield f": {doing}\n\n"
-            for event in events:
+            for event in new:
                 for delta in self._deltas(event):
                     yield self._chunk(delta)
         if problem := self._problem():
@@ -309,34 +302,34 @@ class Completion:
                 yield _event(self._body("chat.completion.chunk", []) | {"usage": self._usage()})
         yield "data: [DONE]\n\n"
 
-    def _deltas(self, event: Event) -> Iterator[dict[str, str]]:
+    def _deltas(self, event: events.Event) -> Iterator[dict[str, str]]:
         content = self._content(event)
-        if isinstance(event, AnswerDelta):
+        if isinstance(event, events.AnswerDelta):
             begins = "Draft: " if event.begins else ""
             yield {"reasoning_content": inert_piece(begins + event.text)}
             self._drafting = True
-        elif self.as_data and isinstance(event, ApprovalAsked | ApprovalDecided):
+        elif self.as_data and isinstance(event, events.ApprovalAsked | events.ApprovalDecided):
             yield {"reasoning_content": content}
         elif self.as_data or not isinstance(event, IN_CONTENT):
             newline = "\n" if self._drafting else ""
             line = message(event, self._document.state)
             yield {"reasoning_content": f"{newline}{inert_piece(line)}\n"}
             self._drafting = False
-        failed = isinstance(event, RunFinished) and self._problem()
+        failed = isinstance(event, events.RunFinished) and self._problem()
         if content and not self.as_data and not failed:
             yield {"content": content}
 
-    def _content(self, event: Event) -> str:
+    def _content(self, event: events.Event) -> str:
         document = self._document.add(event)
         match event:
-            case ApprovalAsked():
+            case events.ApprovalAsked():
                 return self._question(event)
-            case ApprovalDecided():
+            case events.ApprovalDecided():
                 return f"{line(f'{event.tool} was {consent.outcome(event)}.')}\n\n"
             case _:
                 return document
 
-    def _question(self, asked: ApprovalAsked) -> str:
+    def _question(self, asked: events.ApprovalAsked) -> str:
         """A call that the run waits with, and how a person answers; nothing once it is decided."""
         call = self.run.approvals.waiting
         if call is None or call.digest != asked.digest:

@@ -25,12 +25,17 @@ from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
 from planner.tools import Approval, ToolSpec
 from server.config import HIDDEN, RunSettings
-from server.text import each_text
+from server.text import digest, each_text
 
 Kind = Literal["event", "intent", "outcome", "error", "cut"]
 TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
 MAX_LETTERS = 10
 """Letters about one run that nobody has collected yet."""
+LATE_SECONDS = 2.0
+"""Between two attempts to repeat failed writes."""
+LETTER_SECONDS = 5.0
+"""How long to wait for the server that drives a run to act on a letter: to end what it is doing, to
+take an answer or steering."""
 MAX_RUNS_REMEMBERED = 200
 """Runs whose secrets are kept in memory; as many as the engine keeps."""
 SAID = ("run_started", "run_continued", "run_steered")
@@ -203,15 +208,18 @@ def parse_letters(letters: Iterable[str]) -> list[Letter]:
     return found
 
 
+class Lost(Exception):
+    """Another server has taken over the run because this one seemed dead."""
+
+
 @dataclass
-class RunWriter(ABC):
+class RunWriter:
     """Writes the record of one run. Failed writes are repeated before later ones: a record has no
     gaps."""
 
     journal: "Journal"
     run_id: str
     next: int = 0
-    """The number of the next entry."""
     problem: str | None = None
     """Why the run is not recorded, or no longer."""
     late: bool = False
@@ -219,23 +227,29 @@ class RunWriter(ABC):
     lost: bool = False
     """Whether another server has taken over the run because this one seemed dead."""
 
-    @abstractmethod
     def append(self, entry: Entry, *, synced: bool = False) -> None:
         """Write an entry soon. `synced`: so that it also survives a power failure."""
+        number, self.next = self.next, self.next + 1
+        self.journal._soon(self, self.journal._appending(self.run_id, number, entry), synced)
 
-    @abstractmethod
     def save_tools(self, tools: Sequence[ToolSpec]) -> None:
-        """Note the tools that the run is offered."""
+        listed = json.dumps([self.journal.redact(tool.model_dump()) for tool in tools])
+        self.journal._soon(self, self.journal._saving(self.run_id, digest(listed), listed))
 
-    @abstractmethod
     async def flush(self) -> bool:
         """Wait until everything appended so far is recorded; False if that failed."""
+        await self.journal._write_waiting()
+        return self.problem is None
 
-    @abstractmethod
     def release(self) -> None:
         """The run has stopped here; any server may resume it."""
+        self.journal._soon(self, self.journal._releasing(self.run_id))
 
 
+Write = Any
+"""A change of one run's record, as its store takes it."""
+Due = tuple[RunWriter, Write, bool]
+"""A write, its record, and whether it has to survive a power failure."""
 TakenOver = tuple[RunWriter, StoredRun]
 
 
@@ -247,6 +261,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     """How often to check what other servers have done."""
     errors: ClassVar[tuple[type[Exception], ...]]
     """The errors of its store."""
+    passing: ClassVar[tuple[type[Exception], ...]]
+    """Those after which a write is repeated."""
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
         """`redact` removes secrets from a text."""
@@ -260,6 +276,11 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         self._true: dict[str, dict[str, dict[str, Any]]] = {}
         """Of the newest runs with `***` in their records: what this server wrote, as it was before,
         by what is on record instead. In memory only."""
+        self._waiting: list[Due] = []
+        self._late: list[Due] = []
+        """Writes that failed."""
+        self._due = anyio.Event()
+        self._writing = anyio.Lock()
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
 
     @abstractmethod
@@ -294,6 +315,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
+        await self._write_waiting()  # it may just have been released here
         with self._explained("The run cannot be resumed"):
             run_id = await claim()
         if run_id is None:
@@ -302,9 +324,68 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         assert stored  # it is ours, and nobody deletes what is
         return self._writer(run_id, len(stored.entries)), self.recalled(stored)
 
-    @abstractmethod
     def _writer(self, run_id: str, written: int = 0) -> RunWriter:
         """`written`: the number of entries in the record."""
+        return RunWriter(self, run_id, next=written, problem=self.problem)
+
+    def _soon(self, writer: RunWriter, write: Write, synced: bool = False) -> None:
+        if writer.problem is None or writer.late:
+            self._waiting.append((writer, write, synced))
+            self._due.set()
+
+    async def _keep_writing(self) -> None:
+        again = anyio.current_time()
+        while True:
+            with anyio.move_on_after(LATE_SECONDS):
+                await self._due.wait()
+            self._due = anyio.Event()
+            await self._write_waiting()
+            if anyio.current_time() >= again:
+                await self._write_late()
+                again = anyio.current_time() + LATE_SECONDS
+
+    async def _write_waiting(self) -> None:
+        """Make the waiting writes, in their order. What follows a failed write of the same run
+        waits with it, and no run waits for a store that does not answer."""
+        async with self._writing:
+            waiting, self._waiting = self._waiting, []
+            self._late += [each for each in waiting if each[0].late]
+            await self._write([each for each in waiting if each[0].problem is None])
+
+    async def _write_late(self) -> None:
+        async with self._writing:
+            late, self._late = self._late, []
+            await self._write(late)
+
+    async def _write(self, due: Sequence[Due]) -> None:
+        if not due:
+            return
+        with anyio.CancelScope(shield=True):  # what is written is known to be
+            outcomes = await self._commit(due)
+        failed: dict[int, Exception] = {}
+        for (writer, _, _), error in zip(due, outcomes, strict=True):
+            if error is not None:
+                failed.setdefault(id(writer), error)
+        for writer in {id(writer): writer for writer, _, _ in due}.values():
+            first = failed.get(id(writer))
+            writer.late, writer.lost = isinstance(first, self.passing), isinstance(first, Lost)
+            writer.problem = self._why(first) if first else None
+        self._late += [each for each in due if each[0].late]
+
+    @abstractmethod
+    async def _commit(self, due: Sequence[Due]) -> Sequence[Exception | None]:
+        """Make writes, in their order; returns why each failed, if it did."""
+
+    @abstractmethod
+    def _appending(self, run_id: str, number: int, entry: Entry) -> Write:
+        """The write of an entry."""
+
+    @abstractmethod
+    def _saving(self, run_id: str, digest: str, tools: str) -> Write:
+        """The write of the tools that a run is offered, as JSON."""
+
+    @abstractmethod
+    def _releasing(self, run_id: str) -> Write: ...
 
     @abstractmethod
     async def _claim(self, run_id: str) -> str | None: ...
@@ -360,9 +441,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
         """The runs whose ids begin so, two at most; of this caller only, if one is named."""
 
-    async def whole_id(self, beginning: str, caller: str | None = None) -> str:
+    async def whole_id(self, beginning: str) -> str:
         """The id of the only run that begins so. Raises `RequestError`."""
-        found = await self.ids(beginning, caller)
+        found = await self.ids(beginning)
         if len(found) == 1:
             return found[0]
         what = "Several runs begin" if found else "There is no run that begins"

@@ -9,14 +9,12 @@ Redis has to be durable: `appendonly yes`, and `appendfsync always` if an intent
 power failure, because `synced` has no effect here.
 """
 
-import hashlib
 import json
 import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -25,22 +23,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from planner.errors import RequestError
-from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
-from server.journal.base import (
-    MAX_LETTERS,
-    Entry,
-    Journal,
-    KeyUsed,
-    Letter,
-    NewRun,
-    RunSummary,
-    RunWriter,
-    StoredRun,
-    parse_letters,
-    too_many_letters,
-)
+from server.journal import base
+from server.text import digest
 
 T = TypeVar("T")
 Database = Any
@@ -146,46 +132,9 @@ if (redis.call('HGET', KEYS[1], 'owner') or '') == ARGV[2] then  -- else it was 
 end
 """
 
-_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM = (
-    script.replace("SPACE", SPACE) for script in (_BEGIN, _APPEND, _OFFER, _RELEASE, _CLAIM)
-)
-_REOPEN, _COLLECT, _POST, _DELETE = (
-    script.replace("SPACE", SPACE) for script in (_REOPEN, _COLLECT, _POST, _DELETE)
-)
 
-
-@dataclass
-class RedisRunWriter(RunWriter):
-    journal: "RedisJournal"
-
-    def append(self, entry: Entry, *, synced: bool = False) -> None:
-        number, self.next = self.next, self.next + 1
-        last = entry.data.get("type") == "run_finished"
-        status = entry.data["status"] if last else ""
-        self._soon(
-            _APPEND, str(number), self.journal._line(self.run_id, entry), str(time.time()), status
-        )
-
-    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
-        listed = json.dumps([self.journal.redact(tool.model_dump()) for tool in tools])
-        digest = hashlib.sha256(listed.encode()).hexdigest()
-        self._soon(_OFFER, digest, listed)
-
-    async def flush(self) -> bool:
-        await self.journal._drain()
-        return self.problem is None
-
-    def release(self) -> None:
-        self._soon(_RELEASE)
-
-    def _soon(self, script: str, *arguments: str) -> None:
-        keys = _keys(self.run_id)
-        ours = (self.journal.owner, self.run_id, *arguments)
-        self.journal._soon(self, "EVAL", script, len(keys), *keys, *ours)
-
-
-class RedisJournal(Journal):
-    errors = (RedisError, OSError)
+class RedisJournal(base.Journal):
+    errors = passing = (RedisError, OSError)
     look_seconds: ClassVar[float] = 2.0  # a server that was not notified by then looks on its own
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
@@ -193,18 +142,13 @@ class RedisJournal(Journal):
         assert settings.redis
         self._url = settings.redis.get_secret_value()
         self._db: Database = None
-        self._waiting: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
-        self._done = 0
-        """How many writes were sent and answered."""
-        self._due = anyio.Event()
-        self._written = anyio.Event()
         self._pruned = -math.inf
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
         async with self._connect() as self._db, background_tasks() as tasks:
             await self._open()
-            for task in (self._live, self._write, self._listen):
+            for task in (self._live, self._keep_writing, self._listen):
                 tasks.start_soon(task)
             try:
                 yield self
@@ -214,12 +158,12 @@ class RedisJournal(Journal):
                         anyio.move_on_after(LEASE_SECONDS, shield=True),
                         suppress(RedisError, OSError),
                     ):
-                        await self._drain()
+                        await self._write_waiting()
                         await self._db.delete(f"{SPACE}server:{self.owner}")
 
     # Writing.
 
-    async def begin(self, run: NewRun) -> RunWriter:
+    async def begin(self, run: base.NewRun) -> base.RunWriter:
         writer = self._writer(run.id)
         if writer.problem is not None:
             return writer
@@ -245,11 +189,20 @@ class RedisJournal(Journal):
             writer.problem = self._why(error)
         else:
             if used:
-                raise KeyUsed(str(used))
+                raise base.KeyUsed(str(used))
         return writer
 
-    def _writer(self, run_id: str, written: int = 0) -> RedisRunWriter:
-        return RedisRunWriter(self, run_id, next=written, problem=self.problem)
+    def _appending(self, run_id: str, number: int, entry: base.Entry) -> base.Write:
+        last = entry.data.get("type") == "run_finished"
+        status = entry.data["status"] if last else ""
+        line, now = self._line(run_id, entry), str(time.time())
+        return _script(_APPEND, run_id, self.owner, run_id, str(number), line, now, status)
+
+    def _saving(self, run_id: str, digest: str, tools: str) -> base.Write:
+        return _script(_OFFER, run_id, self.owner, run_id, digest, tools)
+
+    def _releasing(self, run_id: str) -> base.Write:
+        return _script(_RELEASE, run_id, self.owner, run_id)
 
     async def _claim(self, run_id: str) -> str | None:
         return cast(str | None, await self._eval(_CLAIM, run_id, run_id, ""))
@@ -257,33 +210,32 @@ class RedisJournal(Journal):
     async def _claim_oldest(self, fleet: str) -> str | None:
         return cast(str | None, await self._eval(_CLAIM, "", "", f"{SPACE}fleet:{fleet}"))
 
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: base.Entry) -> str | None:
         now = str(time.time())
         return cast(
             str | None, await self._eval(_REOPEN, run_id, run_id, self._line(run_id, entry), now)
         )
 
-    def _line(self, run_id: str, entry: Entry) -> str:
+    def _line(self, run_id: str, entry: base.Entry) -> str:
         line: dict[str, Any] = {"data": self.written(run_id, entry.data), "kind": entry.kind}
         if entry.key:
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})
 
-    async def post(self, letter: Letter) -> None:
+    async def post(self, letter: base.Letter) -> None:
         with self._explained(f"The server of run {letter.run_id} cannot be reached"):
             line = json.dumps(self.redact(letter.model_dump()))
-            posted = await self._eval(_POST, letter.run_id, str(MAX_LETTERS), line)
+            posted = await self._eval(_POST, letter.run_id, str(base.MAX_LETTERS), line)
         if not posted:
-            raise too_many_letters(letter.run_id)
+            raise base.too_many_letters(letter.run_id)
 
-    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        async def letters(db: Database) -> list[Letter]:
+    async def collect(self, run_ids: Sequence[str]) -> list[base.Letter]:
+        async def letters(db: Database) -> list[base.Letter]:
             pipe = db.pipeline(transaction=False)
             for run_id in run_ids:
-                keys = _keys(run_id)
-                pipe.eval(_COLLECT, len(keys), *keys)
+                pipe.eval(*_script(_COLLECT, run_id))
             found = await pipe.execute()
-            return parse_letters(line for lines in found for line in lines)
+            return base.parse_letters(line for lines in found for line in lines)
 
         return await self._read(letters)
 
@@ -307,9 +259,8 @@ class RedisJournal(Journal):
                 continue
             place, taken = place + 1, taken + int(row["bytes"] or 0)
             if place > keep.most or old or taken > keep.megabytes * 1e6:
-                keys = _keys(run_id)
                 what = (run_id, row["owner"], row["request_key"], row["fleet"])
-                await db.eval(_DELETE, len(keys), *keys, *what)
+                await db.eval(*_script(_DELETE, run_id, *what))
         if unused := catalogues - used:
             await db.hdel(f"{SPACE}catalogues", *unused)
 
@@ -321,8 +272,8 @@ class RedisJournal(Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
-        async def stored(db: Database) -> StoredRun | None:
+    async def load(self, run_id: str, caller: str | None = None) -> base.StoredRun | None:
+        async def stored(db: Database) -> base.StoredRun | None:
             row = await db.hgetall(_keys(run_id)[0])
             if not row or caller not in (None, row["caller"]):
                 return None
@@ -330,11 +281,11 @@ class RedisJournal(Journal):
             if "catalogue" in row:
                 tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
             status, entries = await _status(db, row), await _entries(db, run_id, 0)
-            return StoredRun.of_row(run_id, row, status, tools, entries)
+            return base.StoredRun.of_row(run_id, row, status, tools, entries)
 
         return await self._read(stored)
 
-    async def entries(self, run_id: str, first: int) -> list[Entry]:
+    async def entries(self, run_id: str, first: int) -> list[base.Entry]:
         return await self._read(lambda db: _entries(db, run_id, first))
 
     async def status(self, run_id: str) -> str | None:
@@ -367,12 +318,14 @@ class RedisJournal(Journal):
         ]
         return found[:2]
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
-        async def listed(db: Database) -> list[RunSummary]:
+    async def list(
+        self, most: int, callers: Sequence[str] | None = None
+    ) -> "list[base.RunSummary]":
+        async def listed(db: Database) -> list[base.RunSummary]:
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
-                RunSummary.of_row(run_id, row, await _status(db, row))
+                base.RunSummary.of_row(run_id, row, await _status(db, row))
                 for run_id, row in rows.items()
                 if row["status"] and (not callers or row["caller"] in callers)
             ]
@@ -396,51 +349,24 @@ class RedisJournal(Journal):
 
     async def _eval(self, script: str, run_id: str, *arguments: str) -> Any:
         assert self._db  # a journal is written to when it has been entered
-        keys = _keys(run_id)
-        return await self._db.eval(script, len(keys), *keys, self.owner, *arguments)
+        return await self._db.eval(*_script(script, run_id, self.owner, *arguments))
 
-    def _soon(self, writer: RedisRunWriter, *command: str | int) -> None:
-        if writer.problem is None or writer.late:
-            self._waiting.append((writer, command))
-            self._due.set()
-
-    async def _drain(self) -> None:
-        last = self._done + len(self._waiting)
-        while self._done < last:
-            await self._written.wait()
-
-    async def _write(self) -> None:
-        """Send the waiting writes in their order, after those that failed before. Runs do not wait
-        for those, and report meanwhile that they are not recorded. A write whose answer was lost is
-        sent again, which is safe because each entry has its number."""
+    async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
+        """A write whose answer was lost is sent again, which is safe because each entry has its
+        number."""
         assert self._db
-        kept: list[tuple[RedisRunWriter, tuple[str | int, ...]]] = []
-        while True:
-            await self._due.wait()
-            self._due = anyio.Event()
-            waiting = len(self._waiting)
-            due = [each for each in [*kept, *self._waiting] if not each[0].lost]
-            pipe = self._db.pipeline(transaction=False)
-            for _, command in due:
-                pipe.execute_command(*command)
-            try:
-                answers = await pipe.execute(raise_on_error=False)
-            except (RedisError, OSError) as error:
-                answers = [error] * len(due)
-            failed: dict[str, str] = {}
-            for (writer, _), answer in zip(due, answers, strict=True):
-                if isinstance(answer, ResponseError) and "TAKEN" in str(answer):
-                    writer.lost, writer.late, writer.problem = True, False, TAKEN
-                elif isinstance(answer, Exception):
-                    failed.setdefault(writer.run_id, self._why(answer))
-            kept = [each for each in due if each[0].run_id in failed and not each[0].lost]
-            for writer in {id(writer): writer for writer, _ in due if not writer.lost}.values():
-                writer.problem = failed.get(writer.run_id)
-                writer.late = writer.problem is not None
-            del self._waiting[:waiting]
-            self._done += waiting
-            written, self._written = self._written, anyio.Event()
-            written.set()
+        pipe = self._db.pipeline(transaction=False)
+        for _, script, _ in due:
+            pipe.eval(*script)
+        try:
+            answers = await pipe.execute(raise_on_error=False)
+        except (RedisError, OSError) as error:
+            return [error] * len(due)
+        taken = (isinstance(each, ResponseError) and "TAKEN" in str(each) for each in answers)
+        return [
+            base.Lost(TAKEN) if lost else each if isinstance(each, Exception) else None
+            for each, lost in zip(answers, taken, strict=True)
+        ]
 
     async def _renew(self) -> None:
         assert self._db
@@ -461,7 +387,6 @@ class RedisJournal(Journal):
                 await self._open()
             with suppress(RedisError, OSError):  # once more soon; the lease lasts longer
                 await self._renew()
-                self._due.set()  # it answers: what it has not taken so far is sent again
 
     async def _listen(self) -> None:
         while True:
@@ -475,6 +400,8 @@ class RedisJournal(Journal):
             await anyio.sleep(1.0)
 
     def _why(self, error: Exception) -> str:
+        if isinstance(error, base.Lost):
+            return str(error)
         place = urlsplit(self._url)
         where = f"{place.scheme}://{place.hostname or ''}{f':{place.port}' if place.port else ''}"
         return (
@@ -492,9 +419,15 @@ def _keys(run_id: str) -> list[str]:
     return [f"{SPACE}{kind}:{run_id}" for kind in ("run", "entries", "letters")]
 
 
+def _script(script: str, run_id: str, *arguments: str) -> tuple[str | int, ...]:
+    """What `EVAL` takes for a script about a run."""
+    keys = _keys(run_id)
+    return script.replace("SPACE", SPACE), len(keys), *keys, *arguments
+
+
 def _key_of(caller: str, request_key: str) -> str:
-    both = json.dumps([caller, request_key]).encode()
-    return f"{SPACE}key:{hashlib.sha256(both).hexdigest()}"
+    both = json.dumps([caller, request_key])
+    return f"{SPACE}key:{digest(both)}"
 
 
 async def _rows(db: Database, *names: str, newest: int = 0) -> dict[str, dict[str, str]]:
@@ -518,9 +451,10 @@ async def _status(db: Database, row: dict[str, str]) -> Any:
     return "running" if lives else "interrupted"
 
 
-async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
+async def _entries(db: Database, run_id: str, first: int) -> list[base.Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
-        found.append(Entry.stored(each["kind"], each["data"], each.get("key", ""), each["seconds"]))
+        key = each.get("key", "")
+        found.append(base.Entry.stored(each["kind"], each["data"], key, each["seconds"]))
     return found

@@ -11,17 +11,14 @@ any server of a fleet may take it up.
 """
 
 import asyncio
-import hashlib
 import json
 import math
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -30,22 +27,10 @@ import anyio.to_thread
 from filelock import FileLock, Timeout
 
 from planner.errors import RequestError
-from planner.tools import ToolSpec
 from server.background import background_tasks
 from server.config import RunSettings
-from server.journal.base import (
-    MAX_LETTERS,
-    Entry,
-    Journal,
-    KeyUsed,
-    Letter,
-    NewRun,
-    RunSummary,
-    RunWriter,
-    StoredRun,
-    parse_letters,
-    too_many_letters,
-)
+from server.journal import base
+from server.text import digest
 
 FORMAT = 2
 """Of the file. An older one is converted, a newer one is neither read nor written."""
@@ -56,8 +41,6 @@ MAX_INLINE_CHARS = 1000
 often."""
 AGAIN_SECONDS = 5.0
 """Between two attempts to open the file, which are made when a run begins."""
-LATE_SECONDS = 2.0
-"""Between two attempts to repeat failed writes."""
 BUSY_SECONDS = 5.0
 """How long a write waits for another server's."""
 
@@ -128,63 +111,11 @@ _MIGRATIONS = {
 """How a file of an older format is converted to the next, before `_SCHEMA` adds what is missing."""
 
 T = TypeVar("T")
-Write = Callable[[sqlite3.Connection], object]
-Due = tuple["SqliteRunWriter", Write, bool]
-"""A write, its record, and whether it has to survive a power failure."""
 
 
-@dataclass
-class SqliteRunWriter(RunWriter):
-    journal: "SqliteJournal"
-
-    def append(self, entry: Entry, *, synced: bool = False) -> None:
-        number, self.next = self.next, self.next + 1
-        self.journal._soon(self, lambda db: self._insert(db, number, entry), synced)
-
-    def save_tools(self, tools: Sequence[ToolSpec]) -> None:
-        self.journal._soon(self, lambda db: self._set_tools(db, tools), False)
-
-    async def flush(self) -> bool:
-        if self.problem is None:
-            await self.journal._drain()
-        return self.problem is None
-
-    def release(self) -> None:
-        free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
-        self.journal._soon(self, lambda db: db.execute(free, (self.run_id,)), False)
-
-    def _insert(self, db: sqlite3.Connection, number: int, entry: Entry) -> None:
-        data, long = self.journal.written(self.run_id, entry.data), None
-        if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
-            data = {key: value for key, value in data.items() if key != "text"}
-            long = self._save_text(db, text)
-        line = json.dumps(data)
-        values = (self.run_id, number, entry.kind, entry.key, entry.seconds, line, long)
-        db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-        size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
-        db.execute(size, (time.time(), len(line) + 100, self.run_id))
-        if entry.data.get("type") == "run_finished":
-            ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
-            db.execute(ended, (entry.data["status"], self.run_id))
-
-    def _save_text(self, db: sqlite3.Connection, text: str) -> str:
-        line = json.dumps(text)
-        digest = _digest(line)
-        insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
-        if db.execute(insert, (self.run_id, digest, line)).rowcount:
-            db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), self.run_id))
-        return digest
-
-    def _set_tools(self, db: sqlite3.Connection, tools: Sequence[ToolSpec]) -> None:
-        listed = [self.journal.redact(tool.model_dump()) for tool in tools]
-        line = json.dumps(listed)
-        digest = _digest(line)
-        db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, line))
-        db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, self.run_id))
-
-
-class SqliteJournal(Journal):
+class SqliteJournal(base.Journal):
     errors = (sqlite3.Error, OSError)
+    passing = (sqlite3.OperationalError,)  # locked, full, not writable
     look_seconds: ClassVar[float] = 0.2
 
     def __init__(self, settings: RunSettings, redact: Callable[[str], str] | None = None) -> None:
@@ -192,10 +123,6 @@ class SqliteJournal(Journal):
         self.file = settings.directory / "runs.sqlite"
         self._lock = FileLock(self._lock_file(self.owner), thread_local=False)
         self._thread = ThreadPoolExecutor(1, "journal")
-        self._guard = threading.Lock()
-        self._waiting: list[Due] = []
-        self._late: list[Due] = []
-        """Writes that failed; used by the writing thread only."""
         self._connection: sqlite3.Connection | None = None
         self._tried = -math.inf
         """When the file was last opened, or could not be."""
@@ -205,16 +132,18 @@ class SqliteJournal(Journal):
         await self._in_thread(self._open)
         try:
             async with background_tasks() as tasks:
-                tasks.start_soon(self._try_again)
+                tasks.start_soon(self._keep_writing)
                 yield self
         finally:
             with anyio.CancelScope(shield=True):
+                await self._write_waiting()
+                await self._write_late()
                 await self._in_thread(self._close)
             self._thread.shutdown()
 
     # Writing.
 
-    async def begin(self, run: NewRun) -> RunWriter:
+    async def begin(self, run: base.NewRun) -> base.RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
             await self._in_thread(self._open)
         writer = self._writer(run.id)
@@ -228,7 +157,7 @@ class SqliteJournal(Journal):
             find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
             with self._transaction():
                 if used := self._db.execute(find, (run.caller, run.request_key)).fetchone():
-                    raise KeyUsed(used[0])
+                    raise base.KeyUsed(used[0])
                 columns = "id, caller, request_key, request, made, owner, created, updated"
                 add = f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 self._db.execute(add, row)
@@ -240,8 +169,50 @@ class SqliteJournal(Journal):
                 writer.problem = self._why(error)
         return writer
 
-    def _writer(self, run_id: str, written: int = 0) -> SqliteRunWriter:
-        return SqliteRunWriter(self, run_id, next=written, problem=self.problem)
+    async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
+        def commit() -> Exception | None:
+            try:
+                if any(synced for _, _, synced in due):
+                    self._db.execute("PRAGMA synchronous = FULL")
+                with self._transaction():
+                    for _, write, _ in due:
+                        write(self._db)
+            except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
+                return error
+            finally:
+                with suppress(sqlite3.Error):
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+            return None
+
+        return [await self._in_thread(commit)] * len(due)
+
+    def _appending(self, run_id: str, number: int, entry: base.Entry) -> base.Write:
+        def insert(db: sqlite3.Connection) -> None:
+            data, long = self.written(run_id, entry.data), None
+            if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
+                data = {key: value for key, value in data.items() if key != "text"}
+                long = _save_text(db, run_id, text)
+            line = json.dumps(data)
+            values = (run_id, number, entry.kind, entry.key, entry.seconds, line, long)
+            db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
+            db.execute(size, (time.time(), len(line) + 100, run_id))
+            if entry.data.get("type") == "run_finished":
+                ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
+                db.execute(ended, (entry.data["status"], run_id))
+
+        return insert
+
+    def _saving(self, run_id: str, digest: str, tools: str) -> base.Write:
+        def save(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR IGNORE INTO catalogue VALUES (?, ?)", (digest, tools))
+            db.execute("UPDATE run SET catalogue = ? WHERE id = ?", (digest, run_id))
+
+        return save
+
+    def _releasing(self, run_id: str) -> base.Write:
+        free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
+        return lambda db: db.execute(free, (run_id,))
 
     async def _claim(self, run_id: str) -> str | None:
         return await self._claim_where("id = ?", run_id)
@@ -265,7 +236,7 @@ class SqliteJournal(Journal):
 
         return await self._in_thread(claim)
 
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: base.Entry) -> str | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
@@ -274,19 +245,19 @@ class SqliteJournal(Journal):
                 if not self._db.execute(ours, (self.owner, run_id)).rowcount:
                     return None
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
-                self._writer(run_id)._insert(self._db, number, entry)
+                self._appending(run_id, number, entry)(self._db)
                 return run_id
 
         return await self._in_thread(claim)
 
-    async def post(self, letter: Letter) -> None:
+    async def post(self, letter: base.Letter) -> None:
         line = json.dumps(self.redact(letter.model_dump()))
 
         def insert() -> None:
             count = "SELECT count(*) FROM letter WHERE run = ?"
             with self._transaction():
-                if self._db.execute(count, (letter.run_id,)).fetchone()[0] >= MAX_LETTERS:
-                    raise too_many_letters(letter.run_id)
+                if self._db.execute(count, (letter.run_id,)).fetchone()[0] >= base.MAX_LETTERS:
+                    raise base.too_many_letters(letter.run_id)
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
                 self._db.execute(add, (line, letter.run_id))
 
@@ -296,17 +267,17 @@ class SqliteJournal(Journal):
         with self._explained(what):
             await self._in_thread(insert)
 
-    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+    async def collect(self, run_ids: Sequence[str]) -> list[base.Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
         look = f"SELECT 1 {these} LIMIT 1"
         if not await self._read(lambda db: db.execute(look, run_ids).fetchone()):
             return []
 
-        def delete() -> list[Letter]:
+        def delete() -> list[base.Letter]:
             with self._transaction():
                 rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
                 self._db.execute(f"DELETE {these}", run_ids)
-                return parse_letters(letter for (letter,) in rows)
+                return base.parse_letters(letter for (letter,) in rows)
 
         with self._explained("The runs cannot be read"):
             return await self._in_thread(delete)
@@ -325,21 +296,21 @@ class SqliteJournal(Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
+    async def load(self, run_id: str, caller: str | None = None) -> base.StoredRun | None:
         find = "SELECT * FROM run LEFT JOIN catalogue ON digest = catalogue WHERE id = ?"
 
-        def stored(db: sqlite3.Connection) -> StoredRun | None:
+        def stored(db: sqlite3.Connection) -> base.StoredRun | None:
             row = db.execute(find, (run_id,)).fetchone()
             if row is None or caller not in (None, row["caller"]):
                 return None
-            return StoredRun.of_row(
+            return base.StoredRun.of_row(
                 run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
-        found: StoredRun | None = await self._read(stored)
+        found: base.StoredRun | None = await self._read(stored)
         return found
 
-    async def entries(self, run_id: str, first: int) -> list[Entry]:
+    async def entries(self, run_id: str, first: int) -> list[base.Entry]:
         return await self._read(lambda db: _entries(db, run_id, first)) or []
 
     async def find_key(self, caller: str, request_key: str) -> str | None:
@@ -365,12 +336,14 @@ class SqliteJournal(Journal):
         row = await self._read(lambda db: db.execute(find, (f"@{fleet}",)).fetchone())
         return row[0] if row else 0
 
-    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
+    async def list(
+        self, most: int, callers: Sequence[str] | None = None
+    ) -> "list[base.RunSummary]":
         whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
         values = (*(callers or ()), most)
-        rows = await self._read(lambda db: db.execute(find, values).fetchall())
-        return [RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows or []]
+        rows = await self._read(lambda db: db.execute(find, values).fetchall()) or []
+        return [base.RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows]
 
     def _status(self, row: sqlite3.Row) -> Any:
         owner = row["owner"]
@@ -401,60 +374,6 @@ class SqliteJournal(Journal):
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._thread.submit(function))
-
-    def _soon(self, writer: SqliteRunWriter, write: Write, synced: bool) -> None:
-        if writer.problem and not writer.late:
-            return
-        with self._guard:
-            self._waiting.append((writer, write, synced))
-            first = len(self._waiting) == 1
-        if first:
-            self._thread.submit(self._write)
-
-    async def _drain(self) -> None:
-        if self.problem is None:
-            await self._in_thread(lambda: None)
-
-    async def _try_again(self) -> None:
-        while True:
-            await anyio.sleep(LATE_SECONDS)
-            if self._late:
-                await self._in_thread(self._write_late)
-
-    def _write(self) -> None:
-        """Write what is waiting. What follows a failed write of the same run waits with it, because
-        a record has no gaps, and a run does not wait for a file that is locked."""
-        with self._guard:
-            waiting, self._waiting = self._waiting, []
-        self._late += [each for each in waiting if each[0].late]
-        if due := [each for each in waiting if each[0].problem is None]:
-            self._write_now(due)
-
-    def _write_late(self) -> None:
-        late, self._late = self._late, []
-        self._write_now(late)
-
-    def _write_now(self, due: Sequence[Due]) -> None:
-        writers = {id(writer): writer for writer, _, _ in due}.values()
-        try:
-            if any(synced for _, _, synced in due):
-                self._db.execute("PRAGMA synchronous = FULL")
-            with self._transaction():
-                for _, write, _ in due:
-                    write(self._db)
-        except Exception as error:  # noqa: BLE001  whatever it is, the runs go on and say so
-            late = isinstance(error, sqlite3.OperationalError)  # locked, full, not writable
-            self._late += due if late else []
-            for writer in writers:  # in this order: the runs' thread looks meanwhile
-                writer.late = late
-                writer.problem = self._why(error)
-        else:
-            for writer in writers:
-                writer.problem = None
-                writer.late = False
-        finally:
-            with suppress(sqlite3.Error):
-                self._db.execute("PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -492,8 +411,6 @@ class SqliteJournal(Journal):
             self.problem = self._why(error)
 
     def _close(self) -> None:
-        if self._late:
-            self._write_late()
         if self._lock.is_locked:
             self._lock.release()
             self._lock_file(self.owner).unlink(missing_ok=True)
@@ -568,11 +485,16 @@ def _check(db: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _save_text(db: sqlite3.Connection, run_id: str, text: str) -> str:
+    line = json.dumps(text)
+    name = digest(line)
+    insert = "INSERT OR IGNORE INTO text VALUES (?, ?, ?)"
+    if db.execute(insert, (run_id, name, line)).rowcount:
+        db.execute("UPDATE run SET bytes = bytes + ? WHERE id = ?", (len(line), run_id))
+    return name
 
 
-def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]:
+def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[base.Entry]:
     find = (
         "SELECT kind, key, seconds, data, text.text AS long FROM entry LEFT JOIN text "
         "ON text.run = entry.run AND digest = entry.text WHERE entry.run = ? AND seq >= ? "
@@ -583,5 +505,5 @@ def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]
         data = json.loads(row["data"])
         if row["long"] is not None:
             data["text"] = json.loads(row["long"])
-        found.append(Entry.stored(row["kind"], data, row["key"], row["seconds"]))
+        found.append(base.Entry.stored(row["kind"], data, row["key"], row["seconds"]))
     return found

@@ -6,17 +6,10 @@ tools cannot be completed: the protocol has that for prompts and resource templa
 
 from contextlib import suppress
 
+import mcp_types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import PromptError
 from fastmcp.prompts import Message
-from mcp_types import (
-    CompletionArgument,
-    CompletionContext,
-    EmbeddedResource,
-    PromptReference,
-    ResourceTemplateReference,
-    TextResourceContents,
-)
 
 from planner.errors import PlanloomError
 from server.auth import caller
@@ -93,24 +86,24 @@ def register(mcp: FastMCP) -> None:
             run_id: The id of the run; your client may offer those of the newest.
         """
         run = await callers_run(ctx, run_id, PromptError)
-        contents = TextResourceContents(
+        contents = mcp_types.TextResourceContents(
             uri=RUN.format(run_id=run.id),
             mime_type="text/markdown",
             text=markdown(report_of(run)),
         )
-        report = EmbeddedResource(type="resource", resource=contents)
+        report = mcp_types.EmbeddedResource(type="resource", resource=contents)
         return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]
 
     @mcp.completion
     async def complete(
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        context: CompletionContext | None,
+        ref: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        context: mcp_types.CompletionContext | None,
     ) -> list[str]:
         """Runs by their ids or words of their requests, tools by parts of their names, and
         requests."""
         ctx = Context(mcp)
-        begun = argument.value.strip().lower()
+        prefix = argument.value.strip().lower()
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read
             match argument.name:
                 case "run_id" | "request":
@@ -119,17 +112,17 @@ def register(mcp: FastMCP) -> None:
                         return [
                             run.id
                             for run in runs
-                            if run.id.startswith(begun) or begun in run.prompt.lower()
+                            if run.id.startswith(prefix) or prefix in run.prompt.lower()
                         ]
                     asked = dict.fromkeys(run.prompt for run in runs)
-                    return [each for each in asked if each.lower().startswith(begun)]
+                    return [each for each in asked if each.lower().startswith(prefix)]
                 case "tool":
                     names = [tool.name for tool in ctx.lifespan_context["pool"].tools()]
-                    names = [name for name in names if begun in name.lower()]
-                    return sorted(names, key=lambda name: not name.lower().startswith(begun))
+                    names = [name for name in names if prefix in name.lower()]
+                    return sorted(names, key=lambda name: not name.lower().startswith(prefix))
                 case "iteration":
                     run_id = (context.arguments or {}).get("run_id", "") if context else ""
                     run = await engine_of(ctx).get(run_id, caller())
                     numbers = [str(each.number) for each in run.state.iterations]
-                    return [number for number in numbers if number.startswith(begun)]
+                    return [number for number in numbers if number.startswith(prefix)]
         return []

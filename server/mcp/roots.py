@@ -25,7 +25,6 @@ ASK_SECONDS = 5.0
 ANSWER = "roots"
 """The key of the question in an `InputRequiredResult`, and of its answer."""
 MAX_ROOTS = 50
-"""Roots of a caller; the others are ignored."""
 
 
 class CallersProject:

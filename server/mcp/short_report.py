@@ -8,21 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner.events import (
-    ApprovalAsked,
-    ApprovalDecided,
-    GuardTripped,
-    PassagesGathered,
-    PlanMade,
-    QuestionAsked,
-    RunContinued,
-    RunResumed,
-    SteeringTaken,
-    StepConcluded,
-    StepStarted,
-    ToolCalled,
-    ToolReturned,
-)
+from planner import events
 from planner.state import RunState, Status
 from server.config_schema import Untitled
 from server.mcp.links import RUN
@@ -50,11 +36,24 @@ MAX_LINE = 200
 MAX_NEWS = 6
 """News of one poll; the newest are kept."""
 REPORTED = (
-    *(ApprovalAsked, ApprovalDecided, GuardTripped, PassagesGathered, PlanMade, QuestionAsked),
-    *(RunContinued, RunResumed, StepConcluded, StepStarted, SteeringTaken, ToolCalled),
-    ToolReturned,
+    *(
+        events.ApprovalAsked,
+        events.ApprovalDecided,
+        events.GuardTripped,
+        events.PassagesGathered,
+        events.PlanMade,
+        events.QuestionAsked,
+    ),
+    *(
+        events.RunContinued,
+        events.RunResumed,
+        events.StepConcluded,
+        events.StepStarted,
+        events.SteeringTaken,
+        events.ToolCalled,
+    ),
+    events.ToolReturned,
 )
-"""The events that count as news."""
 
 
 class Citation(BaseModel):
@@ -117,7 +116,6 @@ def as_data(short: ShortReport) -> dict[str, Any]:
 
 
 def ended(found: Report) -> ShortReport:
-    """The short report of a run that has ended."""
     return ShortReport(
         run_id=found.run_id,
         status=found.status,

@@ -52,8 +52,6 @@ TaskStatus = Literal["working", "input_required", "completed", "failed", "cancel
 
 
 class Task(Result):
-    """The fields of every answer about a task."""
-
     task_id: str
     status: TaskStatus
     status_message: str | None = None
@@ -186,7 +184,6 @@ class Tasks(ServerExtension):
 
 
 def _fields(run: Run, context: Context) -> dict[str, Any]:
-    """The fields that a task has in every state."""
     updated = run.events[-1].at if run.events else run.created
     if run.queued or not run.events:
         doing = heartbeat(run.state, run.quiet, run.queued)

@@ -25,16 +25,7 @@ from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
 from server.background import background_tasks
 from server.config import ApprovalSettings
-from server.journal.base import (
-    Entry,
-    Journal,
-    KeyUsed,
-    NewRun,
-    RunSetup,
-    RunSummary,
-    RunWriter,
-    StoredRun,
-)
+from server.journal import base
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
@@ -48,17 +39,10 @@ MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: how many are needed to name a run, and how many it has."""
 MAX_RUNS_KEPT = 200
 """Finished runs that are kept in memory; the oldest are removed first."""
-STEER_SECONDS = 5.0
-"""How long `steer` waits until the server that drives a run has taken the steering."""
 WATCHED_SECONDS = 15.0
 """A page counts as open so long after its last request; it makes one every two seconds."""
-DECIDE_SECONDS = 5.0
-"""How long `decide` waits for the server that drives a run to take a person's answer."""
-CANCEL_SECONDS = 5.0
-"""How long `cancel` waits for the server that drives a run to notice, and for the run to end its
-model call and its tool call."""
 INTERRUPT_SECONDS = 2.0
-"""The same when the server ends: its host kills it soon."""
+"""How long runs may take to end when the server ends: its host kills it soon."""
 TAKEN_UP_SECONDS = 900.0
 """How old an interrupted run may be to be continued when the same is asked again; the project may
 have changed since."""
@@ -76,7 +60,7 @@ class Engine:
         self,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
-        journal: Journal,
+        journal: base.Journal,
         approval: ApprovalSettings,
         tasks: TaskGroup,
     ) -> None:
@@ -102,7 +86,7 @@ class Engine:
         cls,
         models: Callable[[], Awaitable[Models]],
         pool: UpstreamPool,
-        journal: Journal,
+        journal: base.Journal,
         approval: ApprovalSettings,
     ) -> AsyncIterator[Self]:
         """An engine whose runs all stop with this scope."""
@@ -157,7 +141,7 @@ class Engine:
         """Resume the caller's newest run that asks the same and was cut off."""
         for run in self._runs.values():
             if run.caller == caller and run.stopping and run.request == request:
-                await self._wait_until_ended(run, CANCEL_SECONDS)
+                await self._wait_until_ended(run, base.LETTER_SECONDS)
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
@@ -185,9 +169,11 @@ class Engine:
             self._own(run)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
+                new = base.NewRun(
+                    run.id, caller, request, setup, request_key, fleet, waits=elsewhere
+                )
                 writer = run.writer = await self.journal.begin(new)
-        except KeyUsed as used:
+        except base.KeyUsed as used:
             self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
         if elsewhere and writer.problem is None:
@@ -254,7 +240,7 @@ class Engine:
                 taken = await self.journal.resume(run.id)
             return self._take_over(*taken, models) if taken else await self.get(run.id, caller)
 
-    def _take_over(self, writer: RunWriter, stored: StoredRun, models: Models) -> Run:
+    def _take_over(self, writer: base.RunWriter, stored: base.StoredRun, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
         run = self._drive_here(writer, stored)
         if stored.entries:
@@ -265,7 +251,6 @@ class Engine:
     # What `Peers` asks of this server's runs.
 
     def join(self, fleet: str) -> None:
-        """Take part in a fleet: its servers drive each other's runs."""
         self._peers.join(fleet)
 
     def under_way(self) -> list[Run]:
@@ -291,14 +276,14 @@ class Engine:
         self._watched |= dict.fromkeys(callers, anyio.current_time())
 
     def watched(self, caller: str) -> bool:
-        """Whether a person is watching the caller's runs."""
         return anyio.current_time() - self._watched.get(caller, -math.inf) < WATCHED_SECONDS
 
     async def attend(self, run: Run) -> None:
         """Note that a client that can ask a person for approval follows the run."""
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
-            await self._peers.attend(run)
+            with suppress(RequestError):  # then the person is not asked
+                await self.journal.post(base.Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -324,7 +309,7 @@ class Engine:
             paused = run.paused
             event = RunContinued(request=request, spent=before.seconds, paused=paused)
             with anyio.CancelScope(shield=True):  # what is taken over is driven
-                taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
+                taken = await self.journal.reopen(run.id, base.Entry.of(event, before.seconds))
             if taken is None:
                 raise RequestError(UNDER_WAY.format(run.id))
             run = self._drive_here(*taken)
@@ -332,7 +317,7 @@ class Engine:
             self._go_on(run, models, taken[1])
             return run
 
-    def _drive_here(self, writer: RunWriter, stored: StoredRun) -> Run:
+    def _drive_here(self, writer: base.RunWriter, stored: base.StoredRun) -> Run:
         run = Run.of(stored, self._approval)
         run.interrupted, run.writer = False, writer
         self._own(run)
@@ -343,11 +328,11 @@ class Engine:
         server. Raises `RequestError` if the run does not wait for that call, or its server does not
         take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
-        await self._until(lambda: run.state.undecided is None, run, DECIDE_SECONDS)
+        await self._until(lambda: run.state.undecided is None, run, base.LETTER_SECONDS)
         if run.state.undecided and not run.finished:
             raise RequestError(
                 f"The server that drives run {run.id} has not taken the answer within "
-                f"{DECIDE_SECONDS:g} s. Look again with `planloom runs show {run.id}`."
+                f"{base.LETTER_SECONDS:g} s. Look again with `planloom runs show {run.id}`."
             )
 
     async def cancel(self, run: Run) -> None:
@@ -364,15 +349,16 @@ class Engine:
         if run.driven:
             run.scope.cancel()
         else:
-            await self._peers.cancel(run)
-        await self._wait_until_ended(run, CANCEL_SECONDS)
+            await self.journal.post(base.Letter(run_id=run.id, kind="cancel"))
+        await self._wait_until_ended(run, base.LETTER_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
                 f"Run {run.id} is driven by another Planloom server, which was asked to end it and "
-                f"did not within {CANCEL_SECONDS:g} s. Look again with get_run, or end that server."
+                f"did not within {base.LETTER_SECONDS:g} s. Look again with get_run, or end that "
+                "server."
             )
 
-    async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
+    async def list_runs(self, most: int, callers: Sequence[str]) -> list[base.RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be
         recorded. Raises `RequestError` when the journal cannot be read."""
         stored = [] if self.journal.problem else await self.journal.list(most, callers)
@@ -381,7 +367,7 @@ class Engine:
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
                 times = run.created, run.now
-                found[run.id] = RunSummary(run.id, run.status, *times, prompt, run.project)
+                found[run.id] = base.RunSummary(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
@@ -404,16 +390,16 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        await self._peers.steer(run, steering)
+        await self.journal.post(base.Letter(run_id=run.id, kind="steer", steering=steering))
         if not (run.interrupted or run.queued):
-            await self._until(lambda: steering in run.state.steering, run, STEER_SECONDS)
+            await self._until(lambda: steering in run.state.steering, run, base.LETTER_SECONDS)
 
     async def pause(self, run: Run) -> None:
         """Stop a run so that it can be resumed. A run that is not recorded or has not begun ends;
         one that another server drives goes on."""
         if run.driven:
             run.stop()
-            await self._wait_until_ended(run, CANCEL_SECONDS)
+            await self._wait_until_ended(run, base.LETTER_SECONDS)
         elif not run.events:
             await self.cancel(run)
 
@@ -442,11 +428,11 @@ class Engine:
         self._runs[run.id] = run
         self._forget_oldest()
 
-    def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
+    def _go_on(self, run: Run, models: Models, stored: base.StoredRun | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, stored)
         self._peers.read_letters()
 
-    async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
+    async def _drive(self, run: Run, models: Models, stored: base.StoredRun | None) -> None:
         assert run.writer
         try:
             with run.scope:
@@ -487,8 +473,8 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _setup(self, models: Models) -> RunSetup:
-        return RunSetup(
+    def _setup(self, models: Models) -> base.RunSetup:
+        return base.RunSetup(
             planloom=version("planloom"),
             fast=models.fast.name,
             full=models.full.name,
@@ -512,7 +498,7 @@ def _may_go_on_elsewhere(run: Run) -> bool:
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
 
 
-def _check_setup(stored: StoredRun, now: RunSetup) -> None:
+def _check_setup(stored: base.StoredRun, now: base.RunSetup) -> None:
     """Raises `RequestError` for a run that was begun with other models."""
     was = stored.setup
     if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
@@ -522,6 +508,6 @@ def _check_setup(stored: StoredRun, now: RunSetup) -> None:
         )
 
 
-def _models(setup: RunSetup) -> str:
+def _models(setup: base.RunSetup) -> str:
     names = dict.fromkeys((setup.fast, setup.full))
     return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"

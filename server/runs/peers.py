@@ -5,7 +5,6 @@ sends the messages of its clients as letters. The servers of a fleet also drive 
 those that wait for a turn, and those whose server has ended.
 """
 
-import hashlib
 import logging
 from collections.abc import Collection
 from contextlib import suppress
@@ -15,10 +14,10 @@ from anyio.abc import TaskGroup
 
 from planner.errors import PlanloomError, RequestError
 from planner.events import RunSteered
-from planner.protocol import Steering
 from server.approval.approval import Question
 from server.journal.base import Journal, Letter, RunSetup
 from server.runs.run import Run
+from server.text import digest
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Peers:
         if not self._fleet:
             return ""
         same = setup.model_dump_json(exclude={"planloom", "project"})
-        return f"{self._fleet} {hashlib.sha256(same.encode()).hexdigest()[:16]}"
+        return f"{self._fleet} {digest(same)[:16]}"
 
     async def waiting(self, fleet: str) -> int:
         """How many runs of the fleet no server drives yet; 0 if the journal cannot be read."""
@@ -90,20 +89,6 @@ class Peers:
         self._followed[run.id] = run
         self._mirror(run)
         self._tasks.start_soon(self._follow, run, known)
-
-    async def attend(self, run: Run) -> None:
-        """Tell the run's server that a client here can ask a person for approval."""
-        with suppress(RequestError):  # then the person is not asked
-            await self._journal.post(Letter(run_id=run.id, kind="attend"))
-
-    async def cancel(self, run: Run) -> None:
-        """Tell the run's server to end it. Raises `RequestError`."""
-        await self._journal.post(Letter(run_id=run.id, kind="cancel"))
-
-    async def steer(self, run: Run, steering: Steering) -> None:
-        """Leave steering for the server that drives the run, now or later. Raises
-        `RequestError`."""
-        await self._journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
 
     async def _follow(self, run: Run, known: int) -> None:
         try:

@@ -6,7 +6,6 @@ from the record, in the recorded order, and its events have to match the recorde
 record ends, the run goes on.
 """
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -43,6 +42,7 @@ from planner.tools import (
 )
 from server.approval.approval import Approvals
 from server.journal.base import Entry, RunWriter, StoredRun
+from server.text import digest
 
 T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=BaseEvent)
@@ -148,7 +148,7 @@ class Tape:
         does, and `NotRecorded` if such a request cannot be recorded before it is made.
         """
         asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
-        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+        key = digest(json.dumps(asked))[:32]
         begun = self._find(key, "intent") if in_doubt is not None else None
         if begun is not None:
             await self._turn(begun)

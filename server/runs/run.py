@@ -84,7 +84,6 @@ class Run:
 
     @property
     def under_way(self) -> bool:
-        """Whether this server drives it and it has not ended."""
         return self.driven and not self.finished
 
     @property
@@ -140,7 +139,6 @@ class Run:
         )
 
     def stop(self) -> None:
-        """Stop the run so that it can be resumed."""
         self.stopping = True
         self.scope.cancel()
 

@@ -38,7 +38,6 @@ class Launch:
     def __init__(
         self,
         settings: UpstreamSettings,
-        environ: Mapping[str, str],
         cache_dir: Path,
         reaper: Reaper,
     ) -> None:
@@ -49,7 +48,7 @@ class Launch:
         self.args = [arg.get_secret_value() for arg in settings.args]
         self.cwd = settings.cwd.get_secret_value() if settings.cwd else _nowhere(cache_dir)
         own = {name: value.get_secret_value() for name, value in settings.env.items()}
-        self.env = child_environment(environ) | own | {MARK: self.mark}
+        self.env = child_environment(os.environ) | own | {MARK: self.mark}
         self.reaper = reaper
         self._process: Process | None = None
 
@@ -71,13 +70,10 @@ class Launch:
 
 
 class Launcher:
-    """Makes the launches of one server. `environ`: what upstreams may get of it; None: our own.
-    `cache_dir`: where upstreams without a `cwd` are started; None: the user's cache directory."""
+    """Makes the launches of one server. `cache_dir`: where upstreams without a `cwd` are started;
+    None: the user's cache directory."""
 
-    def __init__(
-        self, environ: Mapping[str, str] | None = None, cache_dir: Path | None = None
-    ) -> None:
-        self.environ = os.environ if environ is None else environ
+    def __init__(self, cache_dir: Path | None = None) -> None:
         self.cache_dir = cache_dir or user_cache_path("planloom")
         self.reaper = Reaper()
         self._ahead: dict[str, Launch] = {}
@@ -87,7 +83,7 @@ class Launcher:
         """The launch that `begin` has started, or a new one."""
         if ahead := self._ahead.pop(name, None):
             return ahead
-        return Launch(settings, self.environ, self.cache_dir, self.reaper)
+        return Launch(settings, self.cache_dir, self.reaper)
 
     async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
         """Start the process of each upstream that is a command, before anything talks to it."""
@@ -96,7 +92,7 @@ class Launcher:
             return
         self.reaper.start()
         for name, each in commands.items():
-            launch = Launch(each, self.environ, self.cache_dir, self.reaper)
+            launch = Launch(each, self.cache_dir, self.reaper)
             self._ahead[name] = launch
             with suppress(OSError, ValueError):  # the next caller tries again, and gets the error
                 await launch.process()

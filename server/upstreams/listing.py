@@ -52,37 +52,37 @@ def pool_listing(pool: UpstreamPool) -> PoolListing:
 
 
 def listing_markdown(found: PoolListing) -> str:
-    lines = []
-    if found.problem:
-        lines += [
-            "### The newest changes of the operator's file are not in effect",
-            "",
-            found.problem,
-            "",
-        ]
-    lines += ["### Upstreams", ""]
-    for upstream in found.upstreams:
-        count = counted(upstream.tools, "tool")
-        state = f"ready, {count}" if upstream.state == "ready" else upstream.state
-        new = f", {upstream.first_seen} new and pinned" if upstream.first_seen else ""
-        why = f": {indented(upstream.error, 2)}" if upstream.error else ""
-        lines.append(f"- {upstream.name}: {state}{new}{why}")
-    lines.append("" if found.upstreams else "(none)\n")
     held = [f"- {up.name}.{each}" for up in found.upstreams for each in up.held]
-    if held:
-        lines += ["### Held back until you consent: planloom tools --accept NAME", "", *held, ""]
     unreadable = [f"- {up.name}: {each}" for up in found.upstreams for each in up.unreadable]
-    if unreadable:
-        lines += ["### Left out, because they are not valid tools", "", *unreadable, ""]
-    if found.shadowed:
-        lines += ["### Names that look the same", "", *(f"- {each}" for each in found.shadowed), ""]
-    lines += ["### Tools", ""]
-    for tool in found.tools:
-        short = shortened(flat(tool.description), MAX_DESCRIPTION)
-        safety = tool.safety.replace("_", "-")
-        if tool.safety is not Safety.READ_ONLY:
-            safety += f", policy {tool.policy}"
-        lines.append(
-            f"- {tool.name} ({tool.upstream}, {safety}, priority {tool.priority}): {short}"
-        )
-    return inert("\n".join(lines if found.tools else [*lines, "(none)"]))
+    lines = [
+        *_section(
+            "The newest changes of the operator's file are not in effect",
+            [found.problem] if found.problem else [],
+        ),
+        *_section("Upstreams", [_upstream(each) for each in found.upstreams] or ["(none)"]),
+        *_section("Held back until you consent: planloom tools --accept NAME", held),
+        *_section("Left out, because they are not valid tools", unreadable),
+        *_section("Names that look the same", [f"- {each}" for each in found.shadowed]),
+        *_section("Tools", [_tool(each) for each in found.tools] or ["(none)"]),
+    ]
+    return inert("\n".join(lines[:-1]))
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return [f"### {title}", "", *lines, ""] if lines else []
+
+
+def _upstream(upstream: UpstreamListing) -> str:
+    count = counted(upstream.tools, "tool")
+    state = f"ready, {count}" if upstream.state == "ready" else upstream.state
+    new = f", {upstream.first_seen} new and pinned" if upstream.first_seen else ""
+    why = f": {indented(upstream.error, 2)}" if upstream.error else ""
+    return f"- {upstream.name}: {state}{new}{why}"
+
+
+def _tool(tool: ToolListing) -> str:
+    short = shortened(flat(tool.description), MAX_DESCRIPTION)
+    safety = tool.safety.replace("_", "-")
+    if tool.safety is not Safety.READ_ONLY:
+        safety += f", policy {tool.policy}"
+    return f"- {tool.name} ({tool.upstream}, {safety}, priority {tool.priority}): {short}"

@@ -9,7 +9,6 @@ The pins of all servers of a user are in one SQLite file, which processes can sh
 crash leaves intact. docs/security.md says what pins do not prevent.
 """
 
-import hashlib
 import json
 import os
 import sqlite3
@@ -26,7 +25,7 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict
 
 from server.config import UpstreamSettings
-from server.text import clean, one_line
+from server.text import clean, digest, one_line
 
 BUSY_SECONDS = 5.0
 """How long another process may hold the file."""
@@ -78,8 +77,6 @@ class HeldTool:
 
 @dataclass
 class PinCheck:
-    """How the tools of an upstream compare with their pins."""
-
     held: dict[str, HeldTool] = field(default_factory=dict)
     first_seen: int = 0
     """How many were pinned as they are, because the upstream was new."""
@@ -102,7 +99,7 @@ def identity(name: str, settings: UpstreamSettings) -> str:
     command, version or URL has consented to what it brings."""
     texts = [settings.command, *settings.args, settings.url]
     written = json.dumps([text.written if text else None for text in texts])
-    return f"{name} {hashlib.sha256(written.encode()).hexdigest()[:16]}"
+    return f"{name} {digest(written)[:16]}"
 
 
 class Pins:
@@ -210,7 +207,7 @@ def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[HeldTool]:
             _name(upstream),
             tool,
             tuple(_differences(pin.pinned, pin.proposed)),
-            _digest(pin.proposed),
+            digest(pin.proposed)[:32],
         )
         for tool, pin in pins.items()
         if pin.proposed
@@ -219,11 +216,7 @@ def _held(upstream: str, pins: Mapping[str, _Pin]) -> list[HeldTool]:
 
 def digest_of(held: Sequence[HeldTool]) -> str:
     """A digest of all of them; 128 bits, since an upstream may try any number of definitions."""
-    return _digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return digest(json.dumps(sorted((each.upstream, each.tool, each.digest) for each in held)))[:32]
 
 
 def _name(upstream: str) -> str:

@@ -36,20 +36,18 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self,
         settings: Settings,
         *,
-        environ: Mapping[str, str] | None = None,
         cache_dir: Path | None = None,
         pins: Pins | None = None,
         launcher: Launcher | None = None,
         for_operator: bool = True,
     ) -> None:
-        """`environ`: what upstreams may get of it; None: our own. `cache_dir`: where their logs go;
-        None: the user's cache directory. `pins`: None means the user's. `launcher` comes from a
-        `head_start`, and then has the first two. `for_operator`: callers are the operator, who may
-        read what upstreams last wrote to their standard error."""
+        """`cache_dir`: where their logs go; None: the user's cache directory. `pins`: None: the
+        user's. `launcher` comes from a `head_start`, and then has the directory. `for_operator`:
+        callers are the operator, who may read what upstreams last wrote to their standard error."""
         self.problem: str | None = None
         """Why the newest changes of the upstreams file are not in effect."""
         self.project = settings.project
-        self._launcher = launcher or Launcher(environ, cache_dir)
+        self._launcher = launcher or Launcher(cache_dir)
         self._reaper = self._launcher.reaper
         self._for_operator = for_operator
         self._pins = pins or Pins()
@@ -296,6 +294,6 @@ async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # no
     return False
 
 
-async def _changed(upstream: Upstream, heard: anyio.CancelScope) -> None:
+async def _changed(upstream: Upstream, scope: anyio.CancelScope) -> None:
     await upstream.changed.wait()
-    heard.cancel()
+    scope.cancel()

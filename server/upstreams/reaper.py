@@ -145,11 +145,11 @@ def appointed(groups: set[int]) -> TextIO:
     """The pipe to the standby, once this process is the reaper: at once for the first one, and for
     a standby after its predecessor was killed. `groups` gets those known by then."""
     while True:
-        read_end, telling = os.pipe()
+        read_end, write_end = os.pipe()
         if os.fork():
             os.close(read_end)
-            return os.fdopen(telling, "w", buffering=1)
-        os.close(telling)
+            return os.fdopen(write_end, "w", buffering=1)
+        os.close(write_end)
         with os.fdopen(read_end) as lines:
             if follow(lines, groups):
                 sys.exit()

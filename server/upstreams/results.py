@@ -10,16 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mcp_types import (
-    AudioContent,
-    ContentBlock,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-    Tool,
-    ToolAnnotations,
-)
+import mcp_types
 
 from planner.tools import ROLES, Safety, ToolSpec
 from server.config import ToolSettings, UpstreamSettings
@@ -38,10 +29,10 @@ _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 
 
-def redact_tool(tool: Tool, redact: Callable[[str], str]) -> Tool:
+def redact_tool(tool: mcp_types.Tool, redact: Callable[[str], str]) -> mcp_types.Tool:
     """The tool with `redact` applied to all its texts, names and keys."""
     data = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Tool.model_validate(each_text(data, redact, keys=True))
+    return mcp_types.Tool.model_validate(each_text(data, redact, keys=True))
 
 
 def log_text(data: Any) -> str:
@@ -65,7 +56,7 @@ def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters left out]"
 
 
-def content_text(content: Iterable[ContentBlock], structured: Any = None) -> str:
+def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any = None) -> str:
     """A result's blocks as one text; `structured` stands in when there is no block."""
     blocks = [_block_text(block) for block in content]
     if blocks or structured is None:
@@ -75,15 +66,15 @@ def content_text(content: Iterable[ContentBlock], structured: Any = None) -> str
     return structured if isinstance(structured, str) else _json(structured)
 
 
-def _block_text(block: ContentBlock) -> str:
-    if isinstance(block, TextContent):
+def _block_text(block: mcp_types.ContentBlock) -> str:
+    if isinstance(block, mcp_types.TextContent):
         return block.text
-    if isinstance(block, ImageContent | AudioContent):
+    if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent):
         return _placeholder(block.mime_type, block.data)
-    if isinstance(block, ResourceLink):
+    if isinstance(block, mcp_types.ResourceLink):
         return f"[{block.name}: {block.uri}]"
     resource = block.resource
-    if isinstance(resource, TextResourceContents):
+    if isinstance(resource, mcp_types.TextResourceContents):
         return resource.text
     return _placeholder(resource.mime_type, resource.blob)
 
@@ -105,7 +96,7 @@ def is_sendable(arguments: Mapping[str, Any]) -> bool:
     return True
 
 
-def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
+def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
     """The tool with the operator's settings, under its bare name; None if it is not allowed."""
     denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
     allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
@@ -144,7 +135,7 @@ def tool_spec(tool: Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec
     )
 
 
-def safety_of(annotations: ToolAnnotations | None, trusted: bool) -> Safety:
+def safety_of(annotations: mcp_types.ToolAnnotations | None, trusted: bool) -> Safety:
     """What a tool may do according to its upstream. Without annotations, or trust in them, that is
     the worst; a missing hint counts as the protocol's default, which is the worse one.
 

@@ -23,14 +23,8 @@ from mcp_types import (
     LoggingLevel,
 )
 
+from planner import events
 from planner.clock import Clock
-from planner.events import (
-    Event,
-    QuestionAnswered,
-    QuestionAsked,
-    ToolProgressed,
-    UpstreamLogged,
-)
 from planner.tools import DecidedBy, ToolSpec
 from server.approval import elicitation
 from server.approval.approval import Approvals, Question
@@ -79,7 +73,7 @@ class SideChannel:
         tool: ToolSpec,
         iteration: int | None,
         approvals: Approvals,
-        record: Callable[[Event], None],
+        record: Callable[[events.Event], None],
         run_clock: Clock,
         *,
         alone: bool,
@@ -123,7 +117,9 @@ class SideChannel:
             return
         self._progress_reported_at = now
         shown = one_line(self.hide_typed(message), MAX_PROGRESS_CHARS)
-        self._record(ToolProgressed(**self._of, progress=progress, total=total, message=shown))
+        self._record(
+            events.ToolProgressed(**self._of, progress=progress, total=total, message=shown)
+        )
 
     def report_log(self, level: LoggingLevel, text: str) -> None:
         """Pass on a log message, unless it is for debugging or the limit is reached."""
@@ -131,7 +127,7 @@ class SideChannel:
             return
         self._logs += 1
         shown = one_line(self.hide_typed(text), MAX_LOG_CHARS)
-        self._record(UpstreamLogged(**self._of, level=level, text=shown))
+        self._record(events.UpstreamLogged(**self._of, level=level, text=shown))
 
     async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
         """Put a question to the person; returns the upstream's answer. `redact` removes operator's
@@ -144,7 +140,7 @@ class SideChannel:
             async with self.approvals.turn:
                 if self._over:
                     return NONE
-                self._record(QuestionAsked(**self._of, text=text))
+                self._record(events.QuestionAsked(**self._of, text=text))
                 self._asking = True
                 resolution = WITHDRAWN
                 try:
@@ -160,7 +156,7 @@ class SideChannel:
             self._asking = False
             action = resolution.result.action
             self._record(
-                QuestionAnswered(
+                events.QuestionAnswered(
                     **self._of, action=action, by=resolution.by, reason=resolution.reason
                 )
             )

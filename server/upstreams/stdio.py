@@ -16,20 +16,13 @@ from typing import Unpack
 
 import anyio
 import anyio.to_thread
+import mcp_types
 import psutil
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    jsonrpc_message_adapter,
-)
 
 from server.upstreams.launch import Launch
 from server.upstreams.reaper import end
@@ -79,7 +72,7 @@ class Messages:
         """Of the line so far; once it is too long, only a part of it is kept."""
         self._answered = False
 
-    def feed(self, chunk: bytes) -> Iterator[JSONRPCMessage]:
+    def feed(self, chunk: bytes) -> Iterator[mcp_types.JSONRPCMessage]:
         """The messages that end in this chunk. Raises `EndlessLine`."""
         *lines, rest = chunk.split(b"\n")
         for line in lines:
@@ -87,7 +80,7 @@ class Messages:
             yield from self._finish()
         yield from self._add(rest)
 
-    def _add(self, part: bytes) -> Iterator[JSONRPCMessage]:
+    def _add(self, part: bytes) -> Iterator[mcp_types.JSONRPCMessage]:
         self._length += len(part)
         self._line += part
         if self._length <= MAX_MESSAGE_BYTES:
@@ -99,7 +92,7 @@ class Messages:
         if self._length > MAX_LINE_BYTES:
             raise EndlessLine(f"it printed {MAX_LINE_BYTES // 2**20} MiB without the end of a line")
 
-    def _finish(self) -> Iterator[JSONRPCMessage]:
+    def _finish(self) -> Iterator[mcp_types.JSONRPCMessage]:
         line, length, answered = bytes(self._line), self._length, self._answered
         self._line.clear()
         self._length, self._answered = 0, False
@@ -112,28 +105,28 @@ class Messages:
             self.other_lines = True
 
 
-def _message(line: bytes) -> JSONRPCMessage | None:
+def _message(line: bytes) -> mcp_types.JSONRPCMessage | None:
     """The message in a line; an error for the request whose answer cannot be read."""
     with suppress(ValueError):
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     # Bytes that are no UTF-8 and halves of surrogate pairs: the rest can still be read.
     with suppress(ValueError, RecursionError):
         data = json.loads(line.decode("utf-8", "replace"))
         repaired = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
-        return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
+        return mcp_types.jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     if found := _ID_FIRST.match(line[:EDGE]) or _ID_LAST.search(line[-EDGE:]):
         return _error(found[1], "its answer cannot be read: it is not a JSON-RPC message")
     return None
 
 
-def _too_long(request: bytes) -> JSONRPCMessage:
+def _too_long(request: bytes) -> mcp_types.JSONRPCMessage:
     mib = MAX_MESSAGE_BYTES // 2**20
     return _error(request, f"its answer is longer than {mib} MiB, and was not read; ask for less")
 
 
-def _error(request: bytes, why: str) -> JSONRPCMessage:
-    error = ErrorData(code=PARSE_ERROR, message=why)
-    return JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
+def _error(request: bytes, why: str) -> mcp_types.JSONRPCMessage:
+    error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=why)
+    return mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(request), error=error)
 
 
 class ChatterLimit:
@@ -142,8 +135,8 @@ class ChatterLimit:
     def __init__(self) -> None:
         self._since = self._passed = 0.0
 
-    def allows(self, message: JSONRPCMessage) -> bool:
-        if not isinstance(message, JSONRPCNotification) or message.method not in CHATTER:
+    def allows(self, message: mcp_types.JSONRPCMessage) -> bool:
+        if not isinstance(message, mcp_types.JSONRPCNotification) or message.method not in CHATTER:
             return True
         if anyio.current_time() - self._since > 1:
             self._since, self._passed = anyio.current_time(), 0

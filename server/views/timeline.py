@@ -5,22 +5,11 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from planner.events import (
-    ApprovalAsked,
-    ApprovalDecided,
-    Event,
-    ModelCalled,
-    QuestionAnswered,
-    QuestionAsked,
-    RunResumed,
-    ToolReturned,
-)
+from planner import events
 from server.views.progress import DOING
 
 
 class Span(BaseModel):
-    """A time in which something was waited for."""
-
     kind: Literal["model", "tool", "person", "pause"]
     what: str
     at: float
@@ -30,11 +19,11 @@ class Span(BaseModel):
     """Of the model call in the ledger, or of the tool call's iteration; from 0."""
 
 
-def timeline(events: Sequence[Event]) -> list[Span]:
+def timeline(record: Sequence[events.Event]) -> list[Span]:
     """The spans in the order in which they ended."""
-    if not events:
+    if not record:
         return []
-    began = events[0].at
+    began = record[0].at
     spans: list[Span] = []
     asked: float | None = None
     model_calls = 0
@@ -50,20 +39,20 @@ def timeline(events: Sequence[Event]) -> list[Span]:
         values = {"at": round(at, 3), "seconds": round(max(0.0, seconds), 3)}
         spans.append(Span(kind=kind, what=what, number=number, **values))
 
-    for event in events:
+    for event in record:
         match event:
-            case ModelCalled():
+            case events.ModelCalled():
                 add("model", DOING[event.role], event.at, event.seconds, model_calls)
                 model_calls += 1
-            case ToolReturned() if event.seconds:
+            case events.ToolReturned() if event.seconds:
                 add("tool", event.tool, event.at, event.seconds, event.iteration)
-            case ApprovalAsked() | QuestionAsked():
+            case events.ApprovalAsked() | events.QuestionAsked():
                 asked = event.at
-            case ApprovalDecided(by="person" | "timeout") if asked is not None:
+            case events.ApprovalDecided(by="person" | "timeout") if asked is not None:
                 add("person", f"approval of {event.tool}", event.at, event.at - asked)
-            case QuestionAnswered() if asked is not None:
+            case events.QuestionAnswered() if asked is not None:
                 add("person", f"{event.upstream}’s question", event.at, event.at - asked)
-            case RunResumed():
+            case events.RunResumed():
                 add("pause", "no server", event.at, event.paused)
             case _:
                 pass

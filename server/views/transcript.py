@@ -4,17 +4,8 @@ import json
 import time
 from collections.abc import Iterable
 
+from planner import events
 from planner.actions import outcome_in_words
-from planner.events import (
-    AnswerDelta,
-    Event,
-    ModelCalled,
-    RunContinued,
-    RunFinished,
-    RunStarted,
-    ToolProgressed,
-    ToolReturned,
-)
 from planner.state import RunState
 from server.text import clean, duration, fence, status_in_words
 from server.views.inert import inert
@@ -24,7 +15,7 @@ MAX_TEXT_CHARS = 4_000
 """Characters of one text; `get_run` has a tool result as a whole."""
 
 
-def transcript(run_id: str, events: Iterable[Event]) -> str:
+def transcript(run_id: str, record: Iterable[events.Event]) -> str:
     """The run as Markdown, in the order in which it happened; prompts and replies word for word.
 
     Of each prompt, only the question at its end is shown; the rest follows from the request and the
@@ -32,27 +23,27 @@ def transcript(run_id: str, events: Iterable[Event]) -> str:
     """
     parts = [f"# Run {run_id}"]
     state = RunState()
-    for event in events:
+    for event in record:
         state.apply(event)
         if not parts[1:]:
             began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(event.at))
             parts.append(f"Began {began}.")
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 parts.append(_block("## Request", event.request.prompt))
-            case RunContinued():
+            case events.RunContinued():
                 parts.append(_block("## Next request", event.request.prompt))
-            case ModelCalled():
+            case events.ModelCalled():
                 parts.append(_block(f"## {event.model}: {event.role}", event.question))
                 parts.append(_block("Reply:", event.reply))
-            case ToolReturned():
+            case events.ToolReturned():
                 asked = json.dumps(event.arguments, ensure_ascii=False)
                 what = outcome_in_words(state.iterations[event.iteration])
                 parts.append(_block(f"## {event.tool}: {what}", asked))
                 parts.append(_block(f"Result, after {duration(event.seconds)}:", event.text))
-            case RunFinished():
+            case events.RunFinished():
                 parts.append(_block(f"## Ended: {status_in_words(event.status)}", event.answer))
-            case AnswerDelta() | ToolProgressed():
+            case events.AnswerDelta() | events.ToolProgressed():
                 pass  # what came of it has it as a whole
             case _:
                 parts.append(f"- {message(event, state)}")

@@ -982,9 +982,8 @@ async def test_a_question_is_put_to_the_terminal(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(answer)
-        status = await ask.ask_on_terminal(
-            place.settings, "Note hello", {}, None, Policy.ASK, as_json=False
-        )
+        request = RunRequest(prompt="Note hello", policy=Policy.ASK)
+        status = await ask.run_on_terminal(place.settings, request, as_json=False)
     asked()
     assert status == 0
     assert normalised(told.partition("role ")[0]) == snapshot("""\

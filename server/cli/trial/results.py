@@ -10,14 +10,13 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, Field, ValidationError
 
 from server.cli.trial.project import Outcome
+from server.client_configs.files import replace
 
 NEAR = 1
 """Answers by which two pairs may differ by chance: the quicker one is better then."""
 
 
 class Measurement(BaseModel):
-    """How one pair of models did."""
-
     fast: str
     full: str
     outcomes: list[Outcome] = []
@@ -99,8 +98,4 @@ def load_results() -> Results:
 
 
 def save_results(results: Results) -> None:
-    file = results_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_text(results.model_dump_json(indent=1), "utf-8")
-    part.replace(file)
+    replace(results_file(), results.model_dump_json(indent=1), keep=False)

@@ -236,13 +236,13 @@ def _conclude(
 
 
 def _suggest(used: ModelSettings, found: Measurement, named: Sequence[str]) -> None:
-    told = f"\nTake {found.name}: {found.summary}. "
+    advice = f"\nTake {found.name}: {found.summary}. "
     if (found.fast, found.full) == (used.fast, used.full):
-        told += "It is what you use."
+        advice += "It is what you use."
     else:
         command = shlex.join(["planloom", "try", "--last", "--write", *named])
-        told += f"To write it into your upstreams.yaml: {command}"
-    output.print(Text(told), soft_wrap=True)
+        advice += f"To write it into your upstreams.yaml: {command}"
+    output.print(Text(advice), soft_wrap=True)
 
 
 def _write(source: Path, file: Path, chosen: Measurement) -> None:

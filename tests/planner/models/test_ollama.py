@@ -26,7 +26,7 @@ from scripted_ollama import (
     hung_up,
 )
 
-import planner.models.ollama
+import planner.models.http
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, PromptBefore
 from planner.models.http import DEFAULT_GAP_SECONDS
@@ -522,7 +522,7 @@ async def test_probe_of_something_else_is_none(
 ) -> None:
     """Such as one that takes the connection and says nothing (None)."""
     if said is None:
-        monkeypatch.setattr(planner.models.ollama, "PROBE_SECONDS", 0.1)
+        monkeypatch.setattr(planner.models.http, "PROBE_SECONDS", 0.1)
 
     def serve() -> None:
         connection, _ = listener.accept()

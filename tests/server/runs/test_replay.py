@@ -478,6 +478,14 @@ async def test_a_run_belongs_to_one_server_at_a_time(tmp_path: Path) -> None:
         assert await first.resume("x") is None
 
 
+async def test_a_run_that_was_just_released_can_be_taken_over(tmp_path: Path) -> None:
+    async with journal(tmp_path) as opened:
+        writer = await begun(opened, "released")
+        assert await opened.resume("released") is None
+        writer.release()
+        assert await opened.resume("released")
+
+
 async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Path) -> None:
     async def serve(name: str) -> None:
         async with journal(tmp_path) as opened:
@@ -747,7 +755,7 @@ async def test_a_run_is_cancelled_through_another_server(
 async def test_a_server_that_does_not_end_a_run_is_told_of(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.runs.engine.CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("server.journal.base.LETTER_SECONDS", 0.1)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
         started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)

@@ -1,0 +1,207 @@
+"""The arguments of a call as its tool takes them: paths that exist, masks, regular expressions."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from rapidfuzz import fuzz, process
+
+from planner.evidence.context import RESULTS_KEPT
+from planner.evidence.listing import paths_in
+from planner.state import RunState
+from planner.tools import Outcome, ToolSpec
+
+_PATH_ARGUMENT = re.compile(
+    r"(?<!name_)(?<!pro)(?:path|file(?:_?name)?|folder|dir(?:ectory)?)$", re.IGNORECASE
+)
+"""`relative_path`, `fileName`; not `name_path`, which is a symbol's, nor `file_mask`."""
+
+
+def takes_path(name: str) -> bool:
+    """Whether an argument of this name takes the path of a file or a folder."""
+    return _PATH_ARGUMENT.search(name) is not None
+
+
+def takes_paths(tool: ToolSpec) -> bool:
+    names = tool.input_schema.get("properties", {})
+    return any(takes_path(name.removesuffix("s")) for name in names)
+
+
+def seen_paths(state: RunState) -> list[str]:
+    """Every path in the listing, the request or a result, and the folders of paths in calls."""
+    texts = [state.started.listing or "" if state.started else "", state.user_words]
+    succeeded = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
+    texts += [each.result for each in succeeded]
+    used = [
+        folder
+        for each in succeeded
+        for name, value in each.arguments.items()
+        if takes_path(name) and isinstance(value, str)
+        for folder in _parents(value.strip("./"))
+    ]
+    return list(dict.fromkeys([*used, *(path for text in texts for path in _paths(text))]))
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _paths(text: str) -> tuple[str, ...]:
+    paths = (path.strip("./") for path in paths_in(text))
+    return tuple(dict.fromkeys(path for path in paths if path))
+
+
+def corrected_paths(
+    arguments: dict[str, Any], tool: ToolSpec, seen: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
+    one without any. Returns the arguments and the changes, a line each."""
+    corrected, changes = dict(arguments), []
+    folders = {parent for path in seen for parent in _parents(path)}
+    for name, value in arguments.items():
+        if not takes_path(name) or not isinstance(value, str) or "*" in value:
+            continue
+        path = value.strip("./")
+        if path in ("", *folders, *seen):
+            continue
+        if near := _nearest_path(path, seen, whole=value.startswith("/")):
+            corrected[name] = near
+            changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
+        elif name not in tool.required:
+            del corrected[name]
+            changes.append(f"{name}: {value} was never seen; looking everywhere")
+    return corrected, changes
+
+
+def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
+    """The path seen that has more or fewer folders before it, else the one spelled most similarly.
+    A bare name may come from the listing of any folder, so it only replaces a `whole` path, which
+    begins at the root."""
+    longer = [each for each in seen if each.endswith("/" + path)]
+    shorter = [each for each in seen if path.endswith("/" + each) and (whole or "/" in each)]
+    if longer or shorter:
+        return longer[0] if longer else max(shorter, key=len)
+    others = [
+        each
+        for each in seen
+        if len(each) > 0.8 * len(path)  # a part of it is similar to every path with that part
+        and not path.startswith(each + "/")  # its own folders
+    ]
+    near = process.extractOne(path, others, scorer=fuzz.partial_ratio, score_cutoff=90)
+    return near[0] if near else None
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _property(tool: ToolSpec, name: str) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties", {})
+    found = properties.get(name, {}) if isinstance(properties, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two calls are equal except for defaults, empty options and the spelling of paths."""
+    return _normal(tool, first) == _normal(tool, second)
+
+
+def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    normal = {}
+    for name, value in arguments.items():
+        if takes_path(name) and isinstance(value, str):
+            value = (value.rstrip("/") or value).removeprefix("./")
+            value = "" if value == "." else value
+        unsaid: tuple[Any, ...] = (None, "", [], {}, _property(tool, name).get("default"))
+        if name in tool.required or value not in unsaid:
+            normal[name] = value
+    return normal
+
+
+def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
+    """What `schemas.coerced` changed in arguments of the wrong types, a line each."""
+    return [
+        f"{name}: {value!r} was left out"
+        if name not in coerced
+        else f"{name}: {value!r} was taken as {coerced[name]!r}"
+        for name, value in written.items()
+        if name not in coerced or (type(value), value) != (type(coerced[name]), coerced[name])
+    ]
+
+
+# Regular expressions and masks: small models confuse them.
+
+_SAYS_MASK = re.compile(r"\b(?:globs?|masks?|wildcards?)\b", re.IGNORECASE)
+_SAYS_REGEX = re.compile(r"\bregex|\bregular expression", re.IGNORECASE)
+_REGEX_IN_MASK = re.compile(r"\\[.wdsbWDSB]|^\^|\$$|\||\.\+|^\.\*|^\(\?")
+"""What no mask contains. `main.*` is a mask; `.*` at the start is one only for hidden files, and
+its translation finds these too."""
+_REGEX_PART = re.compile(
+    r"(?P<nothing>^\(\?\w+\)|[\^$]|\\[bB])"
+    r"|(?P<any>(?:\\[wdsWDS]|\.|\[[^\]]*\]|\([^()]*\))[*+?]|\\[wdsWDS]|\([^()]*\))"
+    r"|\\(?P<escaped>.)"
+)
+
+
+def takes_mask(tool: ToolSpec, name: str) -> bool:
+    """Whether an argument is a file mask such as `*.py`, by its name and description."""
+    words = re.sub(r"[_-]|(?<=[a-z])(?=[A-Z])", " ", name)
+    says = _property(tool, name).get("description", "")
+    if takes_regex(tool, name):
+        return False
+    of_files = words.endswith("pattern") and bool(_SAYS_MASK.search(tool.description))
+    return bool(_SAYS_MASK.search(words) or _SAYS_MASK.search(str(says)) or of_files)
+
+
+def takes_regex(tool: ToolSpec, name: str) -> bool:
+    """Whether an argument is a regular expression, by its name and description."""
+    says = f"{name} {_property(tool, name).get('description', '')}"
+    return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
+
+
+def corrected_patterns(
+    arguments: dict[str, Any], tool: ToolSpec
+) -> tuple[dict[str, Any], list[str]]:
+    """Translate regular expressions for arguments that take a mask, and masks and broken
+    expressions for those that take a regular expression. Returns the arguments and the changes, a
+    line each."""
+    corrected, changes = dict(arguments), []
+    for name, value in arguments.items():
+        if not isinstance(value, str):
+            continue
+        if takes_mask(tool, name) and _REGEX_IN_MASK.search(value):
+            mask = corrected[name] = _as_mask(value)
+            changes.append(f"{name}: {value} is a regular expression; the mask is {mask}")
+        elif takes_regex(tool, name) and (problem := _broken(value)):
+            corrected[name] = _as_regex(value)
+            changes.append(
+                f"{name}: {value} is not a regular expression ({problem}); {corrected[name]}"
+            )
+    return corrected, changes
+
+
+def _as_mask(expression: str) -> str:
+    """`.*\\.py$` as `*.py`; alternatives as a mask for all files."""
+    if "|" in re.sub(r"\([^()]*\)", "", expression):
+        return "*"
+    mask = _REGEX_PART.sub(lambda part: "*" if part["any"] else part["escaped"] or "", expression)
+    return re.sub(r"\*+", "*", mask) or "*"
+
+
+def _broken(expression: str) -> str | None:
+    try:
+        re.compile(expression)
+    except re.error as error:
+        # Other dialects than Python's may know more, but none knows these.
+        known = ("nothing to repeat", "multiple repeat", "missing )", "unbalanced", "unterminated")
+        return error.msg if error.msg.startswith(known) else None
+    except (OverflowError, RecursionError):
+        return None
+    return None
+
+
+def _as_regex(text: str) -> str:
+    """`*.py` as `\\.py`, `*foo*` as `foo`; what is not a mask is taken literally: `connect(`."""
+    if not text.startswith("*") and "**" not in text:
+        return re.escape(text)
+    parts = [re.escape(part) for part in re.split(r"[*/]*\*[*/]*", text) if part]
+    return ".*".join(parts) or "."

@@ -1,0 +1,79 @@
+"""Repeated calls, and runs without progress."""
+
+from typing import Any
+
+from planner.checks.guards.arguments import same
+from planner.checks.guards.results import new_lines
+from planner.state import Iteration, RunState
+from planner.tools import Outcome, ToolSpec
+
+FRUITLESS_DECISIONS = 2
+"""After so many in a row whose calls brought nothing new, another tool has to be chosen; after one
+more, the run concludes."""
+REFUSED = "It was not made; go on without it."
+UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
+
+
+def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
+    """The last iteration that made this call, or an equal one, and got a result. One from before a
+    change, or for an earlier request, does not count: its result may be outdated."""
+    for iteration in reversed(state.part_iterations):
+        if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
+            return iteration
+        if iteration.changes:
+            return None
+    return None
+
+
+def known(state: RunState, iteration: Iteration) -> bool:
+    """Whether a call was refused because its result is known."""
+    return any(
+        each.tool == iteration.tool
+        and each.arguments == iteration.arguments
+        and each.outcome is Outcome.SUCCESS
+        for each in state.iterations[: iteration.number]
+    )
+
+
+def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
+    """Why a call that may change something is neither requested nor made again: it was refused, or
+    it was sent and its effect is unknown."""
+    for iteration in state.iterations:
+        if not made(iteration, tool, arguments):
+            continue
+        before = f"This very call was made in iteration {iteration.number}"
+        if not iteration.answered:
+            return f"{before}, and what it did is unknown. {UNKNOWN}"
+        if iteration.approval and not iteration.approval.approved:
+            return f"{before}, and not approved: {iteration.approval.reason}. {REFUSED}"
+    return None
+
+
+def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+    """Whether an iteration made this call, or an equal one."""
+    return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)
+
+
+def fruitless(state: RunState) -> list[list[str]]:
+    """The tools of the newest decisions in a row whose calls brought no new line: faults, refusals,
+    empty results, and repeats. Look-ups by code do not count, because they end by themselves, nor
+    does anything before the user steered the run."""
+    fresh = new_lines(state.iterations)
+    decisions: list[list[str]] = [[]]
+    steered_at = max((each.iteration for each in state.steered), default=-1)
+    for each in reversed(state.iterations):
+        if each.by == "lookup" or fresh[each.number] or each.number <= steered_at:
+            decisions[-1] = []  # one of its calls brought something
+            break
+        decisions[-1].append(each.tool)
+        if not each.beside:
+            decisions.append([])
+    return [tools for tools in decisions if tools]
+
+
+def left_out(state: RunState) -> list[str]:
+    """The tools that may not be chosen next, because their last calls brought nothing new."""
+    decisions = fruitless(state)
+    if len(decisions) < FRUITLESS_DECISIONS:
+        return []
+    return list(dict.fromkeys(tool for tools in decisions for tool in tools))

@@ -1,0 +1,106 @@
+"""What a result really is: nothing, a fault, or new lines."""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from planner.checks.guards.arguments import takes_path
+from planner.evidence.context import RESULTS_KEPT, readable
+from planner.state import Iteration
+from planner.tools import Outcome, ToolSpec
+
+MAX_FAULT_CHARS = 1000
+"""Characters of a result that is nothing but an error."""
+MAX_FAULT_LINES = 3
+"""Of such a result, unless it is a traceback."""
+NOTHING = "Nothing for the arguments above"
+"""The beginning of the result of a widened call."""
+_EMPTY = re.compile(r"[\s\[\]{}()\"':,.]*|.*\bno (?:results|matches|files)\b.{0,80}", re.I | re.S)
+
+
+def empty(result: str) -> bool:
+    """Whether a successful result contains nothing: `[]`, `{"files": []}`, "no matches"."""
+    if result.startswith(f"{NOTHING}, nor for "):
+        return True
+    bare = re.sub(r'"\w+"\s*:', "", result)
+    return len(bare) < 200 and _EMPTY.fullmatch(bare) is not None
+
+
+_FAULT = re.compile(
+    r"(?:MCP )?(?:Error|ERROR|error)(?::(?:\s|$)| - | -?\d+: "
+    r"| (?:accessing|calling|connecting|executing|fetching|loading|opening|reading|searching) )"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): "
+    r"|(?:Unknown|Invalid) tool\b|Tool \S+ (?:not found|does not exist|is not available)"
+)
+_TRACEBACK = "Traceback (most recent call last):"
+_FAULT_KEYS = {
+    "code",
+    "details",
+    "error",
+    "errors",
+    "isError",
+    "message",
+    "ok",
+    "status",
+    "success",
+}
+_SHOWS_TEXT = re.compile(
+    r"(?<![a-z])(?:read|cat|view|open|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
+)
+
+
+def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
+    """Whether a result that is marked as a success is nothing but a short error.
+
+    If the tool shows the project's own text, the error has to name the tool or the path: a log may
+    contain one line that says "Error: disk full".
+    """
+    text = result.strip()
+    if len(text) > MAX_FAULT_CHARS:
+        return False
+    short = len(text.splitlines()) <= MAX_FAULT_LINES and _FAULT.match(text) is not None
+    if not (short or text.startswith(_TRACEBACK) or _is_fault(text)):
+        return False
+    if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
+        return True
+    places = [str(value).strip("./") for name, value in arguments.items() if takes_path(name)]
+    return any(name and name in text for name in (tool.name, *places))
+
+
+def _is_fault(text: str) -> bool:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(data, dict)
+        and bool(data.get("error") or data.get("isError") is True)
+        and data.keys() <= _FAULT_KEYS
+    )
+
+
+def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:
+    """For each iteration, how many lines of its result are new; a change counts as one at least."""
+    done = ((each.outcome is Outcome.SUCCESS, each) for each in iterations)
+    return _new_lines(*((each.result, each.changes) if ok else ("", False) for ok, each in done))
+
+
+@lru_cache(maxsize=128)
+def _new_lines(*results: tuple[str, bool]) -> tuple[int, ...]:
+    seen: set[str] = set()
+    counts = []
+    for result, changed in results:
+        lines = _lines(result)
+        counts.append(max(len(lines - seen), int(changed)))
+        seen |= lines
+    return tuple(counts)
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _lines(result: str) -> frozenset[str]:
+    if empty(result):
+        return frozenset()
+    lines = {line.strip() for line in readable(result).splitlines()} - {""}
+    return frozenset(line for line in lines if not line.startswith(NOTHING))

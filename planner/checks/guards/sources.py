@@ -1,0 +1,82 @@
+"""What a change may be made with: values that a result or the user has named."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from rapidfuzz import fuzz, process
+
+from planner.passage import Passage
+
+MIN_QUOTED_CHARS = 6
+"""Characters of the first line of a text that a tool did not find."""
+NEAR = 60
+"""Of 100: from there on a passage nearly contains a text."""
+MAX_PLAIN_NUMBER = 1
+"""A number up to this one needs no source: it is a flag or a count."""
+MAX_OPERANDS = 40
+"""The newest numbers, from two of which another may follow."""
+_TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
+_DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
+
+
+def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
+    """The arguments of a change that appear nowhere in what was seen: ids, accounts, addresses,
+    paths and amounts, each as `name: value`. Free text is the model's own; dates are spelled in
+    many ways; a number may follow from two others."""
+    numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
+    return [
+        f"{name}: {value}"
+        for name, each in arguments.items()
+        for value in (each if isinstance(each, list) else [each])
+        if _has_no_source(value, seen, numbers)
+    ]
+
+
+def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
+    match value:
+        case bool():
+            return False
+        case int() | float():
+            newest = numbers[-MAX_OPERANDS:]
+            derived = (
+                result
+                for first, second in product(newest, newest)
+                for result in (first + second, first - second, first * second)
+            )
+            return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
+        case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
+            return value.strip("./").casefold() not in seen.casefold()
+    return False
+
+
+def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:
+    """The passage that a call was meant for, if its tool did not find a text that is in another
+    place than the call names, or is nearly somewhere: small models copy from memory."""
+    said = [*strings(arguments)]
+    texts = [each.text.lower() for each in passages]
+    for value in said:
+        quoted = value.strip().lower()
+        first = quoted.partition("\n")[0]
+        if len(first) < MIN_QUOTED_CHARS or first not in failure.lower():
+            continue
+        holding = [each for each in passages if quoted in each.text.lower()]
+        if not holding:
+            near = process.extractOne(quoted, texts, scorer=fuzz.partial_ratio, score_cutoff=NEAR)
+            return passages[near[2]] if near else None
+        if not any(each.source == value for each in holding for value in said):
+            return holding[0]
+    return None
+
+
+def strings(value: Any) -> Iterator[str]:
+    """The texts in a value of JSON."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from strings(each)
+        case dict():
+            yield from strings(list(value.values()))

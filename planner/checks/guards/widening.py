@@ -1,0 +1,86 @@
+"""What to try when nothing was found."""
+
+import re
+from typing import Any
+
+from planner.checks.guards.arguments import same, takes_mask, takes_path
+from planner.tools import ToolSpec
+
+MAX_PATTERN_WORDS = 4
+"""Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
+MIN_WORD_CHARS = 3
+"""Characters of a word that is searched for alone."""
+
+
+def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """Broader versions of a call that found nothing, the nearest first.
+
+    A search in texts or for files is made everywhere, then with a looser pattern; a look-up in a
+    folder everywhere; a listing in the parent folder.
+    """
+    everywhere = _everywhere(tool, arguments)
+    mask = next((name for name in tool.required if takes_mask(tool, name)), None)
+    tries: list[dict[str, Any]] = []
+    if tool.text_argument:
+        pattern = str(arguments.get(tool.text_argument, ""))
+        tries = [everywhere | {tool.text_argument: each} for each in (pattern, *_loosened(pattern))]
+    elif mask:
+        written = str(arguments.get(mask, ""))
+        loose = f"*{_stem(written.rpartition('/')[2].strip('*?'))}*"
+        tries = [everywhere | {mask: each} for each in (written, loose.replace("**", "*"))]
+    elif not tool.file_argument:
+        texts = [name for name in tool.required if isinstance(arguments.get(name), str)]
+        if any(not takes_path(name) for name in texts):
+            kept = {name: value for name, value in arguments.items() if name in texts}
+            tries = [everywhere] if kept.items() <= everywhere.items() else []
+        else:
+            tries = [_one_up(arguments)]
+    distinct: list[dict[str, Any]] = []
+    for each in tries:
+        if not any(same(tool, each, other) for other in (arguments, *distinct)):
+            distinct.append(each)
+    return distinct
+
+
+def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without those that limit the call to some files."""
+    required = tool.required
+    return {
+        name: _top(value) if takes_path(name) else value
+        for name, value in arguments.items()
+        if name in required or not (takes_path(name) or takes_mask(tool, name))
+    }
+
+
+def _top(path: Any) -> Any:
+    """The top of the project, or the parent folder of an absolute path, which may be elsewhere."""
+    return _parent(path) if isinstance(path, str) and path.startswith("/") else "."
+
+
+def _one_up(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _parent(value) if takes_path(name) and isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+
+
+def _parent(path: str) -> str:
+    parent = path.rstrip("/").rpartition("/")[0]
+    return parent or ("/" if path.startswith("/") else ".")
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0] or name
+
+
+def _loosened(pattern: str) -> list[str]:
+    """A pattern in any case, with any separator between its words, then its longest word alone."""
+    plain = re.sub(r"\(\?\w+\)|\\.", " ", pattern)
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])|\d+", plain)
+    loose = []
+    if 0 < len(words) <= MAX_PATTERN_WORDS and "|" not in plain:
+        loose.append("(?i)" + "[ _.-]?".join(words))
+    telling = [word for word in words if len(word) >= MIN_WORD_CHARS]
+    if telling:
+        loose.append("(?i)" + max(telling, key=len))
+    return loose
