@@ -6,6 +6,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import anyio
 import anyio.to_thread
 import fastmcp
 import httpx
+import openai
 import psutil
 import pytest
 from fastmcp import Client
@@ -26,7 +28,7 @@ from generated import fitting
 from mcp import MCPError
 from paths import SUPPORT
 from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
-from serving import LONG, Caller, Place, bearer, connected, served, text, until, upstream
+from serving import LONG, Caller, Place, bearer, connected, found, served, text, until, upstream
 
 from server import auth
 from server.app import build
@@ -35,6 +37,7 @@ from server.journal import sqlite
 from server.journal.sqlite import SqliteJournal
 from server.runs.run import Run
 from server.runs.run import report_of as report_of_run
+from server.text import each_text
 
 pytestmark = pytest.mark.anyio
 
@@ -254,7 +257,21 @@ async def test_a_model_that_does_not_stop_is_stopped(place: Place) -> None:
     assert "did not end the reply" in str(report["reason"])
 
 
-UNSEEN = "\u202eever\u200b \U000e0041"
+UNSEEN = "\u202eever\u200b \U000e0041\x1b[2J"
+
+
+def hides(shown: Any) -> set[str]:
+    """What stands in it and nobody sees."""
+    seen = ""
+
+    def see(text: str) -> str:
+        nonlocal seen
+        seen += text
+        return text
+
+    each_text(shown, see, keys=True)
+    assert "ever" in seen
+    return {"\u202e", "\u200b", "\U000e0041", "\x1b"} & {*seen}
 
 
 async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> None:
@@ -267,13 +284,57 @@ async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> Non
     with ScriptedOllama(handler=hiding) as place.ollama:
         async with place.client() as caller:
             result = await caller.call("plan_and_answer", prompt=QUESTION)
-            told = json.dumps(caller.progress.meta, ensure_ascii=False)
+            told = [*caller.progress.messages, *caller.progress.meta]
             run_id = report_of(result)["run_id"]
         shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id, "--json")
-    data = [result.structured_content, report_of(result)]
-    for seen in (*(json.dumps(each, ensure_ascii=False) for each in data), told, shown.stdout):
-        assert "ever" in seen
-        assert not {"\u202e", "\u200b", "\U000e0041"} & set(seen)
+    for seen in (result.structured_content, report_of(result), told, json.loads(shown.stdout)):
+        assert not hides(seen)
+
+
+async def test_what_nobody_sees_is_in_no_draft(place: Place) -> None:
+    """(17) The text that a model is writing, in each view that shows it."""
+    seen_so_far = threading.Event()
+
+    def hiding(request: Request) -> Reply:
+        seen_so_far.wait(LONG)  # so that nothing but the draft is new to the page
+        whole = json.dumps(found(f"It hides {UNSEEN} in what is read: {ANSWER}"))
+        begun = whole.partition('", "found_in')[0]
+        return Hang(after=begun, then=whole.removeprefix(begun))
+
+    with (
+        ScriptedOllama(handler=hiding) as place.ollama,
+        served(build(place.settings, auth=auth.Tokens([MINE]))) as url,
+    ):
+        base = url.removesuffix("/mcp")
+        async with (
+            connected(url, auth=MINE) as caller,
+            httpx.AsyncClient(base_url=base, headers=bearer(MINE), timeout=LONG) as http,
+            openai.AsyncOpenAI(base_url=f"{base}/v1", api_key=MINE, max_retries=0) as client,
+        ):
+            begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+            run_id = report_of(begun)["run_id"]
+            await place.ollama.arrived()
+            drafts: list[Any] = []
+            async with http.stream("GET", f"/view/runs/{run_id}") as page:
+                async for line in page.aiter_lines():
+                    seen_so_far.set()
+                    if "ever" in line:
+                        drafts.append(json.loads(line.removeprefix("data: ")))
+                        break
+            short = await caller.call("get_run", run_id=run_id, wait_s=0)
+            whole = await caller.call("get_run", run_id=run_id, wait_s=0, whole=True)
+            drafts += [short.structured_content, text(short), whole.structured_content]
+            drafts.append([*caller.progress.messages, *caller.progress.meta])
+            asked: Any = [{"role": "user", "content": QUESTION}]
+            said = ""
+            async for chunk in await client.chat.completions.create(
+                model="planloom", messages=asked, stream=True
+            ):
+                said += (chunk.choices[0].delta.model_extra or {}).get("reasoning_content", "")
+                if "ever" in said:
+                    break
+            place.ollama.release()
+    assert [hides(draft) for draft in [*drafts, said]] == [set()] * 6
 
 
 async def test_a_page_is_drawn_once_for_all_who_look_at_it(

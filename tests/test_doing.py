@@ -177,6 +177,21 @@ async def test_a_question_may_change_nothing(place: Place, ollama: ScriptedOllam
     assert asked["steps"]["items"]["properties"]["tool"]["enum"] == ["count_notes", None]
 
 
+async def test_a_tool_that_changes_something_looks_nothing_up(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """Whatever the operator says of it, nothing is written before a plan."""
+    searches = {"add_note": {"text_argument": "text"}}
+    place.upstreams["notes"] |= {"policy": "allow", "tools": searches}
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found("There are 0 notes."))
+    async with place.client() as caller:
+        question = {"prompt": "How many notes are there?", "policy": "allow"}
+        await caller.call("plan_and_answer", **question)
+    assert noted(place.project) == []
+
+
 async def test_a_guess_is_not_sent_where_nobody_is_asked(
     place: Place, ollama: ScriptedOllama
 ) -> None:
@@ -291,6 +306,7 @@ SAME = {
     "Write a note that greets Anna": ("Good morning, Anna!", "A note that greets Anna was added."),
     "记下你好": ("你好", "已记下你好。"),
     "Note how many notes there are": ("0 notes", "It was noted how many notes there are."),
+    "Add what you like, author and all": ("Buy milk", "Added, with an author."),
 }
 """What nobody can take for something else than was asked for."""
 

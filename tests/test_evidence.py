@@ -91,6 +91,32 @@ async def test_the_same_digits_prove_nothing(place: Place, ollama: ScriptedOllam
     assert done.returncode == 1
 
 
+QUEUE = """# the server
+def listen():
+    port = 8123  # the port that the server listens on
+    one = open("a")
+    two = open("b")
+    # the most
+    backlog = 77
+"""
+
+
+async def test_a_number_of_another_line_does_not_prove_it(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """It stands beside a word of the question that many lines have; another number beside more."""
+    (place.project / "server.py").write_text(QUEUE)
+    ollama.expect(read_as("harbour"))
+    ollama.expect(plan("read_file"))
+    ollama.expect({"path": "server.py"})
+    ollama.expect(found("The port is 77."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Which is the port?")
+    report = result.whole or {}
+    why = "no line that has 77 says what the number is about"
+    assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+
+
 async def test_two_readings_that_differ_are_both_told(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(read_as("port"))
     ollama.expect(found("The server listens on port 8123."))

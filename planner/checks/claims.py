@@ -6,17 +6,19 @@ follow from others: a sum, a difference, a product or a count.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from math import log
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from planner.checks import schemas
 from planner.evidence.context import readable
-from planner.evidence.words import long_words, tokens, words
+from planner.evidence.words import is_name, long_words, tokens, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -53,6 +55,11 @@ _CLAIM = re.compile(
 
 NEAR_ROWS = 2
 """Rows before and after a number that may say what it is about."""
+BY_NAME = 0.8
+"""Of what one row says of a subject, so much is said by another row that has the same name."""
+TELLING_SHARE = 0.25
+"""A number is proved by a row that says at least so much of the subject, as a share of the row with
+a number that says most of it (docs/evaluation.md, "Numbers for another reason")."""
 
 _PLACE = re.compile(r"(.+):(\d+)(?:-\d+)?")
 _FILE = re.compile(r"[\w./-]+\.\w{1,8}")
@@ -92,21 +99,21 @@ def evidence(state: RunState) -> list[Evidence]:
     subject = Subject(state, state.answer)
     cited = set()
     missing = [claim for claim in wanted if not holds(state.user_words, claim)]
-    for iteration, source, text in _sources(state):
-        held = [claim for claim in wanted if subject.told(claim, iteration, source, text)]
-        quoted = any(quoted_in(quote, text) for quote in state.quotes)
+    for source in subject.sources:
+        held = [claim for claim in wanted if subject.told(claim, source)]
+        quoted = any(quoted_in(quote, source.text) for quote in state.quotes)
         new = [claim for claim in held if claim in missing]
-        lines = _telling(text, held, state.quotes)
-        if not (quoted or new) or (source, *lines) in cited:
+        lines = _telling(source.text, held, state.quotes)
+        if not (quoted or new) or (source.place, *lines) in cited:
             continue
-        cited.add((source, *lines))
+        cited.add((source.place, *lines))
         missing = [claim for claim in missing if claim not in held]
         found.append(
             Evidence(
-                iteration=iteration.number,
-                step=iteration.step,
-                tool=iteration.tool,
-                source=source,
+                iteration=source.made.number,
+                step=source.made.step,
+                tool=source.made.tool,
+                source=source.place,
                 claims=held,
                 lines=lines,
             )
@@ -116,13 +123,15 @@ def evidence(state: RunState) -> list[Evidence]:
 
 def unproved(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that stand in results, but nowhere with what they are about."""
-    subject, sources, found = Subject(state, answer), [*_sources(state)], results(state)
+    subject, found = Subject(state, answer), results(state)
     held = [
         claim
         for claim in claims(_plain(answer))
         if _is_number(claim) and not holds(state.user_words, claim) and holds(found, claim)
     ]
-    return [claim for claim in held if not any(subject.told(claim, *each) for each in sources)]
+    return [
+        claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
+    ]
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,7 @@ class Subject:
     answer: str
 
     @cached_property
-    def words(self) -> Set[str]:
+    def words(self) -> set[str]:
         """Of the request, of what was searched for, and of the answer; no numbers."""
         lookups = [each.arguments for each in self.state.iterations if each.by == "lookup"]
         searched = [text for text in _said(lookups, "", ()) if not _FILE.fullmatch(text)]
@@ -141,39 +150,91 @@ class Subject:
         return {word for word in said if not word.isdigit()}
 
     @cached_property
-    def names(self) -> Set[str]:
-        """In the rows that have one of these words."""
-        rows = (row for _, _, text in _sources(self.state) for row in text.splitlines())
-        near = (tokens(row) for row in rows if self.words & {*words(row)})
-        return {name for each in near for name in each if not name.isdigit()}
+    def sources(self) -> Sequence["_Source"]:
+        return [*_sources(self.state)]
 
-    def told(self, claim: str, made: Iteration, source: str, text: str) -> bool:
-        """Whether a passage or a result holds a claim; a number beside what the answer is about."""
-        if not _is_number(claim):
-            return holds(f"{source}\n{text}", claim)
-        rows = text.splitlines()
-        if (place := _PLACE.fullmatch(source)) and claim.isdigit():
-            path, first = place.groups()
-            line = int(claim) - int(first)
-            if 0 <= line < len(rows) and (  # it may be the number of a line
-                holds(self.answer, path.rsplit("/", 1)[-1]) or self.words & {*words(rows[line])}
-            ):
-                return True
-        short = not source and len(rows) <= MAX_LINES
-        head = f"{made.tool} {made.prompt}" if short else source
-        return any(
-            self.words & {*words("\n".join([head, *_around(rows, number)]))}
-            or self.names & {*tokens(row)}
-            for number, row in enumerate(map(_plain, rows))
-            if holds(row, claim)
+    @cached_property
+    def telling(self) -> Sequence[Sequence[float]]:
+        """How much each row of each source says of it. A word tells the more the fewer rows have
+        it, and half as much in the head or in a row near by. A row with a name tells nearly as
+        much as any other row with it: one that defines the name may say nothing else."""
+        own = [[self.words & {*words(row)} for row in each.rows] for each in self.sources]
+        count = Counter(word for rows in own for row in rows for word in row)
+        total = sum(map(len, own))
+        weights = {word: log((total + 1) / (rows + 0.5)) for word, rows in count.items()}
+        told: list[list[float]] = []
+        names: dict[str, float] = {}
+        for source, rows in zip(self.sources, own, strict=True):
+            head = self.words & {*words(source.head)}
+            told.append([])
+            for number, (row, said) in enumerate(zip(source.rows, rows, strict=True)):
+                near = head.union(*rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1])
+                told[-1].append(sum(weights.get(word, 0) for word in [*said, *near]) / 2)
+                for name in filter(is_name, tokens(row)):
+                    names[name] = max(names.get(name, 0), told[-1][-1] * BY_NAME)
+        return [
+            [
+                max(tells, *(names.get(name, 0) for name in tokens(row)), 0)
+                for row, tells in zip(source.rows, rows, strict=True)
+            ]
+            for source, rows in zip(self.sources, told, strict=True)
+        ]
+
+    @cached_property
+    def most(self) -> float:
+        """How much a row says of it that has any number."""
+        return max(
+            (
+                tells
+                for source, rows in zip(self.sources, self.telling, strict=True)
+                for row, tells in zip(source.rows, rows, strict=True)
+                if any(map(_is_number, tokens(row)))
+            ),
+            default=0.0,
         )
 
+    def told(self, claim: str, source: "_Source") -> bool:
+        """Whether a passage or a result holds a claim; a number in a row that says enough of what
+        the answer is about, held against the other rows with numbers."""
+        if not _is_number(claim):
+            return holds(f"{source.place}\n{source.text}", claim)
+        told = self.telling[source.number]
+        if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():
+            path, first = place.groups()
+            line = int(claim) - int(first)
+            if 0 <= line < len(told) and (  # it may be the number of a line
+                holds(self.answer, path.rsplit("/", 1)[-1]) or self._enough(told[line])
+            ):
+                return True
+        rows = zip(source.rows, told, strict=True)
+        return any(self._enough(tells) for row, tells in rows if holds(row, claim))
 
-def _around(rows: Sequence[str], number: int) -> Sequence[str]:
-    return rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1]
+    def _enough(self, tells: float) -> bool:
+        return tells > 0 and tells >= TELLING_SHARE * self.most
 
 
-def _sources(state: RunState) -> Iterator[tuple[Iteration, str, str]]:
+@dataclass(frozen=True)
+class _Source:
+    """A passage or a result."""
+
+    number: int
+    made: Iteration
+    place: str
+    """`path:12-30`; empty for a result."""
+    text: str
+
+    @cached_property
+    def rows(self) -> Sequence[str]:
+        return _plain(self.text).splitlines()
+
+    @property
+    def head(self) -> str:
+        """What stands for all its rows: of a short result what it was asked for."""
+        short = not self.place and len(self.rows) <= MAX_LINES
+        return f"{self.made.tool} {self.made.prompt}" if short else self.place
+
+
+def _sources(state: RunState) -> Iterator[_Source]:
     """Every passage shown and every result, those with a quotation first."""
     found = []
     for iteration in state.iterations:
@@ -182,7 +243,8 @@ def _sources(state: RunState) -> Iterator[tuple[Iteration, str, str]]:
         elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
             found.append((iteration, "", f"{iteration.arguments}\n{readable(iteration.result)}"))
     found.sort(key=lambda each: not any(quoted_in(quote, each[2]) for quote in state.quotes))
-    yield from found
+    for number, each in enumerate(found):
+        yield _Source(number, *each)
 
 
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
@@ -263,7 +325,7 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
 def invented(state: RunState, call: Iteration, known: str) -> bool:
     """Whether a model gave a call a text of which no word was said before: not by the user, in no
     result, and not in what is `known` of the tool."""
-    before = [text for made, _, text in _sources(state) if made.number < call.number]
+    before = [each.text for each in _sources(state) if each.made.number < call.number]
     said = {*words("\n".join([state.user_words, known, *before]))}
     texts = [text for text in _said(call.arguments, "", ()) if not _is_number(text)]
     given = [{*words(text)} for text in texts]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.checks.claims import agree, claims, only_repeats, supporting
+from planner.checks.claims import agree, claims, only_repeats, supporting, unproved
 from planner.events import PassagesGathered
 from planner.passage import Passage
 from planner.state import Iteration, RunState
@@ -59,3 +59,14 @@ def test_nothing_but_the_names_of_the_request_is_no_answer(
     answer: str, request_: str, repeats: bool
 ) -> None:
     assert only_repeats(answer, request_) is repeats
+
+
+@pytest.mark.parametrize(("name", "loose"), [("MAX_SIZE", []), ("OLD_SIZE", ["600"])])
+def test_a_number_is_proved_by_a_name_that_stands_where_the_subject_does(
+    name: str, loose: list[str]
+) -> None:
+    text = f"{name} = 600\n\n\n\ndef cut(lines):\n    return lines[:MAX_SIZE]"
+    passages = [Passage(source="x.py", first=1, last=6, text=text)]
+    gathered = PassagesGathered(iteration=0, query="", passages=passages)
+    state = RunState(iterations=[Iteration(0, 0, "read", "", gathered=gathered)])
+    assert unproved(state, "Cut lines have 600 characters.") == loose

@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,10 @@ COUNTED = "How many notes are there, and what is in them?"
 
 @contextmanager
 def serving_redis(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    durable = ["--appendonly", "yes", "--appendfsync", "always"]
     server = subprocess.Popen(
-        ["redis-server", *options, "--dir", str(folder)],
+        ["redis-server", *options, *durable],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -525,32 +526,37 @@ async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: 
 
 
 @pytest.mark.outside
-async def test_a_run_that_was_answered_while_redis_stood_still_is_over_at_every_server(
-    place: Place, ollama: ScriptedOllama, redis: str, redis_process: int
+async def test_a_run_that_was_answered_while_redis_was_killed_is_over_at_every_server(
+    tmp_path: Path, place: Place, ollama: ScriptedOllama
 ) -> None:
     """(8) It was running for ever at the other, and was taken up again."""
     ollama.expect(Hang(then=json.dumps(conclusion("There are 0 notes."))))
-    async with replicas(place, "redis", redis) as ((one, two), _):
-        run_id = report(await one.call("run_step", **COUNT))["run_id"]
-        await ollama.arrived()
-        asked = {"run_id": run_id, "wait_s": 0}
-        psutil.Process(redis_process).suspend()
-        try:
+    port = free_port()
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    with ExitStack() as first:
+        killed = first.enter_context(serving_redis(folder, port))
+        async with replicas(place, "redis", f"redis://127.0.0.1:{port}/0") as ((one, two), _):
+            run_id = report(await one.call("run_step", **COUNT))["run_id"]
+            await ollama.arrived()
+            asked = {"run_id": run_id, "wait_s": 0}
+            killed.kill()
+            killed.wait()
             ollama.release()
             meanwhile = ""
             while "The run is not recorded" not in meanwhile:
                 meanwhile = text(await one.client.call_tool("get_run", asked, raise_on_error=False))
             there = text(await two.client.call_tool("get_run", asked, raise_on_error=False))
-        finally:
-            psutil.Process(redis_process).resume()
-        told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
-        listed = [await each.client.read_resource("runs://newest") for each in (one, two)]
+            with serving_redis(folder, port):
+                told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
+                listed = [await each.client.read_resource("runs://newest") for each in (one, two)]
+                cancelled = await two.call("cancel_run", run_id=run_id)
     assert "There are 0 notes." in meanwhile
     assert there.startswith("The runs cannot be read: redis://127.0.0.1")
-    assert [(each["status"], each["answer"]) for each in told] == [
-        ("answered", "There are 0 notes.")
-    ] * 2
+    over = ("answered", "There are 0 notes.")
+    assert [(each["status"], each["answer"]) for each in told] == [over] * 2
     assert all("running" not in str(each) for each in listed)
+    assert report(cancelled)["status"] == "answered"
     assert len(ollama.requests) == 1
 
 
