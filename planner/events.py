@@ -138,7 +138,7 @@ class ArgumentsWritten(BaseEvent):
     tool: str
     arguments: dict[str, Any]
     model: str | None
-    """The model that wrote them; None if the caller gave them."""
+    """The model that wrote them; None if the caller gave them, or code made them."""
 
 
 class ApprovalAsked(BaseEvent):

@@ -63,6 +63,11 @@ MAX_BEGINNING_CHARS = 40
 """Characters of the beginning of what is missing, which the oracle guesses and searches for."""
 FILE_TOOLS = {"lists": "list_directory", "reads": "read_text_file"}
 """Of the pool of files in `change`, as it lists them and reads one."""
+EDITING: dict[str, dict[str, Any]] = {
+    "edit_file": {"path": "x", "edits": [{"oldText": "OLD_TEXT", "newText": "NEW_TEXT"}]},
+    "replace_content": {"relative_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"},
+}
+"""How the tools are called that replace texts in files."""
 MIN_LINE_CHARS = 6
 """Characters of a line; shorter ones are like any text."""
 NOTED = {"assessment", "belief", "critique", "notes", "objective"}
@@ -97,6 +102,8 @@ class Knowledge:
     """Given when nothing is left to be tried."""
     evidence: tuple[tuple[str, ...], ...] = ()
     calls: tuple[Call, ...] = ()
+    edits: tuple[tuple[str, str, str], ...] = ()
+    """Of files: a path, what is replaced in it, and by what."""
 
 
 # What it knows.
@@ -107,7 +114,13 @@ def knowledge(case: Case, question: str, setting: Setting) -> Knowledge:
         case Talk():
             return Knowledge("talk", question, "Hello! 你好!")
         case Change():
-            return Knowledge("action", question, "Done.", calls=tuple(_changing(case, setting)))
+            edits = tuple(
+                (path, old, new)
+                for path, old, new in SOLUTIONS[case.name]
+                if old and new is not None
+            )
+            calls = tuple(_changing(case, setting))
+            return Knowledge("action", question, "Done.", calls=calls, edits=edits)
         case WorldCase():
             calls = tuple(Call(each.tool, each.arguments) for each in case.task.truth)
             deed = case.task.kind.endswith("act")
@@ -240,7 +253,10 @@ class Oracle:
             raise ContextExceeded(f"{size} tokens and {max_tokens} do not fit")
         self._read(messages)
         asked = messages[-1]["content"].rpartition("</result>")[2]
-        text = self._facts() if schema is None else self._fitting(asked, schema)
+        if schema is not None:
+            text = self._fitting(asked, schema)
+        else:
+            text = self._rewritten(asked) if asked.startswith("The file ") else self._facts()
         most = max_tokens * CHARACTERS_PER_TOKEN
         if len(text) > most:
             self.faults.append(f"its reply was cut at {max_tokens} tokens: {text[:60]}…")
@@ -260,6 +276,14 @@ class Oracle:
         if wrong := next(Draft202012Validator(schema).iter_errors(said), None):
             self.faults.append(f"its reply does not fit the schema: {wrong.message[:200]}")
         return json.dumps(said, ensure_ascii=False)
+
+    def _rewritten(self, asked: str) -> str:
+        """The file in the question with its edits."""
+        path, text = re.findall(r"(?s)\AThe file (\S+):\n```\n(.*)\n```\nRequest: ", asked)[0]
+        after = text
+        for changed, old, new in self.knows.edits:
+            after = after.replace(old, new) if changed == path else after
+        return "NOTHING" if after == text else f"```\n{after}\n```"
 
     def _facts(self) -> str:
         """A list in plain text of the evidence that the prompt holds; the answer if that is all."""
@@ -335,6 +359,8 @@ class Oracle:
         """The reply, by what its schema has room for."""
         if called := re.search(r"^Call (\S+) for: ", asked, re.MULTILINE):
             return self._arguments(called[1])
+        if called := re.search(r"^Write a call of (\S+) that replaces", asked):
+            return EDITING[called[1]]
         branches = schema.get("anyOf", [schema])
         match sorted({name for each in branches for name in each["properties"]}):
             case [*_, "search", "wants"]:
@@ -352,6 +378,10 @@ class Oracle:
                 return self._answer()
             case ["main_objective", "steps"]:
                 return self._plan(schema["properties"]["steps"])
+            case ["tools"]:
+                names = schema["properties"]["tools"]["items"]["enum"]
+                needed = dict.fromkeys(call.tool for call in self._left() if call.tool in names)
+                return {"tools": [*needed] or names[:1]}
             case ["tool"]:
                 return {"tool": self._tool(schema["properties"]["tool"]["enum"])}
             case ["complete", "final_answer"]:

@@ -22,7 +22,7 @@ from planner.evidence.rewriting import (
     related,
     renamed,
     renames,
-    whole,
+    uses,
 )
 from planner.evidence.words import named, tokens
 from planner.tools import ToolSpec
@@ -77,10 +77,9 @@ class Editor:
         files, certain = await self._files(request, names)
         found: list[Edit] = []
         new_names: dict[str, str] = {}
-        texts: list[str] = []
+        texts: dict[str, str] = {}
         for path in files:
-            text = await self.gatherer.text(path) or ""
-            texts.append(text)
+            text = texts[path] = await self.gatherer.text(path) or ""
             for part in parts(path, text, query, names):
                 written = await self.asker.rewrite(part)
                 new_names |= renames(part.text, written, {*tokens(request)})
@@ -93,8 +92,7 @@ class Editor:
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = await self.gatherer.text(path) or ""
-            uses = edits(text, whole(path, text), renamed(text, new_names))
-            found += [each for each in uses if beside(each, found)]
+            found += [each for each in uses(path, text, new_names) if beside(each, found)]
         return found
 
     async def stands(self, found: Sequence[Edit]) -> bool:
@@ -127,6 +125,7 @@ class Editor:
         known = list(dict.fromkeys(each.source for each in self.state.passages))
         spelled = {*paths_in(request), *tokens(request)}
         told = [path for path in known if any(_means(name, path) for name in spelled)]
+        told += [path for path in paths_in(request) if "/" in path and path not in told]
         held = [path for name in sorted(names) for path in await self.gatherer.holding(name)]
         best = told or [each for each in known if each in held]
         return (best[:MAX_FILES], True) if best else (known[:MAX_UNNAMED], False)

@@ -540,7 +540,7 @@ class _Run:
             self.start_step(number, steps[path])
             for arguments in self.editor.calls(changed):
                 call = Call(prompt=steps[path], tool=tool)
-                await self.caller.call(call, given=arguments, by=self.writer)
+                await self.caller.call(call, given=arguments)
             stands = await self.editor.stands(changed)
             if not stands:
                 self.unsure = f"{path} does not show the change"
@@ -569,7 +569,7 @@ class _Run:
             if before := self.changes.possible_now():
                 self.hold_limits()
                 call = Call(prompt=before.prompt, tool=before.tool)
-                await self.caller.call(call, given=before.arguments, by=self.writer)
+                await self.caller.call(call, given=before.arguments, by=self.asker.models.full.name)
             self.hold_limits()
             spoken_to = self.take_steering()
             if not spoken_to and (planned := self.planned_next()):
@@ -730,11 +730,6 @@ class _Run:
         revised = steered(later_steps, self.state.said)
         if revised != self.state.later_steps:
             self.emit(PlanRevised(later_steps=revised))
-
-    @property
-    def writer(self) -> str:
-        """The model that writes the arguments of calls."""
-        return self.asker.models.full.name
 
     @property
     def calls_left(self) -> int:

@@ -96,8 +96,8 @@ class Caller:
         """The tool calls of one decision, from their choice to their results: arguments are written
         one after the other, on one prompt, and then the calls run side by side; those that may
         change something one by one when the others have read. What may not run comes back as a
-        result. `given` are arguments taken as they are: the caller's own, or those that code made
-        of what the model `by` has written; `problem` is what was wrong with the ones before."""
+        result. `given` are arguments taken as they are: the caller's own, those that code made, or
+        those of the model `by`; `problem` is what was wrong with the ones before."""
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):

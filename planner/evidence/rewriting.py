@@ -6,9 +6,11 @@ it copies a part of a file with a change in it. What has changed is found by com
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher, ndiff
 from typing import NamedTuple
+
+from rapidfuzz import fuzz
 
 from planner.evidence.passages import of_file
 from planner.evidence.ranking import defined_in, ranked
@@ -17,8 +19,14 @@ from planner.passage import Passage
 
 MAX_REWRITTEN_CHARS = 1200
 """Characters of a file that are written again at once."""
+SAME = 60
+"""Of 100: how much lines of which none is the same have to be alike to be those lines."""
 MAX_GAP = 3
 """Lines between two units that are shown as one part."""
+
+
+_Change = tuple[int, int, Sequence[str]]
+"""From and to which line, and what stands there afterwards."""
 
 
 class Edit(NamedTuple):
@@ -95,21 +103,32 @@ def edits(text: str, part: Passage, written: str) -> list[Edit]:
     after = written.splitlines()
     if after and part.source in after[0] and after[0] not in before:
         after = after[1:]  # the file's name, as models like to put it first
+    return _edits(part.source, text, part.first - 1, _changed(before, after))
+
+
+def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:
+    """The edits that put new names in the place of old ones, wherever these stand in a file."""
+    lines = text.splitlines()
+    new = [(number, renamed(line, names)) for number, line in enumerate(lines)]
+    changed = [(number, number + 1, [line]) for number, line in new if line != lines[number]]
+    return _edits(path, text, 0, changed)
+
+
+def _edits(path: str, text: str, offset: int, changed: Iterable[_Change]) -> list[Edit]:
+    """The edits of a file for changes of its lines from `offset` on."""
+    lines = text.splitlines()
     end = "\r\n" if "\r\n" in text else "\n"
     found = []
-    for first, last, new in _changed(before, after):
-        offset = part.first - 1
+    for first, last, new in changed:
         begin, stop = _distinct(lines, offset + first, offset + last)
         if begin is None:
             continue
-        new_lines = [*lines[begin : offset + first], *new, *lines[offset + last : stop]]
-        found.append(Edit(part.source, end.join(lines[begin:stop]), end.join(new_lines)))
-    return found
+        after = [*lines[begin : offset + first], *new, *lines[offset + last : stop]]
+        found.append(Edit(path, end.join(lines[begin:stop]), end.join(after)))
+    return list(dict.fromkeys(found))
 
 
-def _changed(
-    before: Sequence[str], after: Sequence[str]
-) -> Iterator[tuple[int, int, Sequence[str]]]:
+def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
     """The lines from and to which something else stands, and what does."""
     plain = [line.strip() for line in before]
     matcher = SequenceMatcher(None, plain, [line.strip() for line in after], autojunk=False)
@@ -117,6 +136,8 @@ def _changed(
         each for each in matcher.get_matching_blocks() if any(plain[each.a : each.a + each.size])
     ]
     if not common:
+        if len(before) == len(after) and fuzz.ratio("\n".join(before), "\n".join(after)) >= SAME:
+            yield 0, len(before), after
         return
     begin, end = common[0].a, common[-1].a + common[-1].size
     indent = ("", "")
@@ -185,16 +206,16 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     return re.sub(old, lambda found: names[found[0]], text)
 
 
-def likeliest_edits(found: Sequence[Edit], texts: Sequence[str], query: str) -> list[Edit]:
+def likeliest_edits(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[Edit]:
     """The edits of the file, or files, that they bring most words of the query into which none of
-    the texts has, and then those whose replaced lines have most of its words: in a file where
-    nothing has to change, a small model changes something else."""
+    the texts has; then of those whose replaced lines, and then whose text has most of its words. In
+    a file where nothing has to change, a small model changes something else."""
     asked = {*words(query)}
-    new = asked - {*words("\n".join(texts))}
+    new = asked - {*words("\n".join(texts.values()))}
 
-    def score(edit: Edit) -> tuple[int, int]:
+    def score(edit: Edit) -> tuple[int, int, int]:
         lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
-        return len(new & added), len(asked & lost)
+        return len(new & added), len(asked & lost), len(asked & {*words(texts[edit.path])})
 
     best = max(map(score, found), default=None)
     kept = {each.path for each in found if score(each) == best}
@@ -233,8 +254,9 @@ def related(edit: Edit, query: str) -> bool:
 
 
 def block_in(reply: str, fences: bool) -> str:
-    """What a reply has in a code block; as a whole where it has none. `fences`: whether the text
-    itself has code blocks."""
+    """What a reply has in a code block; empty where it has none. `fences`: whether the text itself
+    has code blocks."""
     inside = r".*" if fences else r".*?"
-    found = re.search(rf"^```[^\n]*\n({inside})(?:^```|\Z)", reply, re.DOTALL | re.MULTILINE)
-    return found[1] if found else reply
+    closed = re.search(rf"^```[^\n]*\n({inside})^```", reply, re.DOTALL | re.MULTILINE)
+    found = closed or re.search(r"^```[^\n]*\n(.*)", reply, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""

@@ -19,6 +19,7 @@ from planner.models.base import Message, Models, Reply
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import (
+    Approval,
     Approver,
     Outcome,
     Safety,
@@ -181,6 +182,11 @@ def spec(name: str, *parameters: str, **options: Any) -> ToolSpec:
         "safety": Safety.READ_ONLY,
     }
     return ToolSpec(name=name, **(given | options))
+
+
+async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+    """A person, or a policy, that permits every call."""
+    return Approval(approved=True, by="policy", reason="the test permits it")
 
 
 SEARCH = spec("search", "pattern", "path?", text_argument="pattern", priority=2)

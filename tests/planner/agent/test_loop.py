@@ -20,6 +20,7 @@ from in_memory import (
     Ran,
     Said,
     Unconstrained,
+    approve,
     planned,
     spec,
 )
@@ -50,7 +51,7 @@ from planner.agent.model_calls import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
-from planner.tools import Approval, Outcome, Policy, ToolResult, ToolSpec
+from planner.tools import Outcome, Policy, ToolResult, ToolSpec
 from server.views.report import report
 
 pytestmark = pytest.mark.anyio
@@ -73,10 +74,6 @@ def pool() -> DictionaryPool:
 def without_text_tool(pool: DictionaryPool) -> DictionaryPool:
     pool.specs = [READ, LIST, WRITE]
     return pool
-
-
-async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-    return Approval(approved=True, by="policy", reason="the test permits it")
 
 
 def talk(reply: str) -> Fast:

@@ -1,0 +1,236 @@
+"""Changes of files: written again by a model, compared by code, made by calls of the pool."""
+
+from typing import Any
+
+import pytest
+from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, approve, planned, spec
+from inline_snapshot import snapshot
+from serving import deed, deep, move_on, plan, was_done
+
+from planner.events import ApprovalAsked, PlanMade
+from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec
+
+pytestmark = pytest.mark.anyio
+
+READ = spec("read_file", "path", file_argument="path")
+EDIT = ToolSpec(
+    name="edit_file",
+    upstream="files",
+    description="Replaces texts in a file.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}},
+        },
+        "required": ["path", "edits"],
+        "$defs": {
+            "Edit": {
+                "type": "object",
+                "properties": {"before": {"type": "string"}, "after": {"type": "string"}},
+                "required": ["before", "after"],
+            }
+        },
+    },
+    safety=Safety.WRITE,
+)
+SWAP = spec("swap", "file_path", "needle", "repl", safety=Safety.WRITE)
+WRITE = spec("write_file", "path", "text", safety=Safety.WRITE)
+GATES = "OPEN_HOURS = 8\n\n\ndef open_gate(name):\n    return name\n"
+USE = "from gates import open_gate\n\nopen_gate('north')\n"
+SHOWN = {"path": "some.txt", "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}]}
+ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
+
+
+class Files(DictionaryPool):
+    """Files that are changed, too."""
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        if tool.read_only or self.results.get(tool.name):
+            return await super().call(tool, arguments)
+        self.calls.append((tool.name, arguments))
+        path = arguments.get("path") or arguments["file_path"]
+        pairs = [(each["before"], each["after"]) for each in arguments.get("edits", [])]
+        for old, new in pairs or [(arguments["needle"], arguments["repl"])]:
+            assert self.files[path].count(old) == 1
+            self.files[path] = self.files[path].replace(old, new)
+        return ToolResult(outcome=Outcome.SUCCESS, text="Done.")
+
+
+def files(*tools: ToolSpec) -> Files:
+    return Files({"gates.py": GATES, "use.py": USE}, specs=[SEARCH, READ, LIST, *tools])
+
+
+def rewritten(text: str) -> Unconstrained:
+    return Unconstrained(f"```python\n{text}```")
+
+
+def about(*search: str, tool: str = "edit_file", shown: Any = SHOWN) -> list[Any]:
+    """How a request for a change is read, and which tool makes it."""
+    return [Fast(deed(*search)), {"tool": tool}, {"tools": [tool]}, shown]
+
+
+async def hours(pool: Files, **options: Any) -> Ran:
+    return await planned(
+        *about("OPEN_HOURS"),
+        rewritten(GATES.replace("= 8", "= 9")),
+        pool=pool,
+        prompt="Set OPEN_HOURS to 9",
+        **(ALLOWED | options),
+    )
+
+
+async def test_a_file_is_written_again_and_what_differs_is_changed() -> None:
+    pool = files(EDIT, WRITE)
+    ran = await hours(pool)
+    assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+    made = [arguments for name, arguments in pool.calls if name == "edit_file"]
+    assert made == [
+        {"path": "gates.py", "edits": [{"before": "OPEN_HOURS = 8", "after": "OPEN_HOURS = 9"}]}
+    ]
+    assert (ran.state.status, ran.state.answer) == snapshot(
+        (
+            "answered",
+            """\
+gates.py
+```diff
+-OPEN_HOURS = 8
++OPEN_HOURS = 9
+```\
+""",
+        )
+    )
+    [planned_] = [each for each in ran.events if isinstance(each, PlanMade)]
+    assert planned_.tools == snapshot(
+        {"Change gates.py: OPEN_HOURS = 8 → OPEN_HOURS = 9": "edit_file"}
+    )
+
+
+async def test_how_files_are_written_again_is_asked_without_the_runs_own_prompt() -> None:
+    ran = await hours(files(EDIT))
+    (asked,) = [each for each in ran.asked if each.schema is None]
+    system, question = (each["content"] for each in asked.messages)
+    assert (system, question.splitlines()[:-1]) == snapshot(
+        (
+            "You change files of a project as a user asks.",
+            [
+                "The file gates.py:",
+                "```",
+                "OPEN_HOURS = 8",
+                "",
+                "",
+                "def open_gate(name):",
+                "    return name",
+                "```",
+                "Request: Set OPEN_HOURS to 9",
+            ],
+        )
+    )
+
+
+async def test_a_renamed_definition_takes_its_uses_along_without_a_model() -> None:
+    pool = files(SWAP)
+    shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
+    ran = await planned(
+        *about("open_gate", tool="swap", shown=shown),
+        rewritten(GATES.replace("open_gate", "open_door")),
+        pool=pool,
+        prompt="rename open_gate to open_door",
+        **ALLOWED,
+    )
+    assert pool.files["use.py"] == USE.replace("open_gate", "open_door")
+    assert pool.files["gates.py"] == GATES.replace("open_gate", "open_door")
+    assert [name for name, _ in pool.calls].count("swap") == 3
+    assert ran.state.status == "answered"
+
+
+async def test_all_changes_are_planned_before_the_first_is_asked_for() -> None:
+    async def decline(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        return Approval(approved=False, by="person", reason="not today")
+
+    pool = files(EDIT)
+    ran = await hours(pool, policy=Policy.ASK, approver=decline)
+    kinds = [type(each) for each in ran.events]
+    assert kinds.index(PlanMade) < kinds.index(ApprovalAsked)
+    assert pool.files["gates.py"] == GATES
+    assert ran.state.status == "refused"
+    assert ran.state.answer == snapshot(
+        "Nothing was changed: edit_file was not approved (not today)."
+    )
+
+
+async def test_a_change_that_the_file_does_not_show_is_not_certain() -> None:
+    pool = files(EDIT)
+    pool.results["edit_file"] = ["Done."]
+    ran = await hours(pool)
+    assert ran.state.status == "partial"
+    assert "gates.py does not show the change" in (ran.state.reason or "")
+
+
+async def test_where_nothing_would_change_calls_are_planned() -> None:
+    pool = files(EDIT)
+    ran = await planned(
+        *about("OPEN_HOURS"),
+        Unconstrained("NOTHING"),
+        plan("edit_file"),
+        {"path": "gates.py", "edits": [{"before": "OPEN_HOURS = 8", "after": "OPEN_HOURS = 9"}]},
+        was_done("OPEN_HOURS is 9."),
+        pool=pool,
+        prompt="Set OPEN_HOURS to 9",
+        **ALLOWED,
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", "OPEN_HOURS is 9.")
+
+
+@pytest.mark.parametrize(
+    ("tools", "needed", "shown"),
+    [
+        ({"tool": None}, {"tools": ["write_file"]}, None),
+        ({"tool": "edit_file"}, {"tools": ["write_file"]}, None),
+        ({"tool": "edit_file"}, {"tools": ["edit_file"]}, {"path": "x", "edits": []}),
+    ],
+)
+async def test_a_request_that_is_not_met_by_replacing_texts_is_planned(
+    tools: Any, needed: Any, shown: Any
+) -> None:
+    pool = files(EDIT, WRITE)
+    pool.results["write_file"] = ["Written."]
+    ran = await planned(
+        Fast(deed("gates")),
+        tools,
+        needed,
+        *([shown] if shown else []),
+        plan("write_file"),
+        {"path": "new.py", "text": "pass"},
+        was_done("new.py was written."),
+        pool=pool,
+        prompt="Write pass to new.py, beside gates.py",
+        **ALLOWED,
+    )
+    assert [name for name, arguments in pool.calls if "text" in arguments] == ["write_file"]
+    assert ran.state.status == "answered"
+
+
+async def test_a_change_that_became_possible_is_made() -> None:
+    create = spec("create_folder", "path", safety=Safety.WRITE)
+    pool = files(WRITE, create)
+    no = ToolResult(outcome=Outcome.FAILURE, text="There is no folder docs.")
+    pool.results["write_file"] = [no, no, "Written."]
+    pool.results["create_folder"] = ["Created."]
+    steps = [{"objective": each, "tool": each} for each in ("write_file", "create_folder")]
+    arguments = {"path": "docs/gates.md", "text": "pass"}
+    ran = await planned(
+        Fast(deed("gates")),
+        {"main_objective": "Write it", "steps": steps},
+        arguments,
+        arguments,
+        deep(move_on("create_folder", "docs")),
+        {"path": "docs"},
+        was_done("docs/gates.md was written with pass."),
+        pool=pool,
+        prompt="Write pass to docs/gates.md, beside gates.py",
+        **ALLOWED,
+    )
+    made = [name for name, _ in pool.calls if name in ("write_file", "create_folder")]
+    assert made == ["write_file", "write_file", "create_folder", "write_file"]
+    assert ran.state.status == "answered"

@@ -1,0 +1,157 @@
+"""What a rewritten part of a file changes, as edits whose old text stands in the file once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.evidence.rewriting import (
+    MAX_REWRITTEN_CHARS,
+    Edit,
+    block_in,
+    edits,
+    fence,
+    likeliest_edits,
+    parts,
+    related,
+    renamed,
+    renames,
+    uses,
+    whole,
+)
+
+PATH = "shop/rates.py"
+TEXT = '''"""Rates."""
+
+LIMIT = 30
+
+
+class Rates:
+    def price(self, weight: float) -> float:
+        """The price."""
+        if weight > LIMIT:
+            raise ValueError("too heavy")
+        return weight * 2
+'''
+LINES = st.lists(st.sampled_from(["a = 1", "    b = 2", "", "c()", "end"]), min_size=1, max_size=12)
+
+
+def applied(text: str, found: list[Edit]) -> str:
+    for each in found:
+        assert text.count(each.old) == 1
+        text = text.replace(each.old, each.new)
+    return text
+
+
+def changed(written: str, text: str = TEXT) -> str:
+    return applied(text, edits(text, whole(PATH, text), written))
+
+
+def test_a_line_is_replaced_where_it_stands() -> None:
+    found = edits(TEXT, whole(PATH, TEXT), TEXT.replace("= 30", "= 25"))
+    assert found == [Edit(PATH, "LIMIT = 30", "LIMIT = 25")]
+    assert fence(found) == "```diff\n-LIMIT = 30\n+LIMIT = 25\n```"
+
+
+def test_a_line_that_stands_twice_is_replaced_with_what_stands_around_it() -> None:
+    text = "on = 1\n\noff = 0\n\non = 1\nlast = 9\n"
+    assert changed(text.replace("on = 1\nlast", "on = 2\nlast"), text).endswith(
+        "on = 2\nlast = 9\n"
+    )
+
+
+def test_what_is_added_stands_beside_the_line_before() -> None:
+    written = TEXT.replace("LIMIT = 30\n", "LIMIT = 30\nLEAST = 1\n")
+    assert edits(TEXT, whole(PATH, TEXT), written) == [
+        Edit(PATH, "LIMIT = 30", "LIMIT = 30\nLEAST = 1")
+    ]
+
+
+def test_only_a_part_that_was_written_is_changed() -> None:
+    written = (
+        'def price(self, weight: float) -> float:\n    """The price."""\n    if weight >= LIMIT:'
+    )
+    assert changed(written) == TEXT.replace("weight > LIMIT", "weight >= LIMIT")
+
+
+def test_a_method_that_was_written_further_out_stays_as_deep_as_it_was() -> None:
+    written = (
+        "def price(self, weight: float) -> float:\n"
+        '    """The price."""\n'
+        "    if weight > LIMIT:\n"
+        '        raise ValueError("too heavy")\n'
+        "    return round(weight * 2, 2)"
+    )
+    assert changed(written) == TEXT.replace("weight * 2", "round(weight * 2, 2)")
+
+
+@pytest.mark.parametrize("written", ["NOTHING", "", "# shop/rates.py\n", TEXT, f"# {PATH}\n{TEXT}"])
+def test_nothing_that_is_like_the_file_changes_nothing(written: str) -> None:
+    assert edits(TEXT, whole(PATH, TEXT), written) == []
+
+
+def test_a_file_of_one_line_is_replaced_by_one_that_is_like_it() -> None:
+    text = "version = '1.3.0'\n"
+    assert changed("version = '1.4.0'", text) == "version = '1.4.0'\n"
+    assert edits(text, whole(PATH, text), "I cannot change this.") == []
+
+
+def test_the_ends_of_lines_stay_as_they_are() -> None:
+    text = TEXT.replace("\n", "\r\n")
+    written = TEXT.replace("= 30", "= 25").replace("* 2", "* 3")
+    found = edits(text, whole(PATH, text), written)
+    assert applied(text, found) == written.replace("\n", "\r\n")
+    assert any("\r\n" in each.old for each in edits(text, whole(PATH, text), TEXT[:30] + TEXT[45:]))
+
+
+@given(LINES, LINES)
+def test_edits_make_of_a_file_what_was_written(before: list[str], after: list[str]) -> None:
+    text, written = ("\n".join(["first", *lines, "last"]) for lines in (before, after))
+    result = text
+    for each in edits(text, whole(PATH, text), written):
+        result = result.replace(each.old, each.new, 1)
+
+    def filled(lines: str) -> list[str]:
+        return [line.strip() for line in lines.splitlines() if line.strip()]
+
+    assert filled(result) == filled(written) or len(before) > 1
+
+
+def test_a_long_file_is_written_in_parts_that_have_a_name_of_the_request() -> None:
+    units = [f"def make_{number}():\n    return {number} * {'x' * 80}\n" for number in range(40)]
+    text = "\n\n".join(units)
+    (part,) = parts(PATH, text, "make_7 should return 8", {"make_7"})
+    assert part.text.startswith("def make_7():")
+    assert text.splitlines()[part.first - 1 : part.last] == part.text.splitlines()
+    assert (
+        sum(len(each.text) for each in parts(PATH, text, "make", set())) < 2 * MAX_REWRITTEN_CHARS
+    )
+
+
+def test_a_definition_with_another_name_takes_its_uses_along() -> None:
+    before = "def open_gate():\n    total = 1\n"
+    after = "def open_door():\n    result = 1\n"
+    names = renames(before, after, {"rename", "open_gate", "to", "open_door"})
+    assert names == {"open_gate": "open_door"}
+    assert renamed("open_gate(); reopen_gate()", names) == "open_door(); reopen_gate()"
+    text = "open_gate()\nreopen_gate()\n\nopen_gate()\n"
+    found = uses(PATH, text, names)
+    assert applied(text, found) == "open_door()\nreopen_gate()\n\nopen_door()\n"
+
+
+def test_of_several_files_the_one_is_changed_that_the_request_is_about() -> None:
+    wanted = Edit("rates.py", "MAX_WEIGHT = 30", "MAX_WEIGHT = 25")
+    others = [
+        Edit("settings.yaml", "wait: 5", "wait: 5\nmax_weight: 25"),
+        Edit("legacy.py", "def old(weight):", "def new(weight):"),
+    ]
+    texts = {each.path: each.old for each in [wanted, *others]}
+    query = "Set the maximum weight to 25 kg"
+    assert likeliest_edits([others[0], wanted, others[1]], texts, query) == [wanted]
+    assert not related(Edit("a.py", "return home", "return world"), query)
+
+
+def test_the_code_block_of_a_reply_is_what_was_written() -> None:
+    assert block_in("Here:\n```python\nx = 1\n```\nDone.", fences=False) == "x = 1\n"
+    assert block_in("```md\na\n```sh\nb\n```\nc\n```", fences=True) == "a\n```sh\nb\n```\nc\n"
+    assert block_in("```\ncut short", fences=False) == "cut short"
+    assert block_in("NOTHING", fences=False) == ""
