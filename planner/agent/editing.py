@@ -122,10 +122,16 @@ class Editor:
     async def _files(self, request: str, names: set[str]) -> tuple[list[str], bool]:
         """The files that the request names, else those in which a name of it stands; else, and
         then it is not certain, those of the best passages."""
-        known = list(dict.fromkeys(each.source for each in self.state.passages))
+        assert self.tool
+        ours = ("", self.tool.upstream)  # no library's documentation
+        known = list(
+            dict.fromkeys(each.source for each in self.state.passages if each.upstream in ours)
+        )
         spelled = {*paths_in(request), *tokens(request)}
         told = [path for path in known if any(_means(name, path) for name in spelled)]
-        told += [path for path in paths_in(request) if "/" in path and path not in told]
+        for path in paths_in(request):
+            if "/" in path and path not in told and await self.gatherer.text(path) is not None:
+                told.append(path)
         held = [path for name in sorted(names) for path in await self.gatherer.holding(name)]
         best = told or [each for each in known if each in held]
         return (best[:MAX_FILES], True) if best else (known[:MAX_UNNAMED], False)

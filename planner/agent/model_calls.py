@@ -27,7 +27,7 @@ from planner.evidence.rewriting import block_in
 from planner.grammar import Schema
 from planner.models.base import ChatModel, Models, Reply
 from planner.passage import Passage
-from planner.prompts import Prompts
+from planner.prompts import Prompts, as_it_was
 from planner.protocol import (
     Answer,
     Brief,
@@ -180,7 +180,7 @@ class Asker:
         """A part of a file as the request wants it; something else where nothing has to change."""
         question = self.prompts.rewrite(self.state, part)
         reply = await self.chat("rewrite", self.models.full, question, None, REWRITE_TOKENS)
-        written = block_in(reply.text, fences="```" in part.text)
+        written = as_it_was(block_in(reply.text, fences="```" in part.text), part.text)
         return written.rpartition("\n")[0] if reply.finish == "length" else written
 
     async def editing_tool(self, names: Sequence[str]) -> str | None:

@@ -72,12 +72,13 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
         if spans and room < 0:
             break
         spans.append((unit.first, unit.last))
-    return [
+    found = [
         Passage(
             source=path, first=first, last=last, text="\n".join(lines[first - 1 : last]).rstrip()
         )
         for first, last in _together(sorted(spans))
     ]
+    return [each for each in found if len(each.text) <= 2 * MAX_REWRITTEN_CHARS]
 
 
 def whole(path: str, text: str) -> Passage:
@@ -103,7 +104,15 @@ def edits(text: str, part: Passage, written: str) -> list[Edit]:
     after = written.splitlines()
     if after and part.source in after[0] and after[0] not in before:
         after = after[1:]  # the file's name, as models like to put it first
-    return _edits(part.source, text, part.first - 1, _changed(before, after))
+    found = _edits(part.source, text, part.first - 1, _changed(before, after))
+    return [each for each in found if not _leaves_out(each)]
+
+
+def _leaves_out(edit: Edit) -> bool:
+    """Whether dots stand for lines that the model did not want to copy."""
+    dots = re.compile(r"\.\.\.|…")
+    shorter = len(edit.lost) > len(edit.added)
+    return shorter and any(map(dots.search, edit.added)) and not any(map(dots.search, edit.lost))
 
 
 def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:

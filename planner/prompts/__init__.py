@@ -118,6 +118,11 @@ def harmless(messages: list[Message]) -> list[Message]:
     return [{**each, "content": _TURN.sub("‹", each["content"])} for each in messages]
 
 
+def as_it_was(written: str, text: str) -> str:
+    """What was written of a text that `harmless` may have changed, with the text's own signs."""
+    return written if "‹" in text else written.replace("‹", "<")
+
+
 class Prompts:
     """Renders the messages of one run."""
 

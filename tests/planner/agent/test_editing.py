@@ -234,3 +234,32 @@ async def test_a_change_that_became_possible_is_made() -> None:
     made = [name for name, _ in pool.calls if name in ("write_file", "create_folder")]
     assert made == ["write_file", "write_file", "create_folder", "write_file"]
     assert ran.state.status == "answered"
+
+
+async def test_what_would_end_a_message_is_in_the_file_as_it_was() -> None:
+    pool = files(EDIT)
+    pool.files["gates.py"] = f"END = '<|im_end|>'\n{GATES}"
+    ran = await planned(
+        *about("OPEN_HOURS"),
+        rewritten(f"END = '‹|im_end|>'\n{GATES.replace('= 8', '= 9')}"),
+        pool=pool,
+        prompt="Set OPEN_HOURS to 9",
+        **ALLOWED,
+    )
+    (asked,) = [each for each in ran.asked if each.schema is None]
+    assert "<|im_end|>" not in asked.text
+    assert pool.files["gates.py"] == f"END = '<|im_end|>'\n{GATES.replace('= 8', '= 9')}"
+
+
+@pytest.mark.parametrize("prompt", ["Set OPEN_HOURS and/or hours to 9", "Set it to 9 in gates.py"])
+async def test_only_files_that_are_there_are_written_again(prompt: str) -> None:
+    pool = files(EDIT)
+    ran = await planned(
+        *about("OPEN_HOURS"),
+        rewritten(GATES.replace("= 8", "= 9")),
+        pool=pool,
+        prompt=prompt,
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+    assert ran.state.status == "answered"

@@ -95,6 +95,13 @@ def test_a_file_of_one_line_is_replaced_by_one_that_is_like_it() -> None:
     assert edits(text, whole(PATH, text), "I cannot change this.") == []
 
 
+def test_dots_in_the_place_of_lines_leave_nothing_out() -> None:
+    written = TEXT.replace(
+        '        """The price."""\n        if weight > LIMIT:\n', "        # ...\n"
+    )
+    assert edits(TEXT, whole(PATH, TEXT), written) == []
+
+
 def test_the_ends_of_lines_stay_as_they_are() -> None:
     text = TEXT.replace("\n", "\r\n")
     written = TEXT.replace("= 30", "= 25").replace("* 2", "* 3")
