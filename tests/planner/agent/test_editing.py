@@ -263,3 +263,16 @@ async def test_only_files_that_are_there_are_written_again(prompt: str) -> None:
     )
     assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
     assert ran.state.status == "answered"
+
+
+async def test_what_has_nothing_to_do_with_the_request_stays() -> None:
+    pool = files(EDIT)
+    written = GATES.replace("= 8", "= 9").replace("return name", "return 'north'")
+    await planned(
+        *about("OPEN_HOURS"),
+        rewritten(written),
+        pool=pool,
+        prompt="Set OPEN_HOURS to 9",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
