@@ -137,6 +137,12 @@ class Tools(Wire):
     tools: list[str]
 
 
+class Files(Wire):
+    """The files that have to change."""
+
+    files: list[str]
+
+
 class Answer(Wire):
     """An attempt at the answer from what was gathered."""
 
@@ -242,6 +248,7 @@ WORDS: TypeAdapter[Words] = TypeAdapter(Words)
 FILE_TOOLS: TypeAdapter[FileTools] = TypeAdapter(FileTools)
 SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 TOOLS: TypeAdapter[Tools] = TypeAdapter(Tools)
+FILES: TypeAdapter[Files] = TypeAdapter(Files)
 SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 SUMMARY: TypeAdapter[Summary] = TypeAdapter(Summary)

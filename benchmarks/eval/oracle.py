@@ -378,6 +378,10 @@ class Oracle:
                 return self._answer()
             case ["main_objective", "steps"]:
                 return self._plan(schema["properties"]["steps"])
+            case ["files"]:
+                paths = schema["properties"]["files"]["items"]["enum"]
+                changed = dict.fromkeys(path for path, _, _ in self.knows.edits if path in paths)
+                return {"files": [*changed] or paths[:1]}
             case ["tools"]:
                 names = schema["properties"]["tools"]["items"]["enum"]
                 needed = dict.fromkeys(call.tool for call in self._left() if call.tool in names)

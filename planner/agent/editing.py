@@ -29,10 +29,8 @@ from planner.tools import ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
 """What stands in a call that shows how a tool is called, for what it is called with."""
-MAX_FILES = 8
-"""Written again for one request."""
-MAX_UNNAMED = 3
-"""The same where the request names no file and nothing in one: those with the best passages."""
+MAX_FILES = 10
+"""Of which the model chooses those that have to change."""
 
 
 class Editor:
@@ -74,7 +72,7 @@ class Editor:
         request = self.state.parts[-1].request.prompt
         query = " ".join([request, *self.state.search])
         names = named(request)
-        files, certain = await self._files(request, names)
+        files = await self._files(request)
         found: list[Edit] = []
         new_names: dict[str, str] = {}
         texts: dict[str, str] = {}
@@ -87,7 +85,7 @@ class Editor:
                 found += [each for each in edits(text, part, written) if related(each, query)]
             if new_names:  # their uses are found without a model
                 break
-        if not certain:
+        if not (names or paths_in(request)):
             found = likeliest_edits(found, texts, query)
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
@@ -119,22 +117,24 @@ class Editor:
         made = [put(self._example, each) | {self._path: each.path} for each in found]
         return [call for number, call in enumerate(made) if call not in made[:number]]
 
-    async def _files(self, request: str, names: set[str]) -> tuple[list[str], bool]:
-        """The files that the request names, else those in which a name of it stands; else, and
-        then it is not certain, those of the best passages."""
+    async def _files(self, request: str) -> list[str]:
+        """The files that have to change, as the model says, out of those in view and those that the
+        request names."""
         assert self.tool
         ours = ("", self.tool.upstream)  # no library's documentation
-        known = list(
-            dict.fromkeys(each.source for each in self.state.passages if each.upstream in ours)
-        )
-        spelled = {*paths_in(request), *tokens(request)}
-        told = [path for path in known if any(_means(name, path) for name in spelled)]
+        texts: dict[str, str] = {}
+        for each in sorted(self.state.passages, key=lambda each: each.first):
+            if each.upstream in ours:
+                texts[each.source] = "\n...\n".join(
+                    filter(None, [texts.get(each.source), each.text])
+                )
+        known = list(dict.fromkeys(each.source for each in self.state.passages))
+        shown = {path: texts[path] for path in known if path in texts}
         for path in paths_in(request):
-            if "/" in path and path not in told and await self.gatherer.text(path) is not None:
-                told.append(path)
-        held = [path for name in sorted(names) for path in await self.gatherer.holding(name)]
-        best = told or [each for each in known if each in held]
-        return (best[:MAX_FILES], True) if best else (known[:MAX_UNNAMED], False)
+            if "/" in path and path not in shown and (text := await self.gatherer.text(path)):
+                shown[path] = text
+        chosen = [*shown.items()][:MAX_FILES]
+        return await self.asker.files_to_change(dict(chosen)) if chosen else []
 
     def _may_edit(self, tool: ToolSpec) -> bool:
         """Whether a tool could take a file's path and two texts, and is of an upstream that helped
@@ -142,13 +142,6 @@ class Editor:
         looked_up = {each.upstream for each in self.state.part_iterations if each.by == "lookup"}
         texts = list(schemas.texts(tool.input_schema))
         return tool.upstream in looked_up and len(_paths(tool)) == 1 and len(texts) > 2
-
-
-def _means(name: str, path: str) -> bool:
-    """Whether a name in a request is that of a file, without its ending where it is no plain
-    word (`README`)."""
-    stem = path.rsplit("/", 1)[-1].partition(".")[0]
-    return f"/{path}".endswith(f"/{name}") or (name == stem and not name.islower())
 
 
 def _paths(tool: ToolSpec) -> list[str]:

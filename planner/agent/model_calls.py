@@ -1,6 +1,6 @@
 """Questions to the two models of a run: under a schema, within the context, redone once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -175,6 +175,19 @@ class Asker:
         reply = await self.chat("facts", self.models.full, question, None, FACTS_TOKENS)
         items = lenient.items_in(reply.text)
         return items[:-1] if reply.finish == "length" else items
+
+    async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
+        """The files that a request wants changed, out of these, each with its passages."""
+        question = self.prompts.which_files(self.state, texts)
+        said = await self.ask(
+            "rewrite",
+            self.models.full,
+            question,
+            schemas.files([*texts]),
+            protocol.FILES,
+            BRIEF_TOKENS,
+        )
+        return list(dict.fromkeys(said.files))
 
     async def rewrite(self, part: Passage) -> str:
         """A part of a file as the request wants it; something else where nothing has to change."""

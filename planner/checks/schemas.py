@@ -86,6 +86,10 @@ def tools(names: Sequence[str]) -> Schema:
     return closed(tools={"type": "array", "items": one_of(names), "minItems": 1, "maxItems": 3})
 
 
+def files(paths: Sequence[str]) -> Schema:
+    return closed(files={"type": "array", "items": one_of(paths), "minItems": 1, "maxItems": 6})
+
+
 def words() -> Schema:
     return closed(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
 

@@ -9,7 +9,7 @@ context, the past is put in short (`ContextCompressed`) and it grows on from the
 import json
 import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -40,6 +40,8 @@ MAX_SHOWN_SCHEMA_CHARS = 2000
 longer than what it would mend."""
 RESULT_CHARACTERS = 1800
 """Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
+MAX_FILE_GLIMPSE_CHARS = 350
+"""Characters of a file's passages, where it is only asked whether the file has to change."""
 PAST_RESULTS = 4
 """What is past may take as many characters as so many results, when it stands in short."""
 
@@ -332,6 +334,11 @@ class Prompts:
     def facts(self, state: RunState, passages: Sequence[Passage]) -> str:
         """What these passages say that belongs to the answer."""
         return self._alone("ask_facts", state, passages)
+
+    def which_files(self, state: RunState, texts: Mapping[str, str]) -> str:
+        """The files that may have to change, each with the beginning of what it says."""
+        shown = (f"=== {path}\n{text[:MAX_FILE_GLIMPSE_CHARS]}" for path, text in texts.items())
+        return fill("ask_which_files", prompt=_question(state), files="\n".join(shown))
 
     def rewrite(self, state: RunState, part: Passage) -> str:
         """A part of a file, to be written as the request wants it."""

@@ -67,7 +67,8 @@ def rewritten(text: str) -> Unconstrained:
 
 def about(*search: str, tool: str = "edit_file", shown: Any = SHOWN) -> list[Any]:
     """How a request for a change is read, and which tool makes it."""
-    return [Fast(deed(*search)), {"tool": tool}, {"tools": [tool]}, shown]
+    files = {"files": ["gates.py"]}
+    return [Fast(deed(*search)), {"tool": tool}, {"tools": [tool]}, shown, files]
 
 
 async def hours(pool: Files, **options: Any) -> Ran:
@@ -108,7 +109,22 @@ gates.py
 
 async def test_how_files_are_written_again_is_asked_without_the_runs_own_prompt() -> None:
     ran = await hours(files(EDIT))
-    (asked,) = [each for each in ran.asked if each.schema is None]
+    which, asked = (each for each in ran.asked if each.text.startswith("You change files"))
+    assert which.last.splitlines()[:-1] == snapshot(
+        [
+            "Files of the project, with what they say about the request:",
+            "=== gates.py",
+            "OPEN_HOURS = 8",
+            "...",
+            "def open_gate(name):",
+            "    return name",
+            "=== use.py",
+            "from gates import open_gate",
+            "",
+            "open_gate('north')",
+            "Request: Set OPEN_HOURS to 9",
+        ]
+    )
     system, question = (each["content"] for each in asked.messages)
     assert (system, question.splitlines()[:-1]) == snapshot(
         (
