@@ -55,7 +55,7 @@ class Editor:
             return False
         chosen = await self.asker.editing_tool([*able])
         needed = await self.asker.changing_tools([tool.name for tool in changing])
-        if chosen is None or chosen not in needed:
+        if chosen is None or not {*able} & {*needed}:
             return False
         tool = able[chosen]
         example = schemas.coerced(await self.asker.edit_call(tool), tool.input_schema)
