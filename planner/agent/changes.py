@@ -21,6 +21,8 @@ UNKNOWN = (
     "before you ask for it again."
 )
 """What is said of a change without an answer."""
+NO_CALL = "no call that changes anything was made"
+"""Why nothing was changed, where nothing else tells."""
 MAX_COMPLAINT_CHARS = 300
 """Of what a tool says of a call that it did not accept."""
 QUESTION_MARK = re.compile("[?？؟]")
@@ -102,7 +104,7 @@ class Changes:
         if failed:
             first = failed[-1].result.strip().partition("\n")[0][:200]
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
-        return "failed", "no call that changes anything was made"
+        return "failed", NO_CALL
 
     def instead(self, answer: str) -> list[str]:
         """The words of the request that an answer repeats and no call and no result has, where a

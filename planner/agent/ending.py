@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.agent.changes import UNKNOWN, Changes
+from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.model_calls import Asker
@@ -81,7 +81,9 @@ class Ending:
         if not planned and not answer.strip():
             return self.without_model(reason or "the model gave no answer")
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
-            return self._end_undone(*undone, conclusion, unsure, quotes)
+            status, why = undone
+            told = reason or why if why == NO_CALL else why
+            return self._end_undone(status, told, conclusion, unsure, quotes)
         claimed: list[str] = []
         if self.changes.wanted:
             claimed = not_done(self.state, answer) or self.changes.instead(answer)
@@ -110,7 +112,7 @@ class Ending:
         if found and not planned and not talk:
             missing = unsupported(self.state, answer)
             missing += unsupported_data(self.state, answer, formatted.data)
-        status: FinalStatus = "answered"
+        status = "answered"
         if claimed or failed or pending or missing or (found and unsure):
             status = "partial"
             reason = reason or unsure or f"no result says {', '.join(missing)}"

@@ -8,8 +8,10 @@
                that is short after all is read like a short one
     plan       what gathering does not answer: a plan of calls of tools that read, each argued,
                checked and made; then the answer, or a decision on how to go on
-    do         a change or another action: what it needs is looked up, then the calls are planned,
-               approved and made; nothing else may change anything
+    edit       a change of files: the model writes them again, code compares, plans the edits and
+               makes the calls
+    do         another action: what it needs is looked up, then the calls are planned, approved and
+               made; nothing but these two may change anything
 
 An uncertain answer goes on to the next of these while there are calls and seconds for it. A run
 never ends without an answer that says what it is. Everything that happens is an event; what the
@@ -64,6 +66,7 @@ from planner.passage import Passage
 from planner.prompts import Prompts
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, RunRequest, Stay, Wants
 from planner.state import RunState, steered
+from planner.text import flat, shortened
 from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
 
 CONCLUSION_SHARE = 0.2
@@ -82,6 +85,8 @@ MAX_NAMES = 2
 LIKELY_TOOLS = 5
 """Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
 of a long list otherwise."""
+MAX_STEP_CHARS = 160
+"""Characters of a step that says what is changed in a file."""
 READINGS = 2
 """So often an answer is looked for in gathered passages before a plan is made."""
 
@@ -518,11 +523,19 @@ class _Run:
         return await self.follow_plan()
 
     async def edit(self, edits: Sequence[Edit]) -> Conclude:
-        """Make these changes of files, a step for each file, planned before the first is made."""
+        """Make these changes of files, a step for each file, planned before the first is made.
+        Where there are not calls enough for all, none is made."""
         assert self.editor.tool
         tool = self.editor.tool.name
+        calls = {path: self.editor.calls(changed) for path, changed in by_file(edits)}
+        if (needed := sum(map(len, calls.values()))) > self.calls_left:
+            raise LimitReached(
+                f"it takes {needed} calls, and {self.calls_left} iterations are left"
+            )
         steps = {
-            path: f"Change {path}: {'; '.join(each.shown for each in changed)}"
+            path: shortened(
+                flat(f"Change {path}: {'; '.join(each.shown for each in changed)}"), MAX_STEP_CHARS
+            )
             for path, changed in by_file(edits)
         }
         [_, *later] = steps.values()
@@ -538,7 +551,7 @@ class _Run:
         for path, changed in by_file(edits):
             number += 1
             self.start_step(number, steps[path])
-            for arguments in self.editor.calls(changed):
+            for arguments in calls[path]:
                 call = Call(prompt=steps[path], tool=tool)
                 await self.caller.call(call, given=arguments)
             stands = await self.editor.stands(changed)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, approve, planned, spec
 from inline_snapshot import snapshot
-from serving import deed, deep, move_on, plan, was_done
+from serving import conclusion, deed, deep, move_on, plan, was_done
 
 from planner.events import ApprovalAsked, PlanMade
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec
@@ -292,3 +292,22 @@ async def test_what_has_nothing_to_do_with_the_request_stays() -> None:
         **ALLOWED,
     )
     assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+
+
+async def test_a_change_that_takes_more_calls_than_there_are_is_not_begun() -> None:
+    pool = files(SWAP)
+    pool.files["use.py"] = "\n".join(f"open_gate({number})" for number in range(12))
+    shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
+    ran = await planned(
+        *about("open_gate", tool="swap", shown=shown),
+        rewritten(GATES.replace("open_gate", "open_door")),
+        conclusion("It was not done."),
+        pool=pool,
+        prompt="rename open_gate to open_door",
+        **ALLOWED,
+    )
+    assert "swap" not in [name for name, _ in pool.calls]
+    assert (ran.state.status, ran.state.answer) == snapshot(
+        ("failed", "Nothing was changed: it takes 13 calls, and 10 iterations are left.")
+    )
+    assert PlanMade not in map(type, ran.events)
