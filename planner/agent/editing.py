@@ -1,9 +1,9 @@
 """Editing: what has to change in a project's files, and the calls that change it.
 
-The full model writes each part of a file that may be concerned as it has to be; code finds what has
-changed in it, and fills in the calls of the pool's own tool. How that tool is called, the model
-shows once, with marks in the place of the texts. Files in which a replaced name stands too are
-written after that.
+The full model says which files have to change, and writes each of them as it has to be. Code finds
+what has changed, and fills in the calls of the pool's own tool. The model shows once how that tool is
+called, with marks in the place of the texts. What uses a definition that has another name follows
+without a model.
 """
 
 from collections.abc import Sequence
@@ -128,13 +128,14 @@ class Editor:
                 texts[each.source] = "\n...\n".join(
                     filter(None, [texts.get(each.source), each.text])
                 )
-        known = list(dict.fromkeys(each.source for each in self.state.passages))
-        shown = {path: texts[path] for path in known if path in texts}
-        for path in paths_in(request):
-            if "/" in path and path not in shown and (text := await self.gatherer.text(path)):
-                shown[path] = text
-        chosen = [*shown.items()][:MAX_FILES]
-        return await self.asker.files_to_change(dict(chosen)) if chosen else []
+        named_ = paths_in(request)
+        for path in named_:
+            if "/" in path and path not in texts and (text := await self.gatherer.text(path)):
+                texts[path] = text
+        best = dict.fromkeys([*named_, *(each.source for each in self.state.passages)])
+        shown = {path: texts[path] for path in best if path in texts}
+        chosen = dict([*shown.items()][:MAX_FILES])
+        return await self.asker.files_to_change(chosen) if chosen else []
 
     def _may_edit(self, tool: ToolSpec) -> bool:
         """Whether a tool could take a file's path and two texts, and is of an upstream that helped
