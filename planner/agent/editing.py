@@ -1,9 +1,9 @@
 """Editing: what has to change in a project's files, and the calls that change it.
 
 The full model says which files have to change, and writes each of them as it has to be. Code finds
-what has changed, and fills in the calls of the pool's own tool. The model shows once how that tool is
-called, with marks in the place of the texts. What uses a definition that has another name follows
-without a model.
+what has changed, and fills in the calls of the pool's own tool. The model shows once how that tool
+is called, with marks in the place of the texts. What uses a definition that has another name
+follows without a model.
 """
 
 from collections.abc import Sequence
