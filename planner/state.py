@@ -220,6 +220,11 @@ class RunState:
         return self.iterations[self.parts[-1].first :] if self.parts else []
 
     @property
+    def looked_up(self) -> set[str | None]:
+        """The upstreams that the planner's own calls for the newest request were made of."""
+        return {each.upstream for each in self.part_iterations if each.by == "lookup"}
+
+    @property
     def offered(self) -> list[str]:
         """The tools shown so far, any of which a model may name."""
         at_first = self.started.offered if self.started else []

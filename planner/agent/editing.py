@@ -140,9 +140,8 @@ class Editor:
     def _may_edit(self, tool: ToolSpec) -> bool:
         """Whether a tool could take a file's path and two texts, and is of an upstream that helped
         to find the passages."""
-        looked_up = {each.upstream for each in self.state.part_iterations if each.by == "lookup"}
         texts = list(schemas.texts(tool.input_schema))
-        return tool.upstream in looked_up and len(_paths(tool)) == 1 and len(texts) > 2
+        return tool.upstream in self.state.looked_up and len(_paths(tool)) == 1 and len(texts) > 2
 
 
 def _paths(tool: ToolSpec) -> list[str]:

@@ -287,9 +287,8 @@ class Gatherer:
         passages: list[Passage] = []
         for path in files if self.read else ():
             assert self.read
-            iteration = await self.caller.look_up(self.read, path, f"read {path}")
-            if iteration.outcome is Outcome.SUCCESS:
-                passages += of_file(path, iteration.result, self.read.upstream)
+            if (text := await self.text(path)) is not None:
+                passages += of_file(path, text, self.read.upstream)
         return passages
 
     async def _defined(

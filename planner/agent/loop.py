@@ -527,7 +527,8 @@ class _Run:
         Where there are not calls enough for all, none is made."""
         assert self.editor.tool
         tool = self.editor.tool.name
-        calls = {path: self.editor.calls(changed) for path, changed in by_file(edits)}
+        files = by_file(edits)
+        calls = {path: self.editor.calls(changed) for path, changed in files}
         if (needed := sum(map(len, calls.values()))) > self.calls_left:
             raise LimitReached(
                 f"it takes {needed} calls, and {self.calls_left} iterations are left"
@@ -536,7 +537,7 @@ class _Run:
             path: shortened(
                 flat(f"Change {path}: {'; '.join(each.shown for each in changed)}"), MAX_STEP_CHARS
             )
-            for path, changed in by_file(edits)
+            for path, changed in files
         }
         [_, *later] = steps.values()
         self.emit(
@@ -547,9 +548,7 @@ class _Run:
                 tools=dict.fromkeys(steps.values(), tool),
             )
         )
-        number = len(self.state.steps)
-        for path, changed in by_file(edits):
-            number += 1
+        for number, (path, changed) in enumerate(files, len(self.state.steps) + 1):
             self.start_step(number, steps[path])
             for arguments in calls[path]:
                 call = Call(prompt=steps[path], tool=tool)
@@ -559,7 +558,7 @@ class _Run:
                 self.unsure = f"{path} does not show the change"
             self.emit(StepConcluded(number=number, success=stands, notes=""))
             self.hold_limits()
-        shown = (f"{path}\n{fence(changed)}" for path, changed in by_file(edits))
+        shown = (f"{path}\n{fence(changed)}" for path, changed in files)
         return Conclude(final_answer="\n\n".join(shown))
 
     async def follow_plan(self) -> Conclude | None:
@@ -648,9 +647,8 @@ class _Run:
         """The tools without those that would read what was looked up: where passages are in view,
         those that read, of an upstream that helped to find them, mostly reads files and can change
         them. A small model plans to read once more otherwise."""
-        looked_up = {each.upstream for each in self.state.part_iterations if each.by == "lookup"}
         read = set()
-        for upstream in looked_up if self.state.passages else ():
+        for upstream in self.state.looked_up if self.state.passages else ():
             beside = [tool for tool in tools if tool.upstream == upstream]
             reading = [tool for tool in beside if tool.read_only]
             of_files = sum(map(guards.takes_paths, reading))

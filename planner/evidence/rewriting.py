@@ -126,10 +126,11 @@ def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:
 def _edits(path: str, text: str, offset: int, changed: Iterable[_Change]) -> list[Edit]:
     """The edits of a file for changes of its lines from `offset` on."""
     lines = text.splitlines()
+    joined = "\n".join(lines)
     end = "\r\n" if "\r\n" in text else "\n"
     found = []
     for first, last, new in changed:
-        begin, stop = _distinct(lines, offset + first, offset + last)
+        begin, stop = _distinct(lines, joined, offset + first, offset + last)
         if begin is None:
             continue
         after = [*lines[begin : offset + first], *new, *lines[offset + last : stop]]
@@ -180,19 +181,16 @@ def _indented(line: str, wanted: str, written: str) -> str:
     return line.removeprefix(written.removesuffix(wanted))
 
 
-def _distinct(lines: Sequence[str], first: int, last: int) -> tuple[int | None, int]:
-    """From and to which line a text stands that holds these lines, and is in the file only once."""
+def _distinct(lines: Sequence[str], joined: str, first: int, last: int) -> tuple[int | None, int]:
+    """From and to which line a text stands that holds these lines, and is in the file only once.
+    `joined`: all lines as one text."""
     if first == last:  # nothing is replaced: the line before stays beside what is added
         first, last = (first - 1, last) if first else (first, last + 1)
-    while _count(lines, lines[first:last]) > 1 or not any(map(str.strip, lines[first:last])):
+    while joined.count(old := "\n".join(lines[first:last])) > 1 or not old.strip():
         if first == 0 and last >= len(lines):
             return None, last
         first, last = max(first - 1, 0), min(last + (first == 0), len(lines))
     return first, last
-
-
-def _count(lines: Sequence[str], some: Sequence[str]) -> int:
-    return "\n".join(lines).count("\n".join(some))
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
@@ -220,14 +218,16 @@ def likeliest_edits(found: Sequence[Edit], texts: Mapping[str, str], query: str)
     the texts has; then of those whose replaced lines, and then whose text has most of its words. In
     a file where nothing has to change, a small model changes something else."""
     asked = {*words(query)}
-    new = asked - {*words("\n".join(texts.values()))}
+    held = {path: asked & {*words(text)} for path, text in texts.items()}
+    new = asked.difference(*held.values())
 
     def score(edit: Edit) -> tuple[int, int, int]:
         lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
-        return len(new & added), len(asked & lost), len(asked & {*words(texts[edit.path])})
+        return len(new & added), len(asked & lost), len(held[edit.path])
 
-    best = max(map(score, found), default=None)
-    kept = {each.path for each in found if score(each) == best}
+    scored = [(score(each), each.path) for each in found]
+    best = max(scored, default=(None, ""))[0]
+    kept = {path for reached, path in scored if reached == best}
     return [each for each in found if each.path in kept]
 
 
