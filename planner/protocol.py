@@ -158,11 +158,13 @@ class Answer(Wire):
 
 
 class Summary(Wire):
-    """The facts of a long answer in a few sentences."""
+    """What was done for an action."""
 
     final_answer: str
-    complete: bool
-    """Whether nothing more has to be looked up."""
+    missing: str
+    """What is still to be found out or done."""
+    tool: str | None
+    """The tool for it; None where nothing is missing."""
 
 
 class Formatted(Wire):

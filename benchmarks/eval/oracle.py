@@ -388,10 +388,12 @@ class Oracle:
                 return {"tools": [*needed] or names[:1]}
             case ["tool"]:
                 return {"tool": self._tool(schema["properties"]["tool"]["enum"])}
-            case ["complete", "final_answer"]:
+            case ["final_answer", "missing", "tool"]:
                 knows = self._knows
                 said = self.knows.answer if knows else self.knows.unseen
-                return {"final_answer": said, "complete": knows}
+                tools = schema["properties"]["tool"]["enum"]
+                tool = None if knows else self._tool(tools)
+                return {"final_answer": said, "missing": str(tool), "tool": tool}
             case ["decision", "final_answer", "success"]:
                 return self._conclusion()
             case _:

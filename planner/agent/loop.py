@@ -67,7 +67,7 @@ from planner.prompts import Prompts
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, RunRequest, Stay, Wants
 from planner.state import RunState, steered
 from planner.text import flat, shortened
-from planner.tools import Approval, Approver, Outcome, ToolPool, ToolSpec, refuse
+from planner.tools import Approval, Approver, Outcome, Policy, ToolPool, ToolSpec, refuse
 
 CONCLUSION_SHARE = 0.2
 """Of the run's seconds, kept back for the conclusion."""
@@ -156,6 +156,8 @@ class _Run:
         """Of a long answer: the one from the first passages, and what others add to it."""
         self.quotes: list[str] = []
         """The lines that say the answer."""
+        self.missing: Call | None = None
+        """What an action still needs, after the calls of its plan."""
         self._record = record
         self._approver = approver
         tools = list(pool.tools())
@@ -467,11 +469,19 @@ class _Run:
         return None
 
     async def what_was_done(self) -> Conclude | None:
-        """The answer to a request for a change, when it was made; None where more is to be done, as
+        """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
         said = await self.asker.what_was_done()
-        self.keep(said.final_answer, None if said.complete else "something is left to do")
+        repeated = any(guards.known(self.state, each) for each in self.state.newest)
+        tool = None if repeated else said.tool
+        self.missing = Call(prompt=said.missing, tool=tool) if tool else None
+        self.keep(said.final_answer, "something is left to do" if self.missing else None)
         return self.certain()
+
+    def missing_call(self) -> MoveOn | None:
+        """The call that is missing after those of the plan."""
+        call, self.missing = self.missing, None
+        return MoveOn(notes="", objective=call.prompt, tool_calls=[call]) if call else None
 
     def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
         """The answer, if one of the other readings says the same and the results hold it."""
@@ -574,7 +584,9 @@ class _Run:
             step = self.state.step
             if step and step.offered and not isinstance(decision, Stay):
                 calls[0] = await self.asker.select_for_step(step, calls[0])
-            await self.caller.call(*calls)
+            await self.caller.call(*calls, may_guess=False)
+            if self.caller.guessed:
+                await self.look_up_guess(calls[-1])
             if refused := self.changes.to_repeat():
                 self.hold_limits()
                 await self.caller.call(refused, problem=self.changes.complaint())
@@ -594,10 +606,24 @@ class _Run:
             ready = last_step and not spoken_to and not self.changes.due
             if ready and (conclusion := await self.answer()):
                 return conclusion
-            decision = await self.decide()
+            decision = self.missing_call() or await self.decide()
             if isinstance(decision, Conclude) and decision.success and not last_step:
                 return await self.answer() or decision
         return decision
+
+    async def look_up_guess(self, call: Call) -> None:
+        """Look up what was guessed for a change, and make the call then. Where no tool finds it, a
+        person is asked about the call as it is."""
+        missing = self.caller.guessed
+        [*_, newest] = self.state.newest
+        self.hold_limits()
+        if tool := await self.asker.select_to_find(missing):
+            await self.caller.call(Call(prompt=f"Find {', '.join(missing)}", tool=tool))
+            self.hold_limits()
+            await self.caller.call(call)
+        elif self.request.policy is not Policy.ALLOW:
+            by = self.asker.models.full.name
+            await self.caller.call(call, given=newest.arguments, by=by)
 
     def planned_next(self) -> MoveOn | None:
         """The plan's next step, when the one before has done what it was for. The plan of an

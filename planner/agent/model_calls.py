@@ -258,6 +258,21 @@ class Asker:
         )
         return chosen.model_copy(update={"tool": selection.tool or chosen.tool})
 
+    async def select_to_find(self, missing: Sequence[str]) -> str | None:
+        """The tool that finds out what no result says yet; None where none does."""
+        names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]
+        if not names:
+            return None
+        selection = await self.ask(
+            "select",
+            self.models.full,
+            self.prompts.select_to_find(self.state, missing),
+            schemas.selection(schemas.or_none(names)),
+            protocol.SELECTION,
+            max_tokens=SELECTION_TOKENS,
+        )
+        return selection.tool
+
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         return await self.ask(
@@ -282,11 +297,10 @@ class Asker:
         return self._without_echo(said, question)
 
     async def what_was_done(self) -> Summary:
-        """What the calls of an action have done, and whether that is all."""
+        """What the calls of an action have done, and the one that is still missing."""
         question = self.prompts.what_was_done(self.state)
-        return await self.ask(
-            "answer", self.models.full, question, schemas.summary(), protocol.SUMMARY
-        )
+        schema = schemas.summary([tool.name for tool in self.choices])
+        return await self.ask("answer", self.models.full, question, schema, protocol.SUMMARY)
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""

@@ -65,6 +65,10 @@ class Caller:
         self.asker = asker
         self.state = state
         self.emit = emit
+        self.guessed: list[str] = []
+        """The arguments of the newest change that nobody had said."""
+        self.may_guess = True
+        """Whether a person may be asked for a change with such arguments."""
 
     async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
         """A call of the planner's own, with what is looked up and everything else as it is by
@@ -92,12 +96,15 @@ class Caller:
         given: dict[str, Any] | None = None,
         problem: str | None = None,
         by: str | None = None,
+        may_guess: bool = True,
     ) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
         one after the other, on one prompt, and then the calls run side by side; those that may
         change something one by one when the others have read. What may not run comes back as a
         result. `given` are arguments taken as they are: the caller's own, those that code made, or
-        those of the model `by`; `problem` is what was wrong with the ones before."""
+        those of the model `by`; `problem` is what was wrong with the ones before.
+        `may_guess`: as the attribute."""
+        self.guessed, self.may_guess = [], may_guess
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
@@ -172,9 +179,13 @@ class Caller:
 
     def mended(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with what the guards know better. They guess, and a guess must not decide
-        what is changed."""
+        what is changed: of a change, only optional arguments that nobody has said are left out."""
         if not tool.read_only:
-            return arguments
+            optional = {name: arguments[name] for name in arguments if name not in tool.required}
+            guessed = guards.unseen(optional, self.said)
+            self.tripped("unseen", [f"{each} was left out: nobody said it" for each in guessed])
+            left_out = {each.partition(":")[0] for each in guessed}
+            return {name: arguments[name] for name in arguments if name not in left_out}
         arguments, changes = guards.corrected_patterns(arguments, tool)
         self.tripped("pattern", changes)
         arguments, changes = guards.corrected_paths(arguments, tool, guards.seen_paths(self.state))
@@ -217,13 +228,12 @@ class Caller:
         if message := guards.not_again(self.state, tool, arguments):
             self.tripped("not_again", [message])
             return message
-        # What a model has planned or noted is no source.
-        sources = f"{results(self.state)}\n{self.state.user_words}"
-        guessed = guards.unseen(arguments, sources) if iteration.by_model else []
+        guessed = guards.unseen(arguments, self.said) if iteration.by_model else []
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
             self.tripped("unseen", [f"{tool.name}: {message}"])
-            if self.policy is Policy.ALLOW:  # nobody is asked, who could tell
+            self.guessed = guessed
+            if self.policy is Policy.ALLOW or not self.may_guess:  # nobody is asked, who could tell
                 return f"It was not made: {message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
         self.emit(
@@ -241,6 +251,11 @@ class Caller:
             ApprovalDecided(iteration=iteration.number, tool=tool.name, **approval.model_dump())
         )
         return None if approval.approved else f"Not approved: {approval.reason}. {guards.REFUSED}"
+
+    @property
+    def said(self) -> str:
+        """What results and the user have said. What a model has planned or noted is no source."""
+        return f"{results(self.state)}\n{self.state.user_words}"
 
     async def read(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]

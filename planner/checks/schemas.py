@@ -125,8 +125,9 @@ def second_reading() -> Schema:
     return closed(answer_again=text(240))
 
 
-def summary() -> Schema:
-    return closed(final_answer=text(800), complete={"type": "boolean"})
+def summary(tools: Sequence[str]) -> Schema:
+    """`tools` are those of which one more call may be made."""
+    return closed(final_answer=text(800), missing=text(160), tool=or_none(tools))
 
 
 def conclude(longest: int = 1200) -> Schema:

@@ -42,6 +42,8 @@ RESULT_CHARACTERS = 1800
 """Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
 MAX_FILE_GLIMPSE_CHARS = 350
 """Characters of a file's passages, where it is only asked whether the file has to change."""
+BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
+"""What is asked of an action before it is planned, on the prompt that reads the request."""
 PAST_RESULTS = 4
 """What is past may take as many characters as so many results, when it stands in short."""
 
@@ -105,6 +107,13 @@ def system(tools: Sequence[ToolSpec]) -> Message:
     }
 
 
+def system_act(tools: Sequence[ToolSpec]) -> Message:
+    """The same for planning and making an action. What the other one says of sorting requests and
+    searching makes a small model plan calls that nobody asked for (docs/evaluation.md)."""
+    listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
+    return {"role": "system", "content": fill("system_act", tools=listed or "(none)")}
+
+
 def fenced(text: str) -> str:
     """A stranger's text, or a model's about it, that can neither open nor close a fence."""
     return re.sub(r"<(\s*/\s*|)(result)", r"‹\1\2", text, flags=re.IGNORECASE)
@@ -132,6 +141,7 @@ class Prompts:
         self, tools: Sequence[ToolSpec], result_characters: int = RESULT_CHARACTERS
     ) -> None:
         self.system = system(tools)
+        self.system_act = system_act(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
         self.result_characters = result_characters
@@ -144,8 +154,10 @@ class Prompts:
         if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
             own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
-        messages = [self.system]
+        acting = state.wants == "action" and role not in BEFORE_ACTING
+        messages = [self.system_act if acting else self.system]
         opening = state.parts[0].opening if state.parts else []
+        opening = [call for call in opening if not (acting and call.role == "brief")]
         request = self._request(state)
         for call in opening:
             messages += [user(_joined(request, call.question)), assistant(call.reply)]
@@ -180,7 +192,9 @@ class Prompts:
                 continue
             pending = _joined(pending, self._result(state, iteration, said, role))
             for number, call in enumerate(iteration.exchange, 1):
-                if self._left_out(state, iteration, call, role):
+                if self._left_out(state, iteration, call, role) or (
+                    acting and call.role == "brief"
+                ):
                     continue
                 messages += [user(_joined(pending, call.question)), assistant(call.reply)]
                 messages += begun(iteration.number, number)
@@ -278,6 +292,10 @@ class Prompts:
     def select_for_step(self, objective: str, tools: Sequence[str]) -> str:
         return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
 
+    def select_to_find(self, state: RunState, missing: Sequence[str]) -> str:
+        said = fenced("; ".join(missing))
+        return fill("select_to_find", prompt=_question(state), missing=said)
+
     def arguments(
         self, state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None
     ) -> str:
@@ -367,13 +385,14 @@ class Prompts:
         self, state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "question"
     ) -> str:
         """The plan, with the tools that are `likely` to be needed."""
-        listing = state.started.listing if state.started else None
-        known = f"The project's top folder: {fenced(listing)}" if listing else ""
+        if purpose == "action":
+            return fill("ask_plan_action", prompt=_question(state))
         listed = catalogue(likely) or "-"
         if purpose == "change":
             return fill("ask_plan_change", prompt=_question(state), tools=listed)
-        how = fill(f"order_{purpose}")
-        return fill("ask_plan", prompt=_question(state), known=known, order=how, tools=listed)
+        listing = state.started.listing if state.started else None
+        known = f"The project's top folder: {fenced(listing)}" if listing else ""
+        return fill("ask_plan", prompt=_question(state), known=known, tools=listed)
 
     def decide(
         self,

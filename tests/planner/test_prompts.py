@@ -422,11 +422,8 @@ Each step is one call of a tool. Plan only what the request needs. The likeliest
 Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":name},...]}\
 """)
     assert PROMPTS.plan(state_of(LOOKED_UP), [READ], "action") == snapshot("""\
-The project's top folder: jobs/ notes.txt
-Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Each step is one call of a tool. First come the steps that look up what neither the request nor the results say, such as ids, accounts, dates, amounts or the text of a file; then the steps that do what is asked. The likeliest tools:
-- read_file(path): What read_file does.
-Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":name},...]}\
+Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
+Each step is one call of a tool. First come the steps that look up what the request does not say, then those that do what it asks. Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":its name},...]}\
 """)
     assert PROMPTS.plan(state_of(LOOKED_UP), [READ], "change") == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
@@ -436,7 +433,7 @@ Reply {"main_objective":the goal,"steps":[{"objective":what to change, from what
 """)
     assert PROMPTS.what_was_done(state_of(LOOKED_UP)) == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-The calls above were made for it. Say in one or two sentences, from their results only and in the language of the request, what was done and what was found out. Reply {"final_answer":"...","complete":true, or false if a part of the request is still to be done}\
+The calls above were made for it. Say in one or two sentences, from their results only and in the language of the request, what was done and what was found out. Then say which call is still missing. Reply {"final_answer":"...","missing":"nothing","tool":null}, or {"final_answer":"...","missing":what is still to be found out or done,"tool":its name}\
 """)
     assert PROMPTS.files() == snapshot(
         'Which tool lists all files of a project, with those in its folders, and which tool reads the text of one file? Reply {"lists":name, or null if no tool lists files,"reads":name, or null if no tool reads files}.'

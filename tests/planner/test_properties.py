@@ -27,6 +27,7 @@ from planner.events import (
     EVENT,
     TRIES,
     Event,
+    GuardTripped,
     ModelCalled,
     RunContinued,
     RunFinished,
@@ -35,7 +36,7 @@ from planner.events import (
 from planner.evidence import context, hits
 from planner.inbox import Inbox
 from planner.models.base import Message, Reply
-from planner.prompts import fenced
+from planner.prompts import BEFORE_ACTING, fenced
 from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
@@ -265,14 +266,17 @@ def test_prompts_only_grow(data: st.DataObject) -> None:
     _, events, asked = run(data)
     for (before, first), (after, second) in pairwise(asked):
         between = events[before:after]
-        if any(each.type == "guard_tripped" and each.guard == "context" for each in between):
-            continue  # results are shown shorter from here on
+        tripped = {each.guard for each in between if isinstance(each, GuardTripped)}
+        if tripped & {"context", "reply"}:
+            continue  # results are shown shorter from here on, or the same is asked once more
         if any(each.type in ("context_compressed", "run_continued") for each in between):
             continue  # the past is told in short, or what is asked is another thing now
         state = RunState.of(events[:before])
         if state.iterations and state.iterations[-1] not in state.shown_iterations:
             continue  # what was asked about it is not shown either
         roles = [each.role for each in events[before:] if isinstance(each, ModelCalled)][:2]
+        if RunState.of(events[:after]).wants == "action" and {*roles} & {*BEFORE_ACTING}:
+            continue  # an action is planned on a prompt of its own
         if {*roles} & {*ALONE}:
             continue  # it is asked without what was before
         newest = state.iterations[-1] if state.iterations else None

@@ -318,10 +318,9 @@ async def test_what_is_allowed_needs_no_client_that_can_ask(
     ollama.expect(first | {"steps": [*first["steps"], *then["steps"]]})
     ollama.expect({"text": "hello"})
     ollama.expect(
-        was_done("Noted.", complete=False),
+        was_done("Noted, not deleted."),
         contains=["no client that can ask the user follows the run"],
     )
-    ollama.expect(deep(conclusion("Noted, not deleted.", success=False)))
     async with client("memory", place) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello, delete", policy="allow")
         listed = text(await caller.call("list_tools"))
@@ -814,6 +813,7 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
         Fast(deed("hello")),
         plan("write_file"),
         NOTE,
+        {"tool": None},
         was_done("written"),
         pool=pool,
         approver=yes,
@@ -826,14 +826,12 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
 async def test_what_was_read_before_a_change_is_read_again() -> None:
     read = {"path": "jobs/secret.py"}
     ran, _ = await changed(
-        was_done("written", complete=False),
+        was_done("written", "read it", "read_file"),
         plan("read_file"),
         read,
-        was_done("written", complete=False),
-        stay("write_file", "Write more"),
+        was_done("written", "write more", "write_file"),
         NOTE | {"text": "more"},
-        was_done("written", complete=False),
-        stay("read_file", "Read it again"),
+        was_done("written", "read it again", "read_file"),
         read,
         was_done("old"),
         pool=writing("written", "more written"),
@@ -865,7 +863,7 @@ async def test_a_change_without_an_answer_is_of_unknown_outcome_and_not_made_aga
 
 async def test_a_change_that_says_nothing_is_not_widened() -> None:
     ran, _ = await changed(
-        was_done("written", complete=False),
+        was_done("written", "read it", "read_file"),
         plan("read_file"),
         {"path": "jobs/secret.py"},
         was_done("old"),
@@ -881,23 +879,25 @@ async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> 
         {"prompt": "Read", "tool": "read_file"},
         {"prompt": "Write more", "tool": "write_file"},
     ]
+    busy = ToolResult(outcome=Outcome.FAILURE, text="busy")
     ran, yes = await changed(
-        was_done("written", complete=False),
+        was_done("written", "write more", "write_file"),
         plan("write_file"),
-        {"path": "a", "text": "0"},
-        was_done("written", complete=False),
-        several,
-        {"path": "a", "text": "1"},
+        {"path": "a", "text": "none"},
+        {"path": "a", "text": "none yet"},
+        {"path": "a", "text": "none at all"},
+        deep(several),
+        {"path": "a", "text": "one"},
         {"path": "jobs/secret.py"},
-        {"path": "a", "text": "2"},
+        {"path": "a", "text": "two"},
         was_done("old"),
-        pool=writing("one", "two", "three", "four"),
+        pool=writing("one", busy, busy, "three", "four"),
     )
-    assert [name for name, _ in ran.pool.calls[2:]] == ["read_file", "write_file", "write_file"]
+    assert [name for name, _ in ran.pool.calls[3:]] == ["read_file", "write_file", "write_file"]
     assert [event.type for event in ran.events if event.type.startswith("approval")] == [
         "approval_asked",
         "approval_decided",
-    ] * 4
+    ] * 5
     assert [arguments["text"] for _, arguments in yes.asked] == ["hello", "0", "1", "2"]
 
 

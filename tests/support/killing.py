@@ -58,8 +58,10 @@ def script(request: Request) -> Reply:
         return {"search": ["notes"], "wants": "action"}
     if "found_in" in properties:
         return found(answer(name)) if done >= CALLS else nowhere()
-    if properties == {"final_answer", "complete"}:
-        return was_done(answer(name), complete=done >= CALLS)
+    if properties == {"final_answer", "missing", "tool"}:
+        next_tool = "note" if done in (3, 5) else "find"
+        missing = (f"No {done}", next_tool) if done < CALLS else ()
+        return was_done(answer(name), *missing)
     if usual := usual_reply(properties, answer(name)):
         return usual
     if properties == {"text"}:

@@ -18,6 +18,8 @@ MAX_PLAIN_NUMBER = 1
 MAX_OPERANDS = 40
 """The newest numbers, from two of which another may follow."""
 _TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
+_BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
+"""`<id of the bill>`: what stands for a value that is not known."""
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
@@ -30,14 +32,21 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
         f"{name}: {value}"
         for name, each in arguments.items()
         for value in (each if isinstance(each, list) else [each])
-        if _has_no_source(value, seen, numbers)
+        if _has_no_source(value, seen, numbers, known_only=_ID_ARGUMENT.search(name) is not None)
     ]
 
 
-def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
+_ID_ARGUMENT = re.compile(r"(?:^|_|(?<=[a-z])(?=I))ids?_?$", re.IGNORECASE)
+"""`id`, `ticket_id`, `fileIds`, `id_`"""
+
+
+def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: bool) -> bool:
+    """`known_only`: whether a number has to stand there, however small it is."""
     match value:
         case bool():
             return False
+        case int() | float() if known_only:
+            return re.search(rf"(?<![\w.:/-]){value}(?![\w:/-]|\.\d)", seen) is None
         case int() | float():
             newest = numbers[-MAX_OPERANDS:]
             derived = (
@@ -46,6 +55,8 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float]) -> bool:
                 for result in (first + second, first - second, first * second)
             )
             return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
+        case str() if _BLANK_VALUE.fullmatch(value):
+            return value not in seen
         case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
             return value.strip("./").casefold() not in seen.casefold()
     return False

@@ -16,7 +16,8 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """Broader versions of a call that found nothing, the nearest first.
 
     A search in texts or for files is made everywhere, then with a looser pattern; a look-up in a
-    folder everywhere; a listing in the parent folder.
+    folder everywhere; a listing in the parent folder; any other look-up without the texts that
+    limit it, then for its longest words alone.
     """
     everywhere = _everywhere(tool, arguments)
     mask = next((name for name in tool.required if takes_mask(tool, name)), None)
@@ -32,7 +33,8 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         texts = [name for name in tool.required if isinstance(arguments.get(name), str)]
         if any(not takes_path(name) for name in texts):
             kept = {name: value for name, value in arguments.items() if name in texts}
-            tries = [everywhere] if kept.items() <= everywhere.items() else []
+            if kept.items() <= everywhere.items():
+                tries = _with_fewer_words(everywhere, tool)
         else:
             tries = [_one_up(arguments)]
     distinct: list[dict[str, Any]] = []
@@ -50,6 +52,19 @@ def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
         for name, value in arguments.items()
         if name in required or not (takes_path(name) or takes_mask(tool, name))
     }
+
+
+def _with_fewer_words(arguments: dict[str, Any], tool: ToolSpec) -> list[dict[str, Any]]:
+    """The call without optional texts, then with the longest words of what it looks for alone."""
+    texts = [name for name, value in arguments.items() if isinstance(value, str)]
+    needed = [name for name in texts if name in tool.required]
+    asked = needed or texts[:1]
+    bare = {name: value for name, value in arguments.items() if name not in texts or name in asked}
+    if len(asked) != 1 or takes_path(asked[0]):
+        return [bare]
+    words = re.findall(rf"\w{{{MIN_WORD_CHARS},}}", str(bare[asked[0]]))
+    alone = sorted(dict.fromkeys(words), key=len, reverse=True)[:2] if len(words) > 1 else []
+    return [bare, *(bare | {asked[0]: word} for word in alone)]
 
 
 def _top(path: Any) -> Any:

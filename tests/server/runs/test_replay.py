@@ -249,7 +249,7 @@ async def test_a_time_limit_that_was_reached_is_reached_again_at_the_same_place(
     async def hangs(model: str, messages: Sequence[Message], schema: Any) -> Reply:
         if "conclude" in str(schema) and "stay" not in str(schema):
             return replied(conclusion("done find a_0."))
-        if "complete" in str(schema):
+        if "missing" in str(schema):
             await anyio.sleep_forever()
         return await said(model, messages, schema)
 
