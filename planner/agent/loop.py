@@ -575,6 +575,7 @@ class _Run:
         """Plan, and carry the plan out call by call; None when a conclusion is still due."""
         if not self.asker.choices:
             return None
+        self.missing = None
         plan = await self.plan()
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})

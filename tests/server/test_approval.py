@@ -885,7 +885,6 @@ async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> 
         plan("write_file"),
         {"path": "a", "text": "none"},
         {"path": "a", "text": "none yet"},
-        {"path": "a", "text": "none at all"},
         deep(several),
         {"path": "a", "text": "one"},
         {"path": "jobs/secret.py"},
