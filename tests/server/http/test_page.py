@@ -206,6 +206,7 @@ async def looked_at(page: Page, name: str, picture: str | None = None) -> None:
     """Held against axe-core and for what is clipped, light and dark, at each width. With a picture
     of each for a person (`VIEW_PICTURES`, a folder), and all of them as `picture` of the docs."""
     taken: list[bytes] = []
+    await page.mouse.move(0, 0)  # what it points at has a link beside it
     for scheme in SCHEMES:
         await page.emulate_media(color_scheme=scheme)
         for width in WIDTHS:
