@@ -22,7 +22,7 @@ from server.text import digest
 log = logging.getLogger(__name__)
 
 MAX_FAILED_LOOKS = 3
-"""In a row, before a followed run counts as lost: the store may only have been busy for a moment."""
+"""In a row, before a followed run counts as lost: the store may have been busy for a moment."""
 
 
 class OwnRuns(Protocol):
