@@ -267,7 +267,7 @@ async def test_a_run_is_seen_as_it_goes_on(
             "Step 2 of 2: an answer is being written"
         )
         call = region.locator("summary").last
-        await expect(call).to_contain_text("read_file transfer/parts.py, 1")
+        await expect(call).to_contain_text("read_file transfer/parts.py, start_line 1")
         if PICTURE:
             await page.set_viewport_size({"width": 1080, "height": 900})
             await page.screenshot(path=PICTURE, full_page=True)
