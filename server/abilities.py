@@ -3,6 +3,7 @@
 ABILITIES = (
     "Right about half of the time with models of 1.5B parameters: where something is, what a name "
     "stands for, a value, a setting, a file. Check the answer: explanations, comparisons, "
-    "summaries, lists; they contain about half of the facts. Do not rely on it yet: chains over "
-    "several files, counting, changes, and tasks in other tools."
+    "summaries, lists; they contain about half of the facts. Look at the differences that it "
+    "shows: changes of existing files. Do not rely on it yet: chains over several files, counting, "
+    "finding bugs, and tasks in other tools."
 )

@@ -224,11 +224,15 @@ async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> 
     from planner.models.embedded import EmbeddedModel
     from planner.models.weights import fetch
 
-    async def model(name: str) -> ChatModel:
+    async def model(name: str) -> EmbeddedModel:
         progress = partial(on_download, name) if on_download else None
         weights = await fetch(name, progress=progress)
         return EmbeddedModel(name, weights, context_tokens=settings.num_ctx)
 
     fast = await model(settings.fast)
     full = fast if settings.full == settings.fast else await model(settings.full)
-    return Models(fast, full)
+
+    def doing() -> str:
+        return next((f"{each.name} {each.doing}" for each in (full, fast) if each.doing), "")
+
+    return Models(fast, full, doing)

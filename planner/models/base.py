@@ -151,6 +151,8 @@ class Models:
 
     fast: ChatModel
     full: ChatModel
+    doing: Callable[[], str] = str
+    """What a model does now, in words; empty if their server does not tell."""
 
     @property
     def distinct(self) -> list[ChatModel]:

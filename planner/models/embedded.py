@@ -70,10 +70,17 @@ class _Problem(BaseModel):
     type: str = ""
 
 
+class _Progress(BaseModel):
+    processed: int
+    """Tokens of the prompt, those from the prefix cache included."""
+    total: int
+
+
 class _Event(BaseModel):
     """One event of a completion's stream. The last one has `stop`, or else `error`."""
 
     content: str = ""
+    prompt_progress: _Progress | None = None
     stop: bool = False
     stop_type: str = ""
     timings: _Timings | None = None
@@ -132,6 +139,8 @@ class EmbeddedModel:
         command: Sequence[str] = WORKER,
     ) -> None:
         self.name, self.context_tokens = name, context_tokens
+        self.doing = ""
+        """What it does now, such as `is being loaded`; empty between calls."""
         self._weights = weights
         self._threads = threads or _cores()
         self._command = command
@@ -179,6 +188,8 @@ class EmbeddedModel:
                     f"The worker of {self.name} sent something that cannot be read: {error}\n"
                     "The next call starts a new one."
                 ) from error
+            finally:
+                self.doing = ""
             return reply.model_copy(update={"load_seconds": load_seconds})
 
     async def aclose(self) -> None:
@@ -195,7 +206,11 @@ class EmbeddedModel:
         if self._worker is not None and self._worker.process.returncode is not None:
             await self._discard()
         if self._worker is None:
-            self._worker = await self._start()
+            self.doing = "is being loaded"
+            try:
+                self._worker = await self._start()
+            finally:
+                self.doing = ""
         return self._worker
 
     async def _start(self) -> _Worker:
@@ -303,6 +318,7 @@ class EmbeddedModel:
             "seed": 0,
             "stream": True,
             "cache_prompt": True,
+            "return_progress": True,
         }
         if schema is not None:
             request["json_schema"] = schema
@@ -317,7 +333,10 @@ class EmbeddedModel:
                 if not line.startswith(b"data: "):
                     continue
                 last = _Event.model_validate_json(line.removeprefix(b"data: "))
+                if read := last.prompt_progress:
+                    self.doing = f"reads the prompt, {read.processed:,} of {read.total:,} tokens"
                 if last.content:
+                    self.doing = "is writing"
                     text += last.content
                     if on_text is not None:
                         on_text(last.content)

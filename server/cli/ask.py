@@ -95,7 +95,7 @@ async def show(run: Run, project: Path, beside: Console) -> None:
     asked: Question | None = None
     shown_count = 0
     with LiveView(beside, run.request.prompt, time.time(), project) as view:
-        view.draw(run.queued)
+        view.draw(run.queued, run.models_doing())
         async for events in run.follow(lambda: REDRAW_SECONDS):
             view.add(events)
             shown_count += len(events)
@@ -106,7 +106,7 @@ async def show(run: Run, project: Path, beside: Console) -> None:
                 view.pause()
                 await ask(question)
                 view.resume()
-            view.draw(run.queued)
+            view.draw(run.queued, run.models_doing())
 
 
 async def ask(question: Question) -> None:

@@ -169,7 +169,9 @@ def init(
 def ask(
     question: Annotated[
         str,
-        typer.Argument(help="The question, in quotes; - reads it from standard input."),
+        typer.Argument(
+            metavar="QUESTION", help="The question, in quotes; - reads it from standard input."
+        ),
     ],
     project: Project = None,
     upstreams: Upstreams = None,
@@ -254,7 +256,7 @@ def serve(
 
 runs = typer.Typer(help="Show recorded runs, answer what they ask, and resume them.")
 app.add_typer(runs, name="runs")
-RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning.")]
+RunId = Annotated[str, typer.Argument(metavar="ID", help="A run's id, or its beginning.")]
 WaitingRun = Annotated[
     str,
     typer.Argument(
@@ -381,7 +383,9 @@ def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
 def try_models(
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="Models, or pairs FAST,FULL. Default: all that Ollama has."),
+        typer.Argument(
+            metavar="MODEL", help="Models, or pairs FAST,FULL. Default: all that Ollama has."
+        ),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Put the best ones into your upstreams.yaml.")

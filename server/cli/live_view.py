@@ -94,12 +94,13 @@ class LiveView(ContextManagerMixin):
                 if isinstance(event, ApprovalAsked) and (call := self.waiting(self.state)):
                     self.console.print(asking(call), soft_wrap=True)
 
-    def draw(self, queued: bool = False) -> None:
-        """Draw the run and what it waits for; `queued`: it waits for its turn."""
+    def draw(self, queued: bool = False, models_doing: str = "") -> None:
+        """Draw the run and what it waits for; `queued`: it waits for its turn. `models_doing`: what
+        a model does now, if that is known."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
             call = self.waiting(self.state)
-            doing = self._moment or heartbeat(self.state, quiet, queued, call)
+            doing = self._moment or heartbeat(self.state, quiet, queued, call, models_doing)
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:

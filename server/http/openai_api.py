@@ -285,6 +285,7 @@ class Completion:
                     self.run.quiet,
                     self.run.queued,
                     self.run.approvals.waiting,
+                    self.run.models_doing(),
                 )
                 yield f": {doing}\n\n"
             for event in new:

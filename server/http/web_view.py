@@ -39,7 +39,7 @@ from server.mcp.links import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
 from server.text import clean, cleaned
-from server.views.progress import message, where
+from server.views.progress import at_model, message, waits_for_model, where
 from server.views.timeline import timeline
 
 T = TypeVar("T")
@@ -291,14 +291,12 @@ class Page:
 
     def draw(self, run: Run) -> None:
         new = run.events[max(0, self.count) :]
-        if self.shown and run.finished == self._finished:
-            if not new:
-                return
-            if all(isinstance(each, AnswerDelta) for each in new):
-                changed = {"draft": run.state.draft, "doing": doing(run)}
-                self.shown = self.shown | _as_json(cleaned(changed))
-                self.count = len(run.events)
-                return
+        going_on = self.shown and run.finished == self._finished
+        if going_on and all(isinstance(each, AnswerDelta) for each in new):
+            changed = {"doing": doing(run)} | ({"draft": run.state.draft} if new else {})
+            self.shown = self.shown | _as_json(cleaned(changed))
+            self.count = len(run.events)
+            return
         began = time.perf_counter()
         self.count, self._finished = len(run.events), run.finished
         more = {
@@ -329,4 +327,6 @@ def doing(run: Run) -> str:
         return f"Waiting for {'other runs to end' if run.queued else 'the upstreams to start'}"
     if isinstance(last, AnswerDelta):
         return f"{where(run.state)}an answer is being written"
+    if (models_doing := run.models_doing()) and waits_for_model(run.state, run.queued):
+        return at_model(run.state, models_doing)
     return message(last, run.state)

@@ -91,7 +91,9 @@ async def followed(
             if time_left() <= 0:
                 break
             if not events:
-                line = heartbeat(state, run.quiet, run.queued, run.approvals.waiting)
+                line = heartbeat(
+                    state, run.quiet, run.queued, run.approvals.waiting, run.models_doing()
+                )
                 await in_time(send_progress, line, None)
     return required
 

@@ -152,7 +152,7 @@ def under_way(run: Run, found: Report) -> ShortReport:
         run_id=run.id,
         status=found.status,
         plan=_plan(found) if _objectives(state) != _objectives(before) else [],
-        doing=heartbeat(state, run.quiet, run.queued, run.approvals.waiting),
+        doing=heartbeat(state, run.quiet, run.queued, run.approvals.waiting, run.models_doing()),
         news=news[-MAX_NEWS:],
         draft=state.draft.removeprefix(before.draft),
         warnings=found.warnings,

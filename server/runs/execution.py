@@ -42,6 +42,7 @@ async def execute(
         run.writer.save_tools(tools)
     tape = Tape(run.writer, run.record, stored, spent)
     run.clock = tape.clock
+    run.models_doing = models.doing
     ours = RunPool(upstreams, run.state, run.open_channel)
     guarded = GuardedPool(ours, run.approvals, upstreams.changed())
     pool = TapedPool(guarded, tape, tools, stored.began if stored else None)

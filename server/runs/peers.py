@@ -21,6 +21,9 @@ from server.text import digest
 
 log = logging.getLogger(__name__)
 
+MAX_FAILED_LOOKS = 3
+"""In a row, before a followed run counts as lost: the store may have been busy for a moment."""
+
 
 class OwnRuns(Protocol):
     """The part of `server.runs.engine.Engine` that is needed here, and described there."""
@@ -91,13 +94,17 @@ class Peers:
         self._tasks.start_soon(self._follow, run, known)
 
     async def _follow(self, run: Run, known: int) -> None:
+        failed = 0
         try:
             while not run.finished:
                 await self._journal.wait_for_news(run.id)
                 try:
                     status = await self._journal.status(run.id)
                     entries = await self._journal.entries(run.id, known)
-                except RequestError:  # it cannot be read any more
+                    failed = 0
+                except RequestError:
+                    if (failed := failed + 1) < MAX_FAILED_LOOKS:
+                        continue
                     status, entries = None, []
                 if run.finished:  # it was cancelled here meanwhile
                     return

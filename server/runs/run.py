@@ -59,6 +59,8 @@ class Run:
         self.reported_events = 0
         """How many events its caller had seen when the last call returned."""
         self.clock = Clock()
+        self.models_doing: Callable[[], str] = str
+        """What a model that it uses here does now, in words; empty if that is not known."""
         self.scope = anyio.CancelScope()
         """Cancels what it does here."""
         self.writer: RunWriter | None = None

@@ -56,20 +56,44 @@ def message(event: events.Event, state: RunState) -> str:
 
 
 def heartbeat(
-    state: RunState, silent_seconds: float, queued: bool = False, call: Waiting | None = None
+    state: RunState,
+    silent_seconds: float,
+    queued: bool = False,
+    call: Waiting | None = None,
+    models_doing: str = "",
 ) -> str:
-    """The line that says what the run waits for. `call`: the one that waits for approval."""
-    waiting = "the model" if state.started else "the upstreams to start"
-    if queued:
-        waiting = "other runs to end"
+    """The line that says what the run waits for, and how long it has. `call`: the one that waits
+    for approval. `models_doing`: what a model does now, if that is known."""
+    waiting = _awaited(state, queued, call)
+    line = _sentence(state, f"waiting for {waiting}") if waiting else at_model(state, models_doing)
+    return f"{line}, {silent_seconds:.0f} s"
+
+
+def waits_for_model(state: RunState, queued: bool) -> bool:
+    return not _awaited(state, queued)
+
+
+def at_model(state: RunState, doing: str) -> str:
+    """The line of a run that waits for a model. `doing`: what the model does, if that is known."""
+    return _sentence(state, f"waiting for the model{f' ({doing})' if doing else ''}")
+
+
+def _awaited(state: RunState, queued: bool, call: Waiting | None = None) -> str:
+    """What the run waits for; empty if it is a model."""
     if asked := state.unanswered:
-        waiting = f"an answer to {asked.upstream}'s question"
-    elif called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
-        waiting = " and ".join(called)
-    elif state.undecided:
+        return f"an answer to {asked.upstream}'s question"
+    if called := [each.tool for each in state.newest if each.upstream and each.outcome is None]:
+        return " and ".join(called)
+    if state.undecided:
         left = f" ({call.time_left(time.time())})" if call else ""
-        waiting = f"approval of {state.undecided.tool}{left}"
-    text = f"{where(state)}waiting for {waiting}, {silent_seconds:.0f} s"
+        return f"approval of {state.undecided.tool}{left}"
+    if queued:
+        return "other runs to end"
+    return "" if state.started else "the upstreams to start"
+
+
+def _sentence(state: RunState, text: str) -> str:
+    text = where(state) + text
     return text[0].upper() + text[1:]
 
 

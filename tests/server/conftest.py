@@ -1,12 +1,15 @@
-"""Fixtures of what people do with `planloom` in a home folder."""
+"""Fixtures: what people do with `planloom` in a home folder, models that tell what they do."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from client_files import Run
 
+from planner.models.base import Models
+from server.backends import open_models
 from server.cli import commands as cli
 
 
@@ -33,3 +36,15 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
         return ended.value.code, *capfd.readouterr()
 
     return run
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the models of a server in this process say that they do, as embedded ones can."""
+    doing = "tiny reads the prompt, 256 of 1,365 tokens"
+
+    async def opened(*given: Any) -> Models:
+        return replace(await open_models(*given), doing=lambda: doing)
+
+    monkeypatch.setattr("server.backends.open_models", opened)
+    return doing

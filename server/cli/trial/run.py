@@ -36,6 +36,8 @@ MEMORY_SHARE = 0.8
 INTERRUPTED = "it was interrupted"
 QUESTION_SHARE = 1 / 8
 """Of a model's time: the limit of a question. None is begun without that much time."""
+MAX_COLUMNS = 1000
+"""Of a table that is not on a terminal; none is as wide."""
 Pair = tuple[str, str]
 
 
@@ -260,9 +262,9 @@ def _write(source: Path, file: Path, chosen: Measurement) -> None:
 def _show(measured: Collection[Measurement]) -> None:
     """The table, and what it does not say: why not all was asked of a model."""
     table = Table(box=box.SIMPLE if output.is_terminal else box.MARKDOWN)
-    table.add_column("model, or fast,full", no_wrap=True)
+    table.add_column("model, or fast,full", overflow="fold")
     for name in ("right", "wrong and sure", "honest", "median seconds", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     asked = [each for each in measured if each.outcomes]
     for each in sorted(asked, key=lambda each: (-each.score, each.median_seconds)):
         memory = f"{each.memory / 1e9:.1f} GB" if each.memory else "?"
@@ -270,7 +272,10 @@ def _show(measured: Collection[Measurement]) -> None:
         counts = (str(each.right), str(each.wrong), str(each.honest))
         table.add_row(Text(each.name), *counts, seconds, memory)
     if asked:
-        output.print(table, width=max(output.width, 120))
+        if not output.is_terminal:  # what reads it has no edge
+            unbounded = output.options.update(max_width=MAX_COLUMNS)
+            table.width = output.measure(table, options=unbounded).maximum
+        output.print(table, crop=False)
     for each in measured:
         count = f"{len(each.outcomes)} of {len(QUESTIONS)} questions"
         if each.stopped:

@@ -111,10 +111,12 @@ function stateOf({ status, approval }) {
 const badge = (run) =>
   el("b", { class: `badge ${run.approval ? "waits" : run.status}` }, stateOf(run));
 
-/** A call's arguments on one line. */
+/** A call's arguments on one line, which may break between the words of a pattern. */
 function inWords(args) {
-  const said = Object.values(args).filter((value) => value !== "" && value !== null);
-  return said.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(", ");
+  const given = Object.entries(args).filter(([, value]) => value !== "" && value !== null);
+  const named = ([name, value]) => (typeof value === "string" ? value : `${name} ${JSON.stringify(value)}`);
+  const parts = given.map(named).join(", ").split("|");
+  return parts.flatMap((part, i) => (i ? ["|", el("wbr"), part] : [part]));
 }
 
 /** Text as paragraphs; of Markdown only what a reader would miss: code. */

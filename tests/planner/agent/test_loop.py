@@ -51,7 +51,7 @@ from planner.agent.model_calls import REPLY_TOKENS
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
-from planner.tools import Outcome, Policy, ToolResult, ToolSpec
+from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.views.report import report
 
 pytestmark = pytest.mark.anyio
@@ -224,6 +224,24 @@ async def test_without_a_text_tool_the_files_are_read_that_a_listing_names(
     assert [name for name, _ in pool.calls][:1] == ["list_dir"]
     assert ("read_file", {"path": "jobs/secret.py"}) in pool.calls
     assert ran.state.status == "answered"
+
+
+async def test_tools_that_change_something_are_not_offered_for_reading_files(
+    pool: DictionaryPool,
+) -> None:
+    pool.specs = [READ, LIST, spec("empty_file", "path", safety=Safety.WRITE)]
+    ran = await planned(
+        {"lists": "list_dir", "reads": "read_file"},
+        found(ANSWER),
+        pool=pool,
+        prompt=QUESTION,
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    (asked,) = [each for each in ran.script.asides if each.last.startswith("Which tool lists")]
+    offered = json.dumps(asked.schema)
+    assert '"read_file"' in offered
+    assert '"empty_file"' not in offered
 
 
 @pytest.mark.parametrize("listed", ["general, random", '[{"id": 6, "amount": 50.0}]', "12.00"])

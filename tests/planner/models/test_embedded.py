@@ -13,6 +13,7 @@ import anyio
 import psutil
 import pytest
 from paths import ROOT
+from serving import until
 
 from planner.errors import EMBEDDED_EXTRA, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import ChatModel, Message, Reply
@@ -96,6 +97,10 @@ FAKE_WORKER = textwrap.dedent("""
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.chunk(b":\\n\\n")
+            while script == "READING":
+                time.sleep(0.01)
+                self.event(content="", stop=False, prompt_progress={
+                    "total": 1365, "cache": 256, "processed": 1024, "time_ms": 900})
             self.event(content="one", stop=False)
             if script == "CRASH":
                 print("ggml: a terrible thing", file=sys.stderr, flush=True)
@@ -215,7 +220,22 @@ async def test_the_schema_goes_out_as_it_is_and_in_its_order(tmp_path: Path) -> 
         "seed": 0,
         "stream": True,
         "cache_prompt": True,
+        "return_progress": True,
     }
+
+
+async def test_what_it_does_is_known_while_it_works(tmp_path: Path) -> None:
+    async with fake(tmp_path) as model, anyio.create_task_group() as tasks:
+        assert model.doing == ""
+        tasks.start_soon(ask, model, "READING")
+        await until(lambda: model.doing == "is being loaded")
+        await until(lambda: model.doing == "reads the prompt, 1,024 of 1,365 tokens")
+        tasks.cancel_scope.cancel()
+    assert model.doing == ""
+    async with fake(tmp_path) as model, anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, model, "ENDLESS")
+        await until(lambda: model.doing == "is writing")
+        tasks.cancel_scope.cancel()
 
 
 async def test_line_separators_of_unicode_do_not_break_the_stream(tmp_path: Path) -> None:

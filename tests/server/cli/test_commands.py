@@ -297,7 +297,7 @@ def test_wrong_files_are_told_in_one_line(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["ask"], snapshot("Error: Missing argument 'question'.\n")),
+        (["ask"], snapshot("Error: Missing argument 'QUESTION'.\n")),
         (
             ["ask", "a", "--iterations", "0"],
             snapshot(

@@ -126,6 +126,15 @@ N s, 11 model calls, N tokens\
 """)
 
 
+async def test_what_the_model_does_is_drawn(ran: Ran) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system=None, width=80)
+    with LiveView(console, QUESTION, ran.events[0].at, Path.cwd()) as view:
+        view.add(ran.events[: after(ran, "run_started")])
+        view.draw(models_doing="tiny is being loaded")
+    assert "Waiting for the model (tiny is being loaded), " in screen.getvalue()
+
+
 async def test_a_run_of_another_process_is_followed(
     tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream
 ) -> None:

@@ -95,15 +95,22 @@ def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place
 @pytest.mark.parametrize(
     ("words", "names"), [([], {FAST, FULL}), ([f"{FAST},{FULL}"], {f"{FAST},{FULL}"})]
 )
-def test_all_models_or_a_pair_are_measured(
-    words: list[str], names: set[str], place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+def test_all_models_or_a_pair_are_measured(words: list[str], names: set[str], place: Place) -> None:
     # Of two that are equally right the quicker is the best, so there is no pair to try.
     with ScriptedOllama(handler=right) as place.ollama:
-        done = tried(place, *words)
+        done = tried(place, *words, COLUMNS="40")  # of no concern where there is no terminal
     assert done.returncode == 0, done.stderr
     assert measured(done.stdout).keys() == names
+    head = done.stdout.strip().splitlines()[0]
+    assert [cell.strip() for cell in head.strip("|").split("|")] == [
+        "model, or fast,full",
+        "right",
+        "wrong and sure",
+        "honest",
+        "median seconds",
+        "memory",
+    ]
+    assert "…" not in done.stdout
 
 
 def test_a_slow_model_is_asked_as_long_as_there_is_time_and_still_counts(place: Place) -> None:

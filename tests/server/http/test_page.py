@@ -206,6 +206,7 @@ async def looked_at(page: Page, name: str, picture: str | None = None) -> None:
     """Held against axe-core and for what is clipped, light and dark, at each width. With a picture
     of each for a person (`VIEW_PICTURES`, a folder), and all of them as `picture` of the docs."""
     taken: list[bytes] = []
+    await page.mouse.move(0, 0)  # what it points at has a link beside it
     for scheme in SCHEMES:
         await page.emulate_media(color_scheme=scheme)
         for width in WIDTHS:
@@ -266,7 +267,7 @@ async def test_a_run_is_seen_as_it_goes_on(
             "Step 2 of 2: an answer is being written"
         )
         call = region.locator("summary").last
-        await expect(call).to_contain_text("read_file transfer/parts.py, 1")
+        await expect(call).to_contain_text("read_file transfer/parts.py, start_line 1")
         if PICTURE:
             await page.set_viewport_size({"width": 1080, "height": 900})
             await page.screenshot(path=PICTURE, full_page=True)

@@ -156,6 +156,22 @@ async def test_a_page_is_told_every_change_until_it_has_the_report(
             assert again == [page]
 
 
+async def test_a_page_is_told_what_the_model_does(
+    place: Place, ollama: ScriptedOllama, reading: str
+) -> None:
+    ollama.expect(Hang("", json.dumps(found(PLACE))))
+    doing = []
+    with served(build(place.settings, auth=auth.Tokens([MINE]))) as url:
+        async with Client(url, auth=MINE) as client:
+            run_id = await begin(client)
+            with anyio.fail_after(LONG):
+                async for changes in told(url, run_id, MINE):
+                    doing += [changes["doing"]] if "doing" in changes else []
+                    if doing[-1] == f"Waiting for the model ({reading})":
+                        ollama.release()
+    assert f"Waiting for the model ({reading})" in doing
+
+
 async def test_a_run_of_another_server_is_followed(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang("", json.dumps(found(PLACE))))
     provider, source = auth.provider({}, "127.0.0.1")

@@ -1006,6 +1006,23 @@ async def test_silence_is_filled_with_what_is_waited_for(
     assert all("planloom/run_id" in meta for meta in caller.progress.meta)
 
 
+async def test_what_the_model_does_is_told_where_its_server_says_it(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch, reading: str
+) -> None:
+    monkeypatch.setattr("server.mcp.progress_stream.HEARTBEAT_SECONDS", 0.01)
+    told = f"Waiting for the model ({reading})"
+    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
+    async with place.client() as caller, anyio.create_task_group() as tasks:
+        begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        await ollama.arrived()
+        run_id = (begun.structured_content or {})["run_id"]
+        poll = await caller.call("get_run", run_id=run_id, wait_s=0)
+        assert (poll.structured_content or {})["doing"].startswith(f"{told}, ")
+        tasks.start_soon(lambda: caller.call("get_run", run_id=run_id))
+        await until(lambda: any(each.startswith(told) for each in caller.progress.messages))
+        ollama.release()
+
+
 async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) -> None:
     done = threading.Event()
     filler = "x" * 300

@@ -45,6 +45,7 @@ from server.config_file import load_settings
 from server.journal import journal_for
 from server.journal.base import Entry, Journal, KeyUsed, Letter, NewRun, RunSetup, RunWriter
 from server.journal.redis import SPACE, RedisJournal
+from server.journal.sqlite import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -173,9 +174,31 @@ async def test_what_a_server_leaves_when_it_ends_goes_on_with_another(
             followed = await two.call("get_run", run_id=run_id, wait_s=0)
             ollama.expect(conclusion("There are 0 notes."))
         result = await two.call("get_run", run_id=run_id)
-        while report(result)["status"] == "interrupted":  # left, and not yet taken
-            await anyio.sleep(0.05)
-            result = await two.call("get_run", run_id=run_id)
+    assert report(followed)["status"] == "running"
+    assert report(result)["answer"] == "There are 0 notes."
+
+
+async def test_a_look_at_the_journal_that_fails_once_does_not_end_a_followed_run(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, looks = SqliteJournal.status, 0
+
+    async def fails_once(self: SqliteJournal, run_id: str) -> str | None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise RequestError("The runs cannot be read: busy")
+        return await status(self, run_id)
+
+    ollama.expect(Hang(then=json.dumps(conclusion("There are 0 notes."))))
+    async with place.client() as one, place.client() as two:
+        run_id = report(await one.call("run_step", **COUNT))["run_id"]
+        await ollama.arrived()
+        monkeypatch.setattr(SqliteJournal, "status", fails_once)
+        followed = await two.call("get_run", run_id=run_id, wait_s=0)
+        await until(lambda: looks > 1)
+        ollama.release()
+        result = await two.call("get_run", run_id=run_id)
     assert report(followed)["status"] == "running"
     assert report(result)["answer"] == "There are 0 notes."
 
