@@ -14,7 +14,8 @@ from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS
-from planner.checks import guards, schemas
+from planner.checks import schemas
+from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
@@ -448,9 +449,9 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         without = f" The tools of these upstreams are not available: {names}." if down else ""
         asks = request.policy is not Policy.ASK or can_ask(ctx)
         policy = request.policy if asks else Policy.READ_ONLY
-        permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
-        raise RefusedCall(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
-    if refusal := guards.not_allowed(tool, request.policy):
+        permitted = [each for each in pool.tools() if not_allowed(each, policy) is None]
+        raise RefusedCall(f"{unknown_tool(name, permitted)}{without} list_tools shows all.")
+    if refusal := not_allowed(tool, request.policy):
         raise RefusedCall(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
     asks = can_ask(ctx) or engine_of(ctx).watched(caller())

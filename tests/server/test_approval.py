@@ -46,7 +46,7 @@ from serving import (
     was_done,
 )
 
-from planner.checks.guards import UNKNOWN
+from planner.checks.guards.repeats import UNKNOWN
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec, strictest
