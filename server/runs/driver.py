@@ -21,6 +21,7 @@ from planner.protocol import RunRequest
 from planner.tools import Policy
 from server.config import ApprovalSettings
 from server.journal import base
+from server.journal.records import Entry, NewRun, RunSetup, StoredRun
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Letters
 from server.runs.run import Run, cancelled
@@ -93,9 +94,7 @@ class Driver:
             self._own(run)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
-                new = base.NewRun(
-                    run.id, caller, request, setup, request_key, fleet, waits=elsewhere
-                )
+                new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
                 writer = run.writer = await self._journal.begin(new)
         except base.KeyUsed:
             self.runs.pop(run.id, None)
@@ -129,7 +128,7 @@ class Driver:
         _check_setup(before, self._setup(models))
         event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self._journal.reopen(run.id, base.Entry.of(event, before.seconds))
+            taken = await self._journal.reopen(run.id, Entry.of(event, before.seconds))
         if taken is None:
             raise RequestError(UNDER_WAY.format(run.id))
         run = self._drive_here(*taken)
@@ -148,7 +147,7 @@ class Driver:
     def leave(self) -> None:
         self._fleet = ""
 
-    def _fleet_of(self, setup: base.RunSetup) -> str:
+    def _fleet_of(self, setup: RunSetup) -> str:
         """The part of the fleet with the same models: only those servers can continue a run."""
         if not self._fleet:
             return ""
@@ -182,7 +181,7 @@ class Driver:
     def under_way(self) -> list[Run]:
         return [run for run in self.runs.values() if run.under_way]
 
-    def _take_over(self, writer: base.RunWriter, stored: base.StoredRun, models: Models) -> Run:
+    def _take_over(self, writer: base.RunWriter, stored: StoredRun, models: Models) -> Run:
         """Drive a run that nobody drives any more, or yet."""
         run = self._drive_here(writer, stored)
         if stored.entries:
@@ -190,7 +189,7 @@ class Driver:
         self._go_on(run, models, stored)
         return run
 
-    def _drive_here(self, writer: base.RunWriter, stored: base.StoredRun) -> Run:
+    def _drive_here(self, writer: base.RunWriter, stored: StoredRun) -> Run:
         run = Run.of(stored, self._approval)
         run.interrupted, run.writer = False, writer
         self._own(run)
@@ -201,11 +200,11 @@ class Driver:
         self.runs[run.id] = run
         self._forget_oldest()
 
-    def _go_on(self, run: Run, models: Models, stored: base.StoredRun | None = None) -> None:
+    def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, stored)
         self._letters.read()
 
-    async def _drive(self, run: Run, models: Models, stored: base.StoredRun | None) -> None:
+    async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
         assert run.writer
         try:
             with run.scope:
@@ -232,8 +231,8 @@ class Driver:
     def _has_turn(self) -> bool:
         return self._turns.is_free(self.runs.values())
 
-    def _setup(self, models: Models) -> base.RunSetup:
-        return base.RunSetup(
+    def _setup(self, models: Models) -> RunSetup:
+        return RunSetup(
             planloom=version("planloom"),
             fast=models.fast.name,
             full=models.full.name,
@@ -255,7 +254,7 @@ class Driver:
             del self.runs[run_id]
 
 
-def _check_setup(stored: base.StoredRun, now: base.RunSetup) -> None:
+def _check_setup(stored: StoredRun, now: RunSetup) -> None:
     """Raises `RequestError` for a run that was begun with other models."""
     was = stored.setup
     if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
@@ -265,6 +264,6 @@ def _check_setup(stored: base.StoredRun, now: base.RunSetup) -> None:
         )
 
 
-def _models(setup: base.RunSetup) -> str:
+def _models(setup: RunSetup) -> str:
     names = dict.fromkeys((setup.fast, setup.full))
     return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"

@@ -24,6 +24,7 @@ from planner.tools import Policy
 from server.background import background_tasks
 from server.config import ApprovalSettings
 from server.journal import base
+from server.journal.records import Letter, RunSummary
 from server.runs.driver import Driver
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
@@ -204,7 +205,7 @@ class Engine:
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
             with suppress(RequestError):  # then the person is not asked
-                await self.journal.post(base.Letter(run_id=run.id, kind="attend"))
+                await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(
         self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
@@ -247,7 +248,7 @@ class Engine:
         if run.driven:
             run.scope.cancel()
         else:
-            await self.journal.post(base.Letter(run_id=run.id, kind="cancel"))
+            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
         await self._wait_until_ended(run, base.LETTER_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
@@ -256,7 +257,7 @@ class Engine:
                 "server."
             )
 
-    async def list_runs(self, most: int, callers: Sequence[str]) -> list[base.RunSummary]:
+    async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be
         recorded. Raises `RequestError` when the journal cannot be read."""
         stored = [] if self.journal.problem else await self.journal.list(most, callers)
@@ -265,7 +266,7 @@ class Engine:
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
                 times = run.created, run.now
-                found[run.id] = base.RunSummary(run.id, run.status, *times, prompt, run.project)
+                found[run.id] = RunSummary(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
@@ -288,7 +289,7 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        await self.journal.post(base.Letter(run_id=run.id, kind="steer", steering=steering))
+        await self.journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
         if not (run.interrupted or run.queued):
             await self._until(lambda: steering in run.state.steering, run, base.LETTER_SECONDS)
 

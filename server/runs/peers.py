@@ -12,7 +12,8 @@ from anyio.abc import TaskGroup
 from planner.errors import RequestError
 from planner.events import RunSteered
 from server.approval.approval import Question
-from server.journal.base import Journal, Letter
+from server.journal.base import Journal
+from server.journal.records import Letter
 from server.runs.run import Run
 
 log = logging.getLogger(__name__)

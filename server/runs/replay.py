@@ -41,7 +41,8 @@ from planner.tools import (
     UpstreamStatus,
 )
 from server.approval.approval import Approvals
-from server.journal.base import Entry, RunWriter, StoredRun
+from server.journal.base import RunWriter
+from server.journal.records import Entry, StoredRun
 from server.text import digest
 
 T = TypeVar("T", bound=BaseModel)

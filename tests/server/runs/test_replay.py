@@ -36,7 +36,8 @@ from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings
 from server.config_file import load_settings
-from server.journal.base import MAX_LETTERS, Entry, Letter, NewRun, RunSetup, RunWriter, StoredRun
+from server.journal.base import MAX_LETTERS, RunWriter
+from server.journal.records import Entry, Letter, NewRun, RunSetup, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (
     UNKNOWN,
