@@ -397,7 +397,7 @@ async def _resume(
 
 
 async def _attached(
-    run: Run, ctx: Context, wait_s: float, *, held: bool = False
+    run: Run, ctx: Context, wait_s: float, *, held: bool
 ) -> ToolResult | InputRequiredResult:
     """View a run, which stops if the client cancels the call, unless it is `held`. A client that
     accepts tasks gets the run at once and follows the task."""

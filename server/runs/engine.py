@@ -207,9 +207,7 @@ class Engine:
             with suppress(RequestError):  # then the person is not asked
                 await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
-    async def ask_more(
-        self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
-    ) -> Run:
+    async def ask_more(self, run_id: str, request: RunRequest, caller: str, can_ask: bool) -> Run:
         """Continue a run of single steps that has ended: with another step, or with the conclusion
         from all of them. It keeps its results, and its policy unless the request's is stricter.
         Without a prompt, the step is the one that is planned next.
@@ -273,9 +271,9 @@ class Engine:
         self,
         run: Run,
         *,
-        hint: str = "",
-        skip: Sequence[int] = (),
-        order: Sequence[int] = (),
+        hint: str,
+        skip: Sequence[int],
+        order: Sequence[int],
         by: SteeredBy = "caller",
     ) -> None:
         """Steer a running or interrupted run from its next decision on. `hint`: words for its

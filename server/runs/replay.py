@@ -304,7 +304,7 @@ class TapedPool(PoolAround):
         pool: ToolPool,
         tape: Tape,
         tools: Sequence[ToolSpec],
-        began: RunStarted | None = None,
+        began: RunStarted | None,
     ) -> None:
         """`tools`: those the run began with; `began`: how, if that is recorded."""
         super().__init__(pool)
