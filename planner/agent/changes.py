@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.agent.tool_calls import find
-from planner.checks.claims import echoed, invented
+from planner.checks.deeds import invented
+from planner.checks.grounding import echoed
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import words

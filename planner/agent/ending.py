@@ -9,17 +9,10 @@ from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.model_calls import Asker
-from planner.checks.claims import (
-    done,
-    echoed,
-    holds,
-    left_undone,
-    not_done,
-    results,
-    unproved,
-    unsupported,
-    unsupported_data,
-)
+from planner.checks.citations import unproved
+from planner.checks.claims import holds
+from planner.checks.deeds import done, left_undone
+from planner.checks.grounding import echoed, not_done, results, unsupported, unsupported_data
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded

@@ -30,16 +30,9 @@ from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import Asker
 from planner.agent.tool_calls import Caller, permitted
 from planner.checks import schemas
-from planner.checks.claims import (
-    agree,
-    beyond,
-    borne_out,
-    claims,
-    mostly_held,
-    supporting,
-    telling,
-    unsupported,
-)
+from planner.checks.citations import supporting
+from planner.checks.claims import agree, beyond, claims, telling
+from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.guards import repeats
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user

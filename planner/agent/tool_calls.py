@@ -7,7 +7,7 @@ import anyio
 
 from planner.agent.model_calls import Asker
 from planner.checks import schemas
-from planner.checks.claims import results
+from planner.checks.grounding import results
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import (
     coercions,

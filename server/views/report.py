@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from planner.actions import MAX_RESULT_CHARS, Action, ActionToolCall, actions
-from planner.checks.claims import Evidence, changes, evidence
+from planner.checks.citations import Evidence, evidence
+from planner.checks.deeds import changes
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
