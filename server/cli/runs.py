@@ -23,7 +23,8 @@ from server.journal.base import LETTER_SECONDS, Journal
 from server.journal.records import Letter, RunSummary, StoredRun
 from server.text import clean, one_line, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
-from server.views.report import Report, markdown, report
+from server.views.report import Report, report
+from server.views.report_text import markdown
 from server.views.transcript import transcript
 
 output = Console(highlight=False, theme=Theme({"markdown.code": "cyan"}))
