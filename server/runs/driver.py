@@ -51,8 +51,8 @@ class Driver:
         tasks: TaskGroup,
     ) -> None:
         self._models = models
-        self._pool = pool
-        self._journal = journal
+        self.pool = pool
+        self.journal = journal
         self._approval = approval
         self._tasks = tasks
         self._turns = Turns(journal.settings)
@@ -69,9 +69,9 @@ class Driver:
     async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
         try:
             models = await warm()
-            await self._pool.ready(START_SECONDS)
+            await self.pool.ready(START_SECONDS)
             if models and not self.runs:
-                await warming.read_instructions(models, self._pool)
+                await warming.read_instructions(models, self.pool)
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # the next run reports it
 
@@ -86,7 +86,7 @@ class Driver:
         setup = self._setup(models)
         fleet = self._fleet_of(setup)
         await self._check_room(caller, fleet)
-        elsewhere = bool(fleet) and not self._has_turn() and self._journal.problem is None
+        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self._approval, caller, request_key)
         run.project = setup.project
         run.approvals.can_ask = can_ask
@@ -95,7 +95,7 @@ class Driver:
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
                 new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
-                writer = run.writer = await self._journal.begin(new)
+                writer = run.writer = await self.journal.begin(new)
         except base.KeyUsed:
             self.runs.pop(run.id, None)
             raise
@@ -108,11 +108,11 @@ class Driver:
         """Go on with a run that was interrupted; None when another server does. Raises
         `RequestError` when it cannot go on here, and `ModelUnavailable`."""
         models = await self._models()
-        before = await self._journal.load(run.id, run.caller)
+        before = await self.journal.load(run.id, run.caller)
         assert before  # it was there a moment ago
         _check_setup(before, self._setup(models))
         with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self._journal.resume(run.id)
+            taken = await self.journal.resume(run.id)
         return self._take_over(*taken, models) if taken else None
 
     async def reopen(self, run: Run, request: RunRequest, can_ask: bool) -> Run:
@@ -121,14 +121,14 @@ class Driver:
         models = await self._models()
         await self._check_room(run.caller, self._fleet_of(self._setup(models)))
         await run.flush()
-        before = None if run.not_recorded else await self._journal.load(run.id, run.caller)
+        before = None if run.not_recorded else await self.journal.load(run.id, run.caller)
         if before is None:
             why = f" {run.not_recorded}" if run.not_recorded else ""
             raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
         _check_setup(before, self._setup(models))
         event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self._journal.reopen(run.id, Entry.of(event, before.seconds))
+            taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
         if taken is None:
             raise RequestError(UNDER_WAY.format(run.id))
         run = self._drive_here(*taken)
@@ -162,13 +162,13 @@ class Driver:
             except PlanloomError as error:
                 log.warning("fleet %s: %s", self._fleet, error)
             if not found:
-                await self._journal.wait_for_news("fleet")
+                await self.journal.wait_for_news("fleet")
 
     async def _take_next(self) -> bool:
         """Drive the oldest run of the fleet that no server drives; False when there is none."""
         models = await self._models()
         with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self._journal.take(self._fleet_of(self._setup(models)))
+            taken = await self.journal.take(self._fleet_of(self._setup(models)))
         if taken is None:
             return False
         run = self._take_over(*taken, models)
@@ -211,11 +211,11 @@ class Driver:
                 run.queued = True
                 async with self._turns.turn(run.caller):
                     run.queued = False
-                    await execute(run, models, self._pool, stored, self._letters.collect)
+                    await execute(run, models, self.pool, stored, self._letters.collect)
         except PlanloomError as error:
             run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
         except Exception as error:  # noqa: BLE001  the other runs go on
-            run.record(failure(run, error, self._pool))
+            run.record(failure(run, error, self.pool))
         finally:
             if not run.finished:
                 if run.scope.cancel_called and not run.stopping:
@@ -224,9 +224,9 @@ class Driver:
                     run.interrupt()
             if run.writer.lost and self.runs.get(run.id) is run:
                 del self.runs[run.id]  # to be followed, as any other server's
-            self._journal.notify("fleet")  # there is a turn
+            self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
-                self._tasks.start_soon(self._journal.prune)
+                self._tasks.start_soon(self.journal.prune)
 
     def _has_turn(self) -> bool:
         return self._turns.is_free(self.runs.values())
@@ -237,7 +237,7 @@ class Driver:
             fast=models.fast.name,
             full=models.full.name,
             context_tokens=(models.fast.context_tokens, models.full.context_tokens),
-            project=str(self._pool.project),
+            project=str(self.pool.project),
         )
 
     async def _check_room(self, caller: str, fleet: str) -> None:
@@ -245,7 +245,7 @@ class Driver:
         waiting = 0
         if fleet:
             with suppress(RequestError):  # the journal cannot be read
-                waiting = await self._journal.waiting(fleet)
+                waiting = await self.journal.waiting(fleet)
         self._turns.check_room(caller, self.runs.values(), waiting)
 
     def _forget_oldest(self) -> None:

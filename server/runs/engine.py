@@ -13,7 +13,6 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 import anyio
-from anyio.abc import TaskGroup
 
 from planner import agent
 from planner.errors import RequestError
@@ -51,18 +50,10 @@ class Engine:
     `Driver` has those that are driven here, `Peers` those of other servers.
     """
 
-    def __init__(
-        self,
-        models: Callable[[], Awaitable[Models]],
-        pool: UpstreamPool,
-        journal: base.Journal,
-        approval: ApprovalSettings,
-        tasks: TaskGroup,
-    ) -> None:
-        self.pool = pool
-        self.journal = journal
-        self.driver = Driver(models, pool, journal, approval, tasks)
-        self._peers = Peers(journal, tasks)
+    def __init__(self, driver: Driver, peers: Peers, approval: ApprovalSettings) -> None:
+        self.driver = driver
+        self.pool, self.journal = driver.pool, driver.journal
+        self._peers = peers
         self._approval = approval
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
@@ -83,7 +74,8 @@ class Engine:
     ) -> AsyncIterator[Self]:
         """An engine whose runs all stop with this scope."""
         async with background_tasks() as tasks:
-            yield cls(models, pool, journal, approval, tasks)
+            driver = Driver(models, pool, journal, approval, tasks)
+            yield cls(driver, Peers(journal, tasks), approval)
 
     async def start(
         self,
