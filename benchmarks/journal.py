@@ -18,7 +18,8 @@ from planner.protocol import RunRequest
 from planner.tools import Outcome
 from server.config import RunSettings
 from server.journal import journal_for
-from server.journal.base import Entry, NewRun, RunSetup, RunWriter
+from server.journal.base import RunWriter
+from server.journal.records import Entry, NewRun, RunSetup
 
 ROUNDS = 2_000
 MADE = RunSetup(planloom="", fast="", full="", context_tokens=(1, 1))

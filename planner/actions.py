@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planner.checks import guards
 from planner.checks.claims import claims, holds
+from planner.checks.guards.results import empty, new_lines
 from planner.evidence.context import readable
 from planner.evidence.words import words
 from planner.protocol import Mode
@@ -109,7 +109,7 @@ def actions(
 ) -> list[Action]:
     """The records of a run, one for each iteration or for each of some; results in them are cut to
     `longest` characters."""
-    fresh = guards.new_lines(state.iterations)
+    fresh = new_lines(state.iterations)
     chosen = state.iterations if of is None else of
     return [_action(state, each, fresh[each.number], longest) for each in chosen]
 
@@ -146,7 +146,7 @@ def mode(state: RunState) -> Mode:
     if not state.iterations:
         return "fast"
     given_up = bool(state.completed_steps) and not state.completed_steps[-1].success
-    fresh = guards.new_lines(state.iterations)
+    fresh = new_lines(state.iterations)
     advancing = any(fresh[each.number] for each in state.newest)
     return "fast" if advancing and not given_up else "deep"
 
@@ -234,7 +234,7 @@ def outcome_in_words(iteration: Iteration, *, over: bool = False) -> str:
 
 def size(result: str) -> str:
     """How much a result says: the lines that a reader sees."""
-    if guards.empty(result):
+    if empty(result):
         return "nothing"
     lines = len(readable(result).splitlines())
     return f"{lines:,} {'line' if lines == 1 else 'lines'}"
@@ -246,7 +246,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
             return ""
         case Outcome.SUCCESS if iteration.changes:
             return "was made"
-        case Outcome.SUCCESS if guards.empty(iteration.result):
+        case Outcome.SUCCESS if empty(iteration.result):
             return "found nothing"
         case Outcome.SUCCESS if fresh:
             return counted(fresh, "new line")
@@ -258,7 +258,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     """By what was said about the result, beyond the user's own words."""
-    if iteration.outcome is not Outcome.SUCCESS or guards.empty(iteration.result):
+    if iteration.outcome is not Outcome.SUCCESS or empty(iteration.result):
         return "low"
     request = state.user_words
     text = readable(iteration.result)

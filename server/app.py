@@ -68,7 +68,7 @@ async def open_parts(
         engine = await stack.enter_async_context(
             Engine.open(backend, pool, journal, settings.approval)
         )
-        engine.warm_up(backend.warm)
+        engine.driver.warm_up(backend.warm)
         yield Parts(pool, engine, backend, journal)
 
 
@@ -152,7 +152,7 @@ def build(
         async with in_own_task(followed()) as opened:
             if fleet:
                 await seal.open(opened.journal)
-                opened.engine.join(fleet)
+                opened.engine.driver.join(fleet)
             if on_open:
                 on_open(opened)
             given: dict[str, Any] = {

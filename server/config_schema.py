@@ -9,9 +9,8 @@ from planner.text import flat
 from server.config import File
 
 NAME = "upstreams.schema.json"
-"""It stands beside each `upstreams.yaml` that names it, so that no editor needs the network."""
-MODELINE = f"# yaml-language-server: $schema={NAME}"
-"""The line of such a file by which editors with a YAML language server find it."""
+"""It stands beside each `upstreams.yaml` that names it in its first line
+(`# yaml-language-server: $schema=…`), so that no editor needs the network."""
 
 
 class Untitled(GenerateJsonSchema):

@@ -206,8 +206,7 @@ async def test_what_a_model_reads_is_short_and_complete(
 async def test_a_poll_tells_only_what_is_new(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller:
-        first = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (first.structured_content or {})["run_id"]
+        run_id = await caller.begin(QUESTION)
         await ollama.arrived()
         one = await caller.call("get_run", run_id=run_id, wait_s=0)
         told = list(caller.progress.messages)
@@ -227,8 +226,7 @@ async def test_a_poll_tells_only_what_is_new(place: Place, ollama: ScriptedOllam
 async def test_the_time_that_is_waited_counts_on(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang())
     async with place.client() as caller:
-        first = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (first.structured_content or {})["run_id"]
+        run_id = await caller.begin(QUESTION)
         await ollama.arrived()
         seconds = []
         for _ in range(2):

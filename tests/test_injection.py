@@ -19,7 +19,8 @@ from planner.tools import Outcome, Safety, ToolSpec
 from server.config import UpstreamSettings
 from server.text import clean
 from server.upstreams.results import listing_text, tool_spec
-from server.views.report import markdown, report
+from server.views.report import report
+from server.views.report_text import markdown
 
 pytestmark = pytest.mark.anyio
 

@@ -1,16 +1,12 @@
 """The house: who may import whom, and what a command loads."""
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).parent.parent
+from benchmarks.layout import imports, modules, ours, place
 
 ORDER = (
     *(
@@ -47,33 +43,9 @@ ADAPTERS = {
 KNOW_ADAPTERS = {"server.backends", "server.cli.doctor", "server.cli.trial.run"}
 
 
-@cache
-def modules() -> dict[str, Path]:
-    files = [file for package in ("planner", "server") for file in (HOUSE / package).rglob("*.py")]
-    names = {file: ".".join(file.relative_to(HOUSE).with_suffix("").parts) for file in files}
-    return {name.removesuffix(".__init__"): file for file, name in names.items()}
-
-
-def imports(module: str) -> Iterator[str]:
-    """Every module named in an import, wherever in the module it stands."""
-    file = modules()[module]
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{file}:{node.lineno}: a relative import"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in modules() else str(node.module)
-
-
-def ours(module: str) -> set[str]:
-    return {name for name in imports(module) if name in modules()}
-
-
-def place(module: str) -> int:
+def height(module: str) -> int:
     """Where the module's folder stands in the order; both packages themselves hold nothing."""
-    return ORDER.index(".".join(module.split(".")[:2]))
+    return ORDER.index(place(module))
 
 
 @pytest.mark.parametrize("module", sorted(modules()))
@@ -81,7 +53,7 @@ def test_a_folder_imports_only_those_below_it(module: str) -> None:
     if module in ("planner", "server"):
         assert not set(imports(module))
         return
-    assert not {other for other in ours(module) if place(other) > place(module)}
+    assert not {other for other in ours(module) if height(other) > height(module)}
 
 
 def test_no_modules_import_each_other() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.agent.tool_calls import find
-from planner.checks import guards
-from planner.checks.claims import echoed, invented
+from planner.checks.deeds import invented
+from planner.checks.grounding import echoed
+from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import words
 from planner.prompts import one_line
@@ -74,7 +75,7 @@ class Changes:
         return [
             each
             for each in newest.values()
-            if each.outcome is not Outcome.SUCCESS and not guards.known(self.state, each)
+            if each.outcome is not Outcome.SUCCESS and not repeats.known(self.state, each)
         ]
 
     def pending(self) -> list[str]:
@@ -147,7 +148,7 @@ class Changes:
         """What the newest call's tool said, and the passage that the call was meant for."""
         [*_, newest] = self.state.newest
         said = one_line(newest.result, MAX_COMPLAINT_CHARS)
-        meant = guards.meant(newest.arguments, newest.result, self.state.passages)
+        meant = sources.meant(newest.arguments, newest.result, self.state.passages)
         if meant is None:
             return said
         nearest = f"The nearest text is in {meant.place}; copy path and text exactly:"

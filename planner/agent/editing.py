@@ -11,7 +11,9 @@ from typing import Any
 
 from planner.agent.gathering import Gatherer
 from planner.agent.tool_calls import Caller
-from planner.checks import guards, schemas
+from planner.checks import schemas
+from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.sources import strings
 from planner.evidence.listing import paths_in
 from planner.evidence.rewriting import (
     Edit,
@@ -59,7 +61,7 @@ class Editor:
             return False
         tool = able[chosen]
         example = schemas.coerced(await self.asker.edit_call(tool), tool.input_schema)
-        texts = list(guards.strings(example))
+        texts = list(strings(example))
         if schemas.problem(example, tool.input_schema) or not (
             texts.count(OLD) == texts.count(NEW) == 1
         ):
@@ -108,7 +110,7 @@ class Editor:
                     return {OLD: edit.old, NEW: edit.new}.get(value, value)
                 case dict():
                     return {name: put(each, edit) for name, each in value.items()}
-                case [one] if {OLD, NEW} <= {*guards.strings(one)}:
+                case [one] if {OLD, NEW} <= {*strings(one)}:
                     return [put(one, each) for each in found]
                 case list():
                     return [put(each, edit) for each in value]
@@ -145,4 +147,4 @@ class Editor:
 
 
 def _paths(tool: ToolSpec) -> list[str]:
-    return [name for name in tool.required if guards.takes_path(name)]
+    return [name for name in tool.required if takes_path(name)]

@@ -9,18 +9,11 @@ from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.model_calls import Asker
-from planner.checks import guards
-from planner.checks.claims import (
-    done,
-    echoed,
-    holds,
-    left_undone,
-    not_done,
-    results,
-    unproved,
-    unsupported,
-    unsupported_data,
-)
+from planner.checks.citations import unproved
+from planner.checks.claims import holds
+from planner.checks.deeds import done, left_undone
+from planner.checks.grounding import echoed, not_done, results, unsupported, unsupported_data
+from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts, passage
@@ -99,7 +92,7 @@ class Ending:
             answer = f"What was done:\n{done(self.changes.calls) or '- nothing'}"
         if failed or pending:
             answer += f"\n\nNot done, as far as is known:\n{left_undone(failed, pending)}"
-        found = conclusion.success and not guards.gives_up(answer)
+        found = conclusion.success and not gives_up(answer)
         formatted = await self._formatted(answer) if found else Shaped()
         if goal == "step":
             self._conclude_step(found, answer)

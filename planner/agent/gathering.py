@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from planner.agent.tool_calls import Caller
-from planner.checks.guards import empty, takes_path
+from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.results import empty
 from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters

@@ -29,17 +29,14 @@ from planner.agent.ending import Ending
 from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import Asker
 from planner.agent.tool_calls import Caller, permitted
-from planner.checks import guards, schemas
-from planner.checks.claims import (
-    agree,
-    beyond,
-    borne_out,
-    claims,
-    mostly_held,
-    supporting,
-    telling,
-    unsupported,
-)
+from planner.checks import schemas
+from planner.checks.citations import supporting
+from planner.checks.claims import agree, beyond, claims, telling
+from planner.checks.grounding import borne_out, mostly_held, unsupported
+from planner.checks.guards import repeats
+from planner.checks.guards.arguments import takes_paths
+from planner.checks.guards.decisions import against_the_user
+from planner.checks.guards.results import empty
 from planner.checks.lenient import items_in
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
@@ -472,7 +469,7 @@ class _Run:
         """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
         said = await self.asker.what_was_done()
-        repeated = any(guards.known(self.state, each) for each in self.state.newest)
+        repeated = any(repeats.known(self.state, each) for each in self.state.newest)
         tool = None if repeated else said.tool
         self.missing = Call(prompt=said.missing, tool=tool) if tool else None
         self.keep(said.final_answer, "something is left to do" if self.missing else None)
@@ -630,8 +627,8 @@ class _Run:
         """The plan's next step, when the one before has done what it was for. The plan of an
         action goes on when looking something up brought nothing: a later step may not need it."""
         done = all(
-            (each.outcome is Outcome.SUCCESS and not guards.empty(each.result))
-            or guards.known(self.state, each)
+            (each.outcome is Outcome.SUCCESS and not empty(each.result))
+            or repeats.known(self.state, each)
             or (self.changes.wanted and self.changes.reads(each))
             for each in self.state.newest
         )
@@ -678,7 +675,7 @@ class _Run:
         for upstream in self.state.looked_up if self.state.passages else ():
             beside = [tool for tool in tools if tool.upstream == upstream]
             reading = [tool for tool in beside if tool.read_only]
-            of_files = sum(map(guards.takes_paths, reading))
+            of_files = sum(map(takes_paths, reading))
             if len(reading) < len(beside) and of_files > len(reading) / 2:
                 read.add(upstream)
         return [tool for tool in tools if not (tool.read_only and tool.upstream in read)]
@@ -690,7 +687,7 @@ class _Run:
         problem: str | None = None
         for _ in range(2):
             decision = await self.asker.decide(problem)
-            problem = guards.against_the_user(self.state, decision)
+            problem = against_the_user(self.state, decision)
             if problem is None:
                 return decision
             self.emit(GuardTripped(guard="steering", message=problem))
@@ -699,12 +696,12 @@ class _Run:
     def stuck(self) -> bool:
         """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
         one call of another tool is made."""
-        fruitless = guards.fruitless(self.state)
-        if len(fruitless) < guards.FRUITLESS_DECISIONS:
+        fruitless = repeats.fruitless(self.state)
+        if len(fruitless) < repeats.FRUITLESS_DECISIONS:
             return False
         message = f"the last {sum(map(len, fruitless))} calls brought nothing new"
-        another = len(fruitless) == guards.FRUITLESS_DECISIONS and bool(self.asker.choices)
-        without = ", ".join(guards.left_out(self.state))
+        another = len(fruitless) == repeats.FRUITLESS_DECISIONS and bool(self.asker.choices)
+        without = ", ".join(repeats.left_out(self.state))
         message += f"; going on without {without}" if another else "; concluding"
         self.emit(GuardTripped(guard="no_progress", message=message))
         return not another

@@ -9,8 +9,9 @@ from pydantic_core import from_json
 
 from planner import protocol
 from planner.actions import mode
-from planner.checks import guards, lenient, schemas
+from planner.checks import lenient, schemas
 from planner.checks.claims import only_repeats
+from planner.checks.guards import repeats
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
     ASIDE,
@@ -327,7 +328,7 @@ class Asker:
         whose last calls brought nothing new."""
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
-        fruitless = guards.left_out(self.state)
+        fruitless = repeats.left_out(self.state)
         allowed = [tool for tool in tools if self.may_change or tool.read_only]
         return [tool for tool in allowed if tool.name not in fruitless]
 

@@ -6,8 +6,18 @@ from typing import Any, NamedTuple
 import anyio
 
 from planner.agent.model_calls import Asker
-from planner.checks import guards, schemas
-from planner.checks.claims import results
+from planner.checks import schemas
+from planner.checks.grounding import results
+from planner.checks.guards import repeats, widening
+from planner.checks.guards.arguments import (
+    coercions,
+    corrected_paths,
+    corrected_patterns,
+    seen_paths,
+)
+from planner.checks.guards.decisions import not_allowed, unknown_tool
+from planner.checks.guards.results import NOTHING, empty, fault
+from planner.checks.guards.sources import unseen
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
@@ -77,7 +87,7 @@ class Caller:
 
     async def own_call(self, tool: ToolSpec, arguments: dict[str, Any], purpose: str) -> Iteration:
         """A call of the planner's own with these arguments, unless it was made before."""
-        if earlier := guards.repeated(self.state, tool, arguments):
+        if earlier := repeats.repeated(self.state, tool, arguments):
             return earlier
         self.emit(ToolSelected(tool=tool.name, prompt=purpose, by="lookup"))
         iteration = self.state.iterations[-1]
@@ -114,7 +124,7 @@ class Caller:
             prepared = await self.prepared(iteration, call, given, problem, by)
             if isinstance(prepared, Refusal):
                 refused.append((iteration, prepared))
-            elif any(guards.made(each, *prepared) for each, _, _ in ready):
+            elif any(repeats.made(each, *prepared) for each, _, _ in ready):
                 twice = "This very call is made already, side by side with it."
                 refused.append((iteration, Refusal("repeated", twice)))
             else:
@@ -143,8 +153,8 @@ class Caller:
         more = self.asker.prompts.see_more(self.state)
         tool = find(name, [*self.tools, more] if more else self.tools)
         if tool is None:
-            return Refusal("unknown_tool", guards.unknown_tool(name, self.read_only))
-        if refused := guards.not_allowed(tool, self.policy):
+            return Refusal("unknown_tool", unknown_tool(name, self.read_only))
+        if refused := not_allowed(tool, self.policy):
             return Refusal("not_allowed", refused)
         if not (tool.read_only or self.asker.may_change or given is not None):
             unplanned = f"{tool.name} may change something, and only a planned step may do that."
@@ -170,7 +180,7 @@ class Caller:
             arguments = schemas.coerced(written, tool.input_schema)
             problem = schemas.problem(arguments, tool.input_schema)
             if problem is None:
-                self.tripped("coercion", guards.coercions(written, arguments))
+                self.tripped("coercion", coercions(written, arguments))
                 arguments = self.mended(tool, arguments)
                 self.written(iteration, arguments, writer)
                 return arguments
@@ -182,13 +192,13 @@ class Caller:
         what is changed: of a change, only optional arguments that nobody has said are left out."""
         if not tool.read_only:
             optional = {name: arguments[name] for name in arguments if name not in tool.required}
-            guessed = guards.unseen(optional, self.said)
+            guessed = unseen(optional, self.said)
             self.tripped("unseen", [f"{each} was left out: nobody said it" for each in guessed])
             left_out = {each.partition(":")[0] for each in guessed}
             return {name: arguments[name] for name in arguments if name not in left_out}
-        arguments, changes = guards.corrected_patterns(arguments, tool)
+        arguments, changes = corrected_patterns(arguments, tool)
         self.tripped("pattern", changes)
-        arguments, changes = guards.corrected_paths(arguments, tool, guards.seen_paths(self.state))
+        arguments, changes = corrected_paths(arguments, tool, seen_paths(self.state))
         self.tripped("path", changes)
         return arguments
 
@@ -196,7 +206,7 @@ class Caller:
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
     ) -> None:
         """Run an allowed call, unless it was made before or is not approved."""
-        if earlier := guards.repeated(self.state, tool, arguments):
+        if earlier := repeats.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}; its result"
             shown = [each for each in self.state.shown_iterations if each.by == "choice"]
             if not any(each is earlier for each in shown):
@@ -225,10 +235,10 @@ class Caller:
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
     ) -> str | None:
         """Why a call that may change something is not made; None when it was approved."""
-        if message := guards.not_again(self.state, tool, arguments):
+        if message := repeats.not_again(self.state, tool, arguments):
             self.tripped("not_again", [message])
             return message
-        guessed = guards.unseen(arguments, self.said) if iteration.by_model else []
+        guessed = unseen(arguments, self.said) if iteration.by_model else []
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
             self.tripped("unseen", [f"{tool.name}: {message}"])
@@ -250,7 +260,7 @@ class Caller:
         self.emit(
             ApprovalDecided(iteration=iteration.number, tool=tool.name, **approval.model_dump())
         )
-        return None if approval.approved else f"Not approved: {approval.reason}. {guards.REFUSED}"
+        return None if approval.approved else f"Not approved: {approval.reason}. {repeats.REFUSED}"
 
     @property
     def said(self) -> str:
@@ -275,17 +285,17 @@ class Caller:
             result = await self.sent(tool, arguments)
         except anyio.get_cancelled_exc_class():
             if self.clock.expired:
-                cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=guards.UNKNOWN, answered=False)
+                cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=repeats.UNKNOWN, answered=False)
                 self.came(iteration, arguments, cut_off)
             raise
         if result.answered:
             return result
-        return result.model_copy(update={"text": f"{result.text} {guards.UNKNOWN}"})
+        return result.model_copy(update={"text": f"{result.text} {repeats.UNKNOWN}"})
 
     async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         """One call of an upstream; an error marked as success comes back as the failure it is."""
         result = await self.pool.call(tool, arguments)
-        if result.outcome is Outcome.SUCCESS and guards.fault(tool, arguments, result.text):
+        if result.outcome is Outcome.SUCCESS and fault(tool, arguments, result.text):
             first = result.text.strip().partition("\n")[0][:200]
             self.tripped("error_text", [f"{tool.name} said as a success: {first}"])
             return result.model_copy(update={"outcome": Outcome.FAILURE})
@@ -297,10 +307,10 @@ class Caller:
         """The result of the first broader try that finds something, from the record where it was
         made before; else the empty result, with what else was tried."""
         tried, seconds = [], result.seconds
-        for wider in guards.wider(tool, arguments):
+        for wider in widening.wider(tool, arguments):
             message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
             self.tripped("empty", [message])
-            if earlier := guards.repeated(self.state, tool, wider):
+            if earlier := repeats.repeated(self.state, tool, wider):
                 again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
             else:
                 again = await self.sent(tool, wider)
@@ -308,10 +318,10 @@ class Caller:
             if again.outcome is not Outcome.SUCCESS:
                 continue
             if not nothing_in(again):
-                text = f"{guards.NOTHING}; for {compact(wider)}:\n{again.text}"
+                text = f"{NOTHING}; for {compact(wider)}:\n{again.text}"
                 return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
             tried.append(f", nor for {compact(wider)}")
-        text = f"{guards.NOTHING}{''.join(tried)}." if tried else result.text
+        text = f"{NOTHING}{''.join(tried)}." if tried else result.text
         return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
 
     def tripped(self, guard: str, messages: Iterable[str]) -> None:
@@ -367,12 +377,12 @@ def _arguments(tool: ToolSpec, value: str, topic: str) -> dict[str, Any]:
 
 
 def nothing_in(result: ToolResult) -> bool:
-    return result.outcome is Outcome.SUCCESS and guards.empty(result.text)
+    return result.outcome is Outcome.SUCCESS and empty(result.text)
 
 
 def permitted(tools: Sequence[ToolSpec], policy: Policy) -> list[ToolSpec]:
     """The tools that a run of this policy may call, some of them once a call is approved."""
-    return [tool for tool in tools if guards.not_allowed(tool, policy) is None]
+    return [tool for tool in tools if not_allowed(tool, policy) is None]
 
 
 def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:

@@ -16,7 +16,7 @@ from string import Template
 from typing import Any
 
 from planner.actions import actions, attempts
-from planner.checks import guards
+from planner.checks.guards import repeats
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
 from planner.evidence.passages import likeliest
@@ -407,7 +407,7 @@ class Prompts:
             objective=fenced(state.step.objective) if state.step else "",
             prompt=_question(state),
         )
-        fruitless = guards.left_out(state)
+        fruitless = repeats.left_out(state)
         other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
         notes = fill("ask_notes") if noted else ""
         return _joined(fenced(problem or ""), question, notes, other)

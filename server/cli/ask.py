@@ -33,7 +33,8 @@ from server.runs.run import Run, report_of
 from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing
 from server.upstreams.pins import Pins, digest_of, identity
-from server.views.report import UP, Usage, conclusion
+from server.views.report import UP, Usage
+from server.views.report_text import conclusion
 
 Detail = Literal["quiet", "usual", "verbose"]
 """How much is shown beside the answer: nothing; progress; progress and the cost."""

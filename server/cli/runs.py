@@ -19,10 +19,12 @@ from server.cli.hyperlinks import Linked
 from server.cli.live_view import LiveView, asking
 from server.config import Settings
 from server.journal import journal_for
-from server.journal.base import LETTER_SECONDS, Journal, Letter, RunSummary, StoredRun
+from server.journal.base import LETTER_SECONDS, Journal
+from server.journal.records import Letter, RunSummary, StoredRun
 from server.text import clean, one_line, status_in_words
 from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
-from server.views.report import Report, markdown, report
+from server.views.report import Report, report
+from server.views.report_text import markdown
 from server.views.transcript import transcript
 
 output = Console(highlight=False, theme=Theme({"markdown.code": "cyan"}))

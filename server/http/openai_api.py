@@ -34,7 +34,7 @@ from server.views import consent
 from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document, line
 from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
-from server.views.report import done_in_words, warned
+from server.views.report_text import done_in_words, warned
 
 MODEL = "planloom"
 RUN_SECONDS = 540.0

@@ -33,7 +33,7 @@ from planner.evidence.context import readable
 from planner.protocol import RunRequest
 from planner.tools import Policy
 from server import auth
-from server.journal.base import RunSummary
+from server.journal.records import RunSummary
 from server.mcp.context import engine_of
 from server.mcp.links import VIEW
 from server.runs.engine import Engine

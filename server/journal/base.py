@@ -10,25 +10,23 @@ import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
 import anyio
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from planner.errors import RequestError
-from planner.events import EVENT, Event, FinalStatus, RunStarted
-from planner.protocol import RunRequest, Steering
-from planner.tools import Approval, ToolSpec
-from server.config import HIDDEN, RunSettings
+from planner.tools import ToolSpec
+from server.config import RunSettings
+from server.journal.records import Entry, Letter, NewRun, RunSummary, StoredRun
+from server.journal.secret_memory import SecretMemory
 from server.text import digest, each_text
 
-Kind = Literal["event", "intent", "outcome", "error", "cut"]
-TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
 MAX_LETTERS = 10
 """Letters about one run that nobody has collected yet."""
 LATE_SECONDS = 2.0
@@ -36,137 +34,6 @@ LATE_SECONDS = 2.0
 LETTER_SECONDS = 5.0
 """How long to wait for the server that drives a run to act on a letter: to end what it is doing, to
 take an answer or steering."""
-MAX_RUNS_REMEMBERED = 200
-"""Runs whose secrets are kept in memory; as many as the engine keeps."""
-SAID = ("run_started", "run_continued", "run_steered")
-"""The events with words of the caller."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a run's record.
-
-    `event`: an event of the run. `intent`: it is about to do something that must not be done twice.
-    `outcome`, `error`, `cut`: the result of a request to the outside, an error of ours, or nothing
-    because the time was over; `key` identifies the request.
-    """
-
-    kind: Kind
-    data: dict[str, Any]
-    key: str = ""
-    seconds: float = 0.0
-    """How long the run had taken by then."""
-
-    @classmethod
-    def of(cls, event: Event, seconds: float) -> Self:
-        return cls("event", event.model_dump(), seconds=seconds)
-
-    @classmethod
-    def stored(cls, kind: Kind, data: dict[str, Any], key: str, seconds: float) -> Self:
-        """An entry from the store. Raises `ValidationError` for an event of another version."""
-        entry = cls(kind, data, key, seconds)
-        if kind == "event":
-            _ = entry.event
-        return entry
-
-    @cached_property
-    def event(self) -> Event:
-        return EVENT.validate_python(self.data)
-
-
-class RunSetup(BaseModel):
-    """What a run was begun with. It can only be resumed with the same models."""
-
-    model_config = ConfigDict(frozen=True)
-
-    planloom: str
-    fast: str
-    full: str
-    context_tokens: tuple[int, int]
-    project: str = ""
-    """The folder that the server worked on; for a reader."""
-
-
-@dataclass(frozen=True)
-class NewRun:
-    id: str
-    caller: str
-    request: RunRequest
-    setup: RunSetup
-    request_key: str | None = None
-    fleet: str = ""
-    """Any of its servers continues the run if nobody drives it."""
-    waits: bool = False
-    """Whether another one may do so at once, since this one does not drive it."""
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    id: str
-    caller: str
-    request: RunRequest
-    setup: RunSetup
-    tools: list[ToolSpec] | None
-    """As they were when the run began; None if it has not begun."""
-    status: Literal["running", "interrupted"] | FinalStatus
-    created: float
-    entries: list[Entry]
-    secret_lost: bool = False
-    """Whether a secret of the caller is lost, because the record has `***` in its place."""
-
-    @classmethod
-    def of_row(
-        cls,
-        run_id: str,
-        row: Mapping[str, Any],
-        status: Any,
-        tools: str | None,
-        entries: list[Entry],
-    ) -> Self:
-        """From a row of the store. Raises `ValidationError` for one of another version."""
-        return cls(
-            id=run_id,
-            caller=row["caller"],
-            request=RunRequest.model_validate_json(row["request"]),
-            setup=RunSetup.model_validate_json(row["made"]),
-            tools=TOOLS.validate_json(tools) if tools else None,
-            status=status,
-            created=float(row["created"]),
-            entries=entries,
-        )
-
-    @property
-    def events(self) -> list[Event]:
-        return [entry.event for entry in self.entries if entry.kind == "event"]
-
-    @property
-    def began(self) -> RunStarted | None:
-        return next((event for event in self.events if isinstance(event, RunStarted)), None)
-
-    @property
-    def seconds(self) -> float:
-        return max((entry.seconds for entry in self.entries), default=0.0)
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    id: str
-    status: str
-    created: float
-    updated: float
-    prompt: str
-    project: str = ""
-
-    @classmethod
-    def of_row(cls, run_id: str, row: Mapping[str, Any], status: str) -> Self:
-        return cls(
-            id=run_id,
-            status=status,
-            created=float(row["created"]),
-            updated=float(row["updated"]),
-            prompt=json.loads(row["request"])["prompt"],
-            project=json.loads(row["made"]).get("project", ""),
-        )
 
 
 class KeyUsed(Exception):
@@ -176,36 +43,11 @@ class KeyUsed(Exception):
         self.run_id = run_id
 
 
-class Letter(BaseModel):
-    """A message to the server that drives a run.
-
-    `cancel`: end it. `attend`: a client that can ask a person follows it. `answer`: a person's
-    answer to its question. `steer`: what a person or the caller says to it.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    run_id: str
-    kind: Literal["cancel", "attend", "answer", "steer"]
-    question: str = ""
-    answer: Approval | None = None
-    steering: Steering | None = None
-
-
 def too_many_letters(run_id: str) -> RequestError:
     return RequestError(
         f"{MAX_LETTERS} messages to run {run_id} are waiting to be read, which is the limit. They "
         "are read when the run goes on."
     )
-
-
-def parse_letters(letters: Iterable[str]) -> list[Letter]:
-    """The letters; those of another version that cannot be read are skipped."""
-    found = []
-    for letter in letters:
-        with suppress(ValidationError):
-            found.append(Letter.model_validate_json(letter))
-    return found
 
 
 class Lost(Exception):
@@ -273,9 +115,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         """This server, to the others."""
         self._opened = time.time(), time.monotonic()
         self._redact = redact
-        self._true: dict[str, dict[str, dict[str, Any]]] = {}
-        """Of the newest runs with `***` in their records: what this server wrote, as it was before,
-        by what is on record instead. In memory only."""
+        self._secrets = SecretMemory()
         self._waiting: list[Due] = []
         self._late: list[Due] = []
         """Writes that failed."""
@@ -322,7 +162,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
             return None
         stored = await self.load(run_id)
         assert stored  # it is ours, and nobody deletes what is
-        return self._writer(run_id, len(stored.entries)), self.recalled(stored)
+        return self._writer(run_id, len(stored.entries)), self._secrets.recalled(stored)
 
     def _writer(self, run_id: str, written: int = 0) -> RunWriter:
         """`written`: the number of entries in the record."""
@@ -494,42 +334,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     def written(self, run_id: str, data: dict[str, Any]) -> dict[str, Any]:
         """The data as it is recorded; secrets that are hidden there are remembered here."""
         redacted: dict[str, Any] = self.redact(data)
-        if HIDDEN in (line := _sorted(redacted)):
-            self._true.setdefault(run_id, {})[line] = data
-            if len(self._true) > MAX_RUNS_REMEMBERED:
-                del self._true[next(iter(self._true))]
+        self._secrets.remember(run_id, data, redacted)
         return redacted
-
-    def recalled(self, stored: StoredRun) -> StoredRun:
-        """The run as it was before secrets were hidden, if this server wrote all that has any; else
-        only its newest entry, since the others follow from each other."""
-        known = self._true.get(stored.id, {})
-        request, *lines = (
-            _sorted(data)
-            for data in (stored.request.model_dump(), *(each.data for each in stored.entries))
-        )
-        if any(HIDDEN in line and line not in known for line in (request, *lines)):
-            known = {line: known[line] for line in lines[-1:] if line in known}
-        said = [
-            line
-            for each, line in zip(stored.entries, lines, strict=True)
-            if each.data.get("type") in SAID
-        ]
-        return replace(
-            stored,
-            request=RunRequest.model_validate(known.get(request, stored.request)),
-            entries=[
-                replace(each, data=known[line]) if line in known else each
-                for each, line in zip(stored.entries, lines, strict=True)
-            ],
-            secret_lost=any(HIDDEN in line and line not in known for line in (request, *said)),
-        )
 
     def redact(self, value: Any) -> Any:
         """JSON data without secrets. Upstreams' texts have none by now; other texts may."""
         return each_text(value, self._redact) if self._redact else value
-
-
-def _sorted(data: dict[str, Any]) -> str:
-    """The data as a text that is the same before and after it was on record."""
-    return json.dumps(data, sort_keys=True)

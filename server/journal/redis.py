@@ -26,6 +26,7 @@ from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal import base
+from server.journal.records import Entry, Letter, NewRun, RunSummary, StoredRun, parse_letters
 from server.text import digest
 
 T = TypeVar("T")
@@ -163,7 +164,7 @@ class RedisJournal(base.Journal):
 
     # Writing.
 
-    async def begin(self, run: base.NewRun) -> base.RunWriter:
+    async def begin(self, run: NewRun) -> base.RunWriter:
         writer = self._writer(run.id)
         if writer.problem is not None:
             return writer
@@ -192,10 +193,9 @@ class RedisJournal(base.Journal):
                 raise base.KeyUsed(str(used))
         return writer
 
-    def _appending(self, run_id: str, number: int, entry: base.Entry) -> base.Write:
-        last = entry.data.get("type") == "run_finished"
-        status = entry.data["status"] if last else ""
+    def _appending(self, run_id: str, number: int, entry: Entry) -> base.Write:
         line, now = self._line(run_id, entry), str(time.time())
+        status = entry.final_status
         return _script(_APPEND, run_id, self.owner, run_id, str(number), line, now, status)
 
     def _saving(self, run_id: str, digest: str, tools: str) -> base.Write:
@@ -210,32 +210,32 @@ class RedisJournal(base.Journal):
     async def _claim_oldest(self, fleet: str) -> str | None:
         return cast(str | None, await self._eval(_CLAIM, "", "", f"{SPACE}fleet:{fleet}"))
 
-    async def _claim_ended(self, run_id: str, entry: base.Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
         now = str(time.time())
         return cast(
             str | None, await self._eval(_REOPEN, run_id, run_id, self._line(run_id, entry), now)
         )
 
-    def _line(self, run_id: str, entry: base.Entry) -> str:
+    def _line(self, run_id: str, entry: Entry) -> str:
         line: dict[str, Any] = {"data": self.written(run_id, entry.data), "kind": entry.kind}
         if entry.key:
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})
 
-    async def post(self, letter: base.Letter) -> None:
+    async def post(self, letter: Letter) -> None:
         with self._explained(f"The server of run {letter.run_id} cannot be reached"):
             line = json.dumps(self.redact(letter.model_dump()))
             posted = await self._eval(_POST, letter.run_id, str(base.MAX_LETTERS), line)
         if not posted:
             raise base.too_many_letters(letter.run_id)
 
-    async def collect(self, run_ids: Sequence[str]) -> list[base.Letter]:
-        async def letters(db: Database) -> list[base.Letter]:
+    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
+        async def letters(db: Database) -> list[Letter]:
             pipe = db.pipeline(transaction=False)
             for run_id in run_ids:
                 pipe.eval(*_script(_COLLECT, run_id))
             found = await pipe.execute()
-            return base.parse_letters(line for lines in found for line in lines)
+            return parse_letters(line for lines in found for line in lines)
 
         return await self._read(letters)
 
@@ -272,8 +272,8 @@ class RedisJournal(base.Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> base.StoredRun | None:
-        async def stored(db: Database) -> base.StoredRun | None:
+    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
+        async def stored(db: Database) -> StoredRun | None:
             row = await db.hgetall(_keys(run_id)[0])
             if not row or caller not in (None, row["caller"]):
                 return None
@@ -281,11 +281,11 @@ class RedisJournal(base.Journal):
             if "catalogue" in row:
                 tools = await db.hget(f"{SPACE}catalogues", row["catalogue"])
             status, entries = await _status(db, row), await _entries(db, run_id, 0)
-            return base.StoredRun.of_row(run_id, row, status, tools, entries)
+            return StoredRun.of_row(run_id, row, status, tools, entries)
 
         return await self._read(stored)
 
-    async def entries(self, run_id: str, first: int) -> list[base.Entry]:
+    async def entries(self, run_id: str, first: int) -> list[Entry]:
         return await self._read(lambda db: _entries(db, run_id, first))
 
     async def status(self, run_id: str) -> str | None:
@@ -318,14 +318,12 @@ class RedisJournal(base.Journal):
         ]
         return found[:2]
 
-    async def list(
-        self, most: int, callers: Sequence[str] | None = None
-    ) -> "list[base.RunSummary]":
-        async def listed(db: Database) -> list[base.RunSummary]:
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
+        async def listed(db: Database) -> list[RunSummary]:
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
-                base.RunSummary.of_row(run_id, row, await _status(db, row))
+                RunSummary.of_row(run_id, row, await _status(db, row))
                 for run_id, row in rows.items()
                 if row["status"] and (not callers or row["caller"] in callers)
             ]
@@ -451,10 +449,10 @@ async def _status(db: Database, row: dict[str, str]) -> Any:
     return "running" if lives else "interrupted"
 
 
-async def _entries(db: Database, run_id: str, first: int) -> list[base.Entry]:
+async def _entries(db: Database, run_id: str, first: int) -> list[Entry]:
     found = []
     for line in await db.lrange(_keys(run_id)[1], first, -1):
         each = json.loads(line)
         key = each.get("key", "")
-        found.append(base.Entry.stored(each["kind"], each["data"], key, each["seconds"]))
+        found.append(Entry.stored(each["kind"], each["data"], key, each["seconds"]))
     return found

@@ -30,6 +30,7 @@ from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal import base
+from server.journal.records import Entry, Letter, NewRun, RunSummary, StoredRun, parse_letters
 from server.text import digest
 
 FORMAT = 2
@@ -102,6 +103,8 @@ DELETE FROM run WHERE id IN (
 )
 """
 
+_OF_KEY = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
+
 _FREED = "substr(owner, instr(owner || '@', '@'))"
 """The owner of a run that nobody drives any more."""
 
@@ -143,7 +146,7 @@ class SqliteJournal(base.Journal):
 
     # Writing.
 
-    async def begin(self, run: base.NewRun) -> base.RunWriter:
+    async def begin(self, run: NewRun) -> base.RunWriter:
         if self.problem and time.monotonic() > self._tried + AGAIN_SECONDS:
             await self._in_thread(self._open)
         writer = self._writer(run.id)
@@ -154,9 +157,8 @@ class SqliteJournal(base.Journal):
         row = (run.id, run.caller, run.request_key, shown, setup, owner, now, now)
 
         def insert() -> None:
-            find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
             with self._transaction():
-                if used := self._db.execute(find, (run.caller, run.request_key)).fetchone():
+                if used := self._db.execute(_OF_KEY, (run.caller, run.request_key)).fetchone():
                     raise base.KeyUsed(used[0])
                 columns = "id, caller, request_key, request, made, owner, created, updated"
                 add = f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -186,7 +188,7 @@ class SqliteJournal(base.Journal):
 
         return [await self._in_thread(commit)] * len(due)
 
-    def _appending(self, run_id: str, number: int, entry: base.Entry) -> base.Write:
+    def _appending(self, run_id: str, number: int, entry: Entry) -> base.Write:
         def insert(db: sqlite3.Connection) -> None:
             data, long = self.written(run_id, entry.data), None
             if isinstance(text := data.get("text"), str) and len(text) > MAX_INLINE_CHARS:
@@ -197,9 +199,9 @@ class SqliteJournal(base.Journal):
             db.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", values)
             size = "UPDATE run SET updated = ?, bytes = bytes + ? WHERE id = ?"
             db.execute(size, (time.time(), len(line) + 100, run_id))
-            if entry.data.get("type") == "run_finished":
+            if status := entry.final_status:
                 ended = "UPDATE run SET status = ?, owner = '' WHERE id = ?"
-                db.execute(ended, (entry.data["status"], run_id))
+                db.execute(ended, (status, run_id))
 
         return insert
 
@@ -236,7 +238,7 @@ class SqliteJournal(base.Journal):
 
         return await self._in_thread(claim)
 
-    async def _claim_ended(self, run_id: str, entry: base.Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
@@ -250,7 +252,7 @@ class SqliteJournal(base.Journal):
 
         return await self._in_thread(claim)
 
-    async def post(self, letter: base.Letter) -> None:
+    async def post(self, letter: Letter) -> None:
         line = json.dumps(self.redact(letter.model_dump()))
 
         def insert() -> None:
@@ -267,17 +269,17 @@ class SqliteJournal(base.Journal):
         with self._explained(what):
             await self._in_thread(insert)
 
-    async def collect(self, run_ids: Sequence[str]) -> list[base.Letter]:
+    async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
         look = f"SELECT 1 {these} LIMIT 1"
         if not await self._read(lambda db: db.execute(look, run_ids).fetchone()):
             return []
 
-        def delete() -> list[base.Letter]:
+        def delete() -> list[Letter]:
             with self._transaction():
                 rows = self._db.execute(f"SELECT letter {these} ORDER BY rowid", run_ids).fetchall()
                 self._db.execute(f"DELETE {these}", run_ids)
-                return base.parse_letters(letter for (letter,) in rows)
+                return parse_letters(letter for (letter,) in rows)
 
         with self._explained("The runs cannot be read"):
             return await self._in_thread(delete)
@@ -296,26 +298,25 @@ class SqliteJournal(base.Journal):
 
     # Reading.
 
-    async def load(self, run_id: str, caller: str | None = None) -> base.StoredRun | None:
+    async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
         find = "SELECT * FROM run LEFT JOIN catalogue ON digest = catalogue WHERE id = ?"
 
-        def stored(db: sqlite3.Connection) -> base.StoredRun | None:
+        def stored(db: sqlite3.Connection) -> StoredRun | None:
             row = db.execute(find, (run_id,)).fetchone()
             if row is None or caller not in (None, row["caller"]):
                 return None
-            return base.StoredRun.of_row(
+            return StoredRun.of_row(
                 run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
-        found: base.StoredRun | None = await self._read(stored)
+        found: StoredRun | None = await self._read(stored)
         return found
 
-    async def entries(self, run_id: str, first: int) -> list[base.Entry]:
+    async def entries(self, run_id: str, first: int) -> list[Entry]:
         return await self._read(lambda db: _entries(db, run_id, first)) or []
 
     async def find_key(self, caller: str, request_key: str) -> str | None:
-        find = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
-        row = await self._read(lambda db: db.execute(find, (caller, request_key)).fetchone())
+        row = await self._read(lambda db: db.execute(_OF_KEY, (caller, request_key)).fetchone())
         return row["id"] if row else None
 
     async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
@@ -336,14 +337,12 @@ class SqliteJournal(base.Journal):
         row = await self._read(lambda db: db.execute(find, (f"@{fleet}",)).fetchone())
         return row[0] if row else 0
 
-    async def list(
-        self, most: int, callers: Sequence[str] | None = None
-    ) -> "list[base.RunSummary]":
+    async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
         whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
         values = (*(callers or ()), most)
         rows = await self._read(lambda db: db.execute(find, values).fetchall()) or []
-        return [base.RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows]
+        return [RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows]
 
     def _status(self, row: sqlite3.Row) -> Any:
         owner = row["owner"]
@@ -494,7 +493,7 @@ def _save_text(db: sqlite3.Connection, run_id: str, text: str) -> str:
     return name
 
 
-def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[base.Entry]:
+def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[Entry]:
     find = (
         "SELECT kind, key, seconds, data, text.text AS long FROM entry LEFT JOIN text "
         "ON text.run = entry.run AND digest = entry.text WHERE entry.run = ? AND seq >= ? "
@@ -505,5 +504,5 @@ def _entries(db: sqlite3.Connection, run_id: str, first: int = 0) -> list[base.E
         data = json.loads(row["data"])
         if row["long"] is not None:
             data["text"] = json.loads(row["long"])
-        found.append(base.Entry.stored(row["kind"], data, row["key"], row["seconds"]))
+        found.append(Entry.stored(row["kind"], data, row["key"], row["seconds"]))
     return found

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mcp_types import ResourceLink
 
 from planner.actions import MAX_RESULT_CHARS, in_words
-from planner.checks.claims import Evidence
+from planner.checks.citations import Evidence
 from planner.state import Iteration, RunState
 from server.text import clean, one_line
 

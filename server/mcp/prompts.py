@@ -16,7 +16,7 @@ from server.auth import caller
 from server.mcp.context import callers_run, engine_of
 from server.mcp.links import RUN
 from server.runs.run import report_of
-from server.views.report import markdown
+from server.views.report_text import markdown
 
 MAX_OFFERED = 50
 """Runs that are searched to complete an argument."""

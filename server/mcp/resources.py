@@ -19,7 +19,7 @@ from server.mcp.context import callers_run, engine_of
 from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
 from server.runs.run import report_of
 from server.text import clean, counted, one_line
-from server.views.report import markdown
+from server.views.report_text import markdown
 from server.views.transcript import transcript
 
 MAX_LISTED = 20

@@ -9,7 +9,7 @@ from server.mcp.links import links
 from server.runs.run import Run, report_of
 from server.text import clean
 from server.views import consent
-from server.views.report import markdown
+from server.views.report_text import markdown
 
 
 def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) -> ToolResult:

@@ -16,13 +16,11 @@ from server.runs.run import Run
 from server.text import cleaned, fence, flat, shortened
 from server.views.inert import inert
 from server.views.progress import heartbeat, message
-from server.views.report import (
+from server.views.report import Report, Spared, steps
+from server.views.report_text import (
     MARKS,
-    Report,
-    Spared,
     asked_in_words,
     decisions,
-    steps,
     unavailable,
     warned,
     what_next,

@@ -14,7 +14,8 @@ from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS
-from planner.checks import guards, schemas
+from planner.checks import schemas
+from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
@@ -23,6 +24,19 @@ from server.mcp import short_report
 from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as
 from server.mcp.input_errors import RefusedCall
 from server.mcp.links import VIEW
+from server.mcp.parameters import (
+    DataSchema,
+    GoesOn,
+    Iterations,
+    ModelTokens,
+    Prompt,
+    RequestKey,
+    RunId,
+    RunPolicy,
+    Seconds,
+    StepPrompt,
+    WaitSeconds,
+)
 from server.mcp.progress_stream import followed
 from server.mcp.results import result_of
 from server.mcp.roots import CallersProject, client_roots
@@ -37,79 +51,6 @@ WAIT_SECONDS = 45.0
 """Some hosts end a call at 60 s even if progress is sent."""
 LISTING_SECONDS = 20.0
 """How long list_tools waits for upstreams that are starting."""
-
-Prompt = Annotated[
-    str,
-    Field(
-        description="The question or task, complete in itself: this agent sees nothing else of "
-        "your conversation. Example: 'In which file and line is parse_url defined?'"
-    ),
-]
-StepPrompt = Annotated[
-    str,
-    Field(
-        description="What this step should find out, complete in itself. With run_id it may be "
-        "left out: the step that is planned next, or the one that was interrupted."
-    ),
-]
-WaitSeconds = Annotated[
-    float,
-    Field(
-        description="Seconds to wait for the end. After that the call returns with status "
-        "'running' and a run_id, and get_run waits on.",
-        ge=0,
-        le=86_400,
-    ),
-]
-Iterations = Annotated[
-    int, Field(description="Limit of tool calls; the last one has to conclude.", ge=1, le=100)
-]
-Seconds = Annotated[
-    float,
-    Field(
-        description="Time limit of the whole run in seconds, also while nobody waits.",
-        gt=0,
-        le=86_400,
-    ),
-]
-ModelTokens = Annotated[
-    int,
-    Field(description="Limit of tokens in the prompts and replies of all model calls.", ge=1000),
-]
-DataSchema = Annotated[
-    dict[str, Any] | None,
-    Field(
-        description="A JSON Schema: the answer then comes as `data` that fits it too. Example: "
-        '{"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": '
-        '"integer"}}, "required": ["file", "line"]}'
-    ),
-]
-RunPolicy = Annotated[
-    Policy,
-    Field(
-        description="read_only: tools that only read. ask: others too, each call after the user "
-        "approved it, if your client can ask (elicitation). allow: without asking where the "
-        "operator's file permits it."
-    ),
-]
-RunId = Annotated[str, Field(description="The run_id of a report.", max_length=100)]
-GoesOn = Annotated[
-    str | None,
-    Field(
-        description="The run_id of a report: go on with its run, which knows what was found so "
-        "far, instead of starting one.",
-        max_length=100,
-    ),
-]
-RequestKey = Annotated[
-    str | None,
-    Field(
-        description="A name of your own for this request, such as a UUID. The same call with the "
-        "same key gives the same run, and cancelling the call does not stop it.",
-        min_length=1,
-        max_length=200,
-    ),
-]
 
 LIMITS = Limits()
 LOOKS = ToolAnnotations(
@@ -396,7 +337,7 @@ async def _resume(
 
 
 async def _attached(
-    run: Run, ctx: Context, wait_s: float, *, held: bool = False
+    run: Run, ctx: Context, wait_s: float, *, held: bool
 ) -> ToolResult | InputRequiredResult:
     """View a run, which stops if the client cancels the call, unless it is `held`. A client that
     accepts tasks gets the run at once and follows the task."""
@@ -448,9 +389,9 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         without = f" The tools of these upstreams are not available: {names}." if down else ""
         asks = request.policy is not Policy.ASK or can_ask(ctx)
         policy = request.policy if asks else Policy.READ_ONLY
-        permitted = [each for each in pool.tools() if not guards.not_allowed(each, policy)]
-        raise RefusedCall(f"{guards.unknown_tool(name, permitted)}{without} list_tools shows all.")
-    if refusal := guards.not_allowed(tool, request.policy):
+        permitted = [each for each in pool.tools() if not_allowed(each, policy) is None]
+        raise RefusedCall(f"{unknown_tool(name, permitted)}{without} list_tools shows all.")
+    if refusal := not_allowed(tool, request.policy):
         raise RefusedCall(refusal)
     asked = strictest(tool.policy, request.policy) is Policy.ASK
     asks = can_ask(ctx) or engine_of(ctx).watched(caller())

@@ -1,44 +1,37 @@
-"""The runs in progress. A run belongs to the server; calls, the CLI and tests are views on it.
+"""The runs of all callers. A run belongs to the server; calls, the CLI and tests are views on it.
 
-What happens in a run goes to the journal (`server.journal.base`) as well; a run that is not in
-progress here, or not any more, comes from there.
+A run is driven here (`server.runs.driver`), or by another server that uses the same journal
+(`server.runs.peers`), or by nobody, when it has ended or was interrupted. Then it comes from the
+journal (`server.journal.base`).
 """
 
-import logging
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from importlib.metadata import version
 from typing import Self
 from weakref import WeakValueDictionary
 
 import anyio
-from anyio.abc import TaskGroup
 
 from planner import agent
-from planner.agent import warming
-from planner.errors import PlanloomError, RequestError
-from planner.events import RunContinued, RunFinished, RunResumed, RunSteered
+from planner.errors import RequestError
+from planner.events import RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
 from server.background import background_tasks
 from server.config import ApprovalSettings
 from server.journal import base
-from server.runs.execution import START_SECONDS, execute, failure
+from server.journal.records import Letter, RunSummary
+from server.runs.driver import Driver
 from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
-from server.runs.steering import SINGLE_STEPS, UNDER_WAY, next_request, steering_of
-from server.runs.turns import Turns
+from server.runs.steering import SINGLE_STEPS, next_request, steering_of
 from server.upstreams.pool import UpstreamPool
-
-log = logging.getLogger(__name__)
 
 MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: how many are needed to name a run, and how many it has."""
-MAX_RUNS_KEPT = 200
-"""Finished runs that are kept in memory; the oldest are removed first."""
 WATCHED_SECONDS = 15.0
 """A page counts as open so long after its last request; it makes one every two seconds."""
 INTERRUPT_SECONDS = 2.0
@@ -51,27 +44,17 @@ MAX_RUNS_SEARCHED = 20
 
 
 class Engine:
-    """Starts runs in its own task group, and keeps them for later calls.
+    """What a caller may do with its runs: start, find, resume, steer and end them, whichever server
+    drives them.
 
-    `Turns` bounds how many work and how many wait.
+    `Driver` has those that are driven here, `Peers` those of other servers.
     """
 
-    def __init__(
-        self,
-        models: Callable[[], Awaitable[Models]],
-        pool: UpstreamPool,
-        journal: base.Journal,
-        approval: ApprovalSettings,
-        tasks: TaskGroup,
-    ) -> None:
-        self._models = models
+    def __init__(self, driver: Driver, peers: Peers, approval: ApprovalSettings) -> None:
+        self.driver = driver
+        self.pool, self.journal = driver.pool, driver.journal
+        self._peers = peers
         self._approval = approval
-        self.pool = pool
-        self.journal = journal
-        self._turns = Turns(journal.settings)
-        self._peers = Peers(journal, tasks, self)
-        self._tasks = tasks
-        self._runs: dict[str, Run] = {}
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
@@ -91,21 +74,8 @@ class Engine:
     ) -> AsyncIterator[Self]:
         """An engine whose runs all stop with this scope."""
         async with background_tasks() as tasks:
-            yield cls(models, pool, journal, approval, tasks)
-
-    def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
-        """In the background: have the models loaded while the upstreams start, and then the
-        instructions read, unless a run has come first."""
-        self._tasks.start_soon(self._warm_up, warm)
-
-    async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
-        try:
-            models = await warm()
-            await self.pool.ready(START_SECONDS)
-            if models and not self._runs:
-                await warming.read_instructions(models, self.pool)
-        except PlanloomError as error:
-            log.info("warm-up: %s", error)  # the next run reports it
+            driver = Driver(models, pool, journal, approval, tasks)
+            yield cls(driver, Peers(journal, tasks), approval)
 
     async def start(
         self,
@@ -139,7 +109,7 @@ class Engine:
 
     async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
         """Resume the caller's newest run that asks the same and was cut off."""
-        for run in self._runs.values():
+        for run in list(self.driver.runs.values()):
             if run.caller == caller and run.stopping and run.request == request:
                 await self._wait_until_ended(run, base.LETTER_SECONDS)
         if self.journal.problem:
@@ -157,36 +127,17 @@ class Engine:
     async def _start(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
-        models = await self._models()
-        setup = self._setup(models)
-        fleet = self._peers.fleet_of(setup)
-        await self._check_room(caller, fleet)
-        elsewhere = bool(fleet) and not self.has_turn() and self.journal.problem is None
-        run = Run(request, self._approval, caller, request_key)
-        run.project = setup.project
-        run.approvals.can_ask = can_ask
-        if not elsewhere:
-            self._own(run)  # before anything is waited for: it takes a turn
         try:
-            with anyio.CancelScope(shield=True):  # a run on record is driven
-                new = base.NewRun(
-                    run.id, caller, request, setup, request_key, fleet, waits=elsewhere
-                )
-                writer = run.writer = await self.journal.begin(new)
+            run = await self.driver.begin(request, caller, request_key, can_ask)
         except base.KeyUsed as used:
-            self._runs.pop(run.id, None)
             return await self._same(used.run_id, caller, request, str(request_key))
-        if elsewhere and writer.problem is None:
-            return await self.get(run.id, caller)
-        self._own(run)
-        self._go_on(run, models)
-        return run
+        return run if run.driven else await self.get(run.id, caller)
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
         """The caller's run of this id or unique beginning, on whichever server. Raises
         `RequestError` if there is none, in the same words as for another caller's run."""
         run_id = await self._whole_id(run_id, caller)
-        kept = self._runs.get(run_id)
+        kept = self.driver.runs.get(run_id)
         if kept is not None and kept.caller != caller:
             kept = None
         if kept is not None:
@@ -218,7 +169,7 @@ class Engine:
         """The id of the caller's run that begins so; else `beginning` unchanged."""
         if not (MIN_ID_CHARS <= len(beginning) < WHOLE_ID and beginning.isalnum()):
             return beginning
-        own = [run.id for run in self._runs.values() if run.caller == caller]
+        own = [run.id for run in self.driver.runs.values() if run.caller == caller]
         stored = [] if self.journal.problem else await self.journal.ids(beginning, caller)
         found = {*stored, *(each for each in own if each.startswith(beginning))}
         if len(found) > 1:
@@ -232,44 +183,7 @@ class Engine:
             run = await self.get(run_id, caller)
             if not run.interrupted:
                 return run
-            models = await self._models()
-            before = await self.journal.load(run.id, caller)
-            assert before  # it was there a moment ago
-            _check_setup(before, self._setup(models))
-            with anyio.CancelScope(shield=True):  # what is taken over is driven
-                taken = await self.journal.resume(run.id)
-            return self._take_over(*taken, models) if taken else await self.get(run.id, caller)
-
-    def _take_over(self, writer: base.RunWriter, stored: base.StoredRun, models: Models) -> Run:
-        """Drive a run that nobody drives any more, or yet."""
-        run = self._drive_here(writer, stored)
-        if stored.entries:
-            run.record(RunResumed(paused=run.paused))
-        self._go_on(run, models, stored)
-        return run
-
-    # What `Peers` asks of this server's runs.
-
-    def join(self, fleet: str) -> None:
-        self._peers.join(fleet)
-
-    def under_way(self) -> list[Run]:
-        return [run for run in self._runs.values() if run.under_way]
-
-    def has_turn(self) -> bool:
-        return self._turns.is_free(self._runs.values())
-
-    async def take_next(self) -> bool:
-        """Drive the oldest run of the fleet that no server drives; False when there is none."""
-        models = await self._models()
-        with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self.journal.take(self._peers.fleet_of(self._setup(models)))
-        if taken is None:
-            return False
-        run = self._take_over(*taken, models)
-        # Otherwise its policy would be stricter: see `start`.
-        run.approvals.can_ask = run.request.policy is Policy.ASK
-        return True
+            return await self.driver.resume(run) or await self.get(run.id, caller)
 
     def watch(self, callers: Sequence[str]) -> None:
         """Note that a person watches these callers' runs in a view that can ask for approval."""
@@ -283,11 +197,9 @@ class Engine:
         known, run.approvals.can_ask = run.approvals.can_ask, True
         if not known and not run.driven and not run.finished:
             with suppress(RequestError):  # then the person is not asked
-                await self.journal.post(base.Letter(run_id=run.id, kind="attend"))
+                await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
-    async def ask_more(
-        self, run_id: str, request: RunRequest, caller: str = LOCAL, can_ask: bool = False
-    ) -> Run:
+    async def ask_more(self, run_id: str, request: RunRequest, caller: str, can_ask: bool) -> Run:
         """Continue a run of single steps that has ended: with another step, or with the conclusion
         from all of them. It keeps its results, and its policy unless the request's is stricter.
         Without a prompt, the step is the one that is planned next.
@@ -298,30 +210,7 @@ class Engine:
             run = await self.get(run_id, caller)
             can_ask = can_ask or self.watched(caller)
             request = next_request(run, request, can_ask)
-            models = await self._models()
-            await self._check_room(caller, self._peers.fleet_of(self._setup(models)))
-            await run.flush()
-            before = None if run.not_recorded else await self.journal.load(run.id, caller)
-            if before is None:
-                why = f" {run.not_recorded}" if run.not_recorded else ""
-                raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
-            _check_setup(before, self._setup(models))
-            paused = run.paused
-            event = RunContinued(request=request, spent=before.seconds, paused=paused)
-            with anyio.CancelScope(shield=True):  # what is taken over is driven
-                taken = await self.journal.reopen(run.id, base.Entry.of(event, before.seconds))
-            if taken is None:
-                raise RequestError(UNDER_WAY.format(run.id))
-            run = self._drive_here(*taken)
-            run.approvals.can_ask = can_ask
-            self._go_on(run, models, taken[1])
-            return run
-
-    def _drive_here(self, writer: base.RunWriter, stored: base.StoredRun) -> Run:
-        run = Run.of(stored, self._approval)
-        run.interrupted, run.writer = False, writer
-        self._own(run)
-        return run
+            return await self.driver.reopen(run, request, can_ask)
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
         """Apply a person's answer to the call of this `digest`, which the person saw, on any
@@ -349,7 +238,7 @@ class Engine:
         if run.driven:
             run.scope.cancel()
         else:
-            await self.journal.post(base.Letter(run_id=run.id, kind="cancel"))
+            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
         await self._wait_until_ended(run, base.LETTER_SECONDS)
         if not run.driven and not run.finished:
             raise RequestError(
@@ -358,25 +247,25 @@ class Engine:
                 "server."
             )
 
-    async def list_runs(self, most: int, callers: Sequence[str]) -> list[base.RunSummary]:
+    async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be
         recorded. Raises `RequestError` when the journal cannot be read."""
         stored = [] if self.journal.problem else await self.journal.list(most, callers)
         found = {each.id: each for each in stored}
-        for run in self._runs.values():
+        for run in self.driver.runs.values():
             if run.not_recorded and run.caller in callers:
                 prompt = run.request.prompt
                 times = run.created, run.now
-                found[run.id] = base.RunSummary(run.id, run.status, *times, prompt, run.project)
+                found[run.id] = RunSummary(run.id, run.status, *times, prompt, run.project)
         return sorted(found.values(), key=lambda each: -each.created)[:most]
 
     async def steer(
         self,
         run: Run,
         *,
-        hint: str = "",
-        skip: Sequence[int] = (),
-        order: Sequence[int] = (),
+        hint: str,
+        skip: Sequence[int],
+        order: Sequence[int],
         by: SteeredBy = "caller",
     ) -> None:
         """Steer a running or interrupted run from its next decision on. `hint`: words for its
@@ -390,7 +279,7 @@ class Engine:
             run.record(RunSteered(steering=steering))
             await run.flush()
             return
-        await self.journal.post(base.Letter(run_id=run.id, kind="steer", steering=steering))
+        await self.journal.post(Letter(run_id=run.id, kind="steer", steering=steering))
         if not (run.interrupted or run.queued):
             await self._until(lambda: steering in run.state.steering, run, base.LETTER_SECONDS)
 
@@ -405,9 +294,9 @@ class Engine:
 
     async def interrupt_all(self) -> None:
         """Stop every run so that it can be resumed. Callers that wait get its report."""
-        self._peers.leave()
+        self.driver.leave()
         async with anyio.create_task_group() as tasks:
-            for run in self.under_way():
+            for run in self.driver.under_way():
                 run.stop()
                 tasks.start_soon(self._wait_until_ended, run, INTERRUPT_SECONDS)
         self.ended = True
@@ -423,41 +312,8 @@ class Engine:
                 await run.wait_beyond(len(run.events))
             await run.flush()
 
-    def _own(self, run: Run) -> None:
-        run.driven = True
-        self._runs[run.id] = run
-        self._forget_oldest()
-
-    def _go_on(self, run: Run, models: Models, stored: base.StoredRun | None = None) -> None:
-        self._tasks.start_soon(self._drive, run, models, stored)
-        self._peers.read_letters()
-
-    async def _drive(self, run: Run, models: Models, stored: base.StoredRun | None) -> None:
-        assert run.writer
-        try:
-            with run.scope:
-                run.queued = True
-                async with self._turns.turn(run.caller):
-                    run.queued = False
-                    await execute(run, models, self.pool, stored, self._peers.collect)
-        except PlanloomError as error:
-            run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
-        except Exception as error:  # noqa: BLE001  the other runs go on
-            run.record(failure(run, error, self.pool))
-        finally:
-            if not run.finished:
-                if run.scope.cancel_called and not run.stopping:
-                    run.record(cancelled(run.state, "cancelled"))
-                else:
-                    run.interrupt()
-            if run.writer.lost and self._runs.get(run.id) is run:
-                del self._runs[run.id]  # to be followed, as any other server's
-            self.journal.notify("fleet")  # there is a turn
-            if not self._tasks.cancel_scope.cancel_called:
-                self._tasks.start_soon(self.journal.prune)
-
     async def _of_key(self, caller: str, request_key: str) -> str | None:
-        for run in self._runs.values():
+        for run in self.driver.runs.values():
             if (run.caller, run.request_key) == (caller, request_key):
                 return run.id
         if self.journal.problem:
@@ -473,41 +329,7 @@ class Engine:
             )
         return await self.resume(run_id, caller)
 
-    def _setup(self, models: Models) -> base.RunSetup:
-        return base.RunSetup(
-            planloom=version("planloom"),
-            fast=models.fast.name,
-            full=models.full.name,
-            context_tokens=(models.fast.context_tokens, models.full.context_tokens),
-            project=str(self.pool.project),
-        )
-
-    async def _check_room(self, caller: str, fleet: str) -> None:
-        """Raise `Busy` when the caller can start no run now."""
-        waiting = await self._peers.waiting(fleet)
-        self._turns.check_room(caller, self._runs.values(), waiting)
-
-    def _forget_oldest(self) -> None:
-        finished = [run_id for run_id, run in self._runs.items() if run.finished]
-        for run_id in finished[: max(0, len(finished) - MAX_RUNS_KEPT)]:
-            del self._runs[run_id]
-
 
 def _may_go_on_elsewhere(run: Run) -> bool:
     """Whether another server may have continued what has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
-
-
-def _check_setup(stored: base.StoredRun, now: base.RunSetup) -> None:
-    """Raises `RequestError` for a run that was begun with other models."""
-    was = stored.setup
-    if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
-        raise RequestError(
-            f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
-            "Resume it with those, or ask again."
-        )
-
-
-def _models(setup: base.RunSetup) -> str:
-    names = dict.fromkeys((setup.fast, setup.full))
-    return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"

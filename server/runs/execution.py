@@ -12,7 +12,7 @@ from planner.errors import PlanloomError
 from planner.events import RunFinished
 from planner.models.base import Models
 from server.approval.approval import GuardedPool
-from server.journal.base import StoredRun
+from server.journal.records import StoredRun
 from server.runs.replay import Tape, TapedInbox, TapedPool, taped_approver, taped_models
 from server.runs.run import Run
 from server.upstreams.pool import RunPool, UpstreamPool

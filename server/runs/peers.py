@@ -1,23 +1,20 @@
 """The other servers that use the same journal.
 
 Each run is driven by one server. A server that does not drive it follows it in the journal, and
-sends the messages of its clients as letters. The servers of a fleet also drive each other's runs:
-those that wait for a turn, and those whose server has ended.
+sends the messages of its clients as letters, which the driving server reads.
 """
 
 import logging
-from collections.abc import Collection
-from contextlib import suppress
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 from anyio.abc import TaskGroup
 
-from planner.errors import PlanloomError, RequestError
+from planner.errors import RequestError
 from planner.events import RunSteered
 from server.approval.approval import Question
-from server.journal.base import Journal, Letter, RunSetup
+from server.journal.base import Journal
+from server.journal.records import Letter
 from server.runs.run import Run
-from server.text import digest
 
 log = logging.getLogger(__name__)
 
@@ -25,64 +22,14 @@ MAX_FAILED_LOOKS = 3
 """In a row, before a followed run counts as lost: the store may have been busy for a moment."""
 
 
-class OwnRuns(Protocol):
-    """The part of `server.runs.engine.Engine` that is needed here, and described there."""
-
-    def under_way(self) -> Collection[Run]: ...
-
-    def has_turn(self) -> bool: ...
-
-    async def take_next(self) -> bool: ...
-
-
 class Peers:
-    """Follows the runs of other servers, and reads their letters about ours."""
+    """Follows runs that other servers drive."""
 
-    def __init__(self, journal: Journal, tasks: TaskGroup, own: OwnRuns) -> None:
+    def __init__(self, journal: Journal, tasks: TaskGroup) -> None:
         self._journal = journal
         self._tasks = tasks
-        self._own = own
         self._followed: dict[str, Run] = {}
-        """Runs that other servers drive, and that somebody has asked for here."""
-        self._fleet = ""
-        self._reading_letters = False
-
-    # The fleet.
-
-    def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive runs that its other servers no longer drive or have no turn
-        for."""
-        self._fleet = fleet
-        self._tasks.start_soon(self._drive_waiting)
-
-    def leave(self) -> None:
-        self._fleet = ""
-
-    def fleet_of(self, setup: RunSetup) -> str:
-        """The part of the fleet with the same models: only those servers can continue a run."""
-        if not self._fleet:
-            return ""
-        same = setup.model_dump_json(exclude={"planloom", "project"})
-        return f"{self._fleet} {digest(same)[:16]}"
-
-    async def waiting(self, fleet: str) -> int:
-        """How many runs of the fleet no server drives yet; 0 if the journal cannot be read."""
-        if fleet:
-            with suppress(RequestError):
-                return await self._journal.waiting(fleet)
-        return 0
-
-    async def _drive_waiting(self) -> None:
-        while self._fleet:
-            found = False
-            try:
-                found = self._own.has_turn() and await self._own.take_next()
-            except PlanloomError as error:
-                log.warning("fleet %s: %s", self._fleet, error)
-            if not found:
-                await self._journal.wait_for_news("fleet")
-
-    # Runs that other servers drive.
+        """Those that somebody has asked for here."""
 
     def followed(self, run_id: str) -> Run | None:
         return self._followed.get(run_id)
@@ -136,13 +83,23 @@ class Peers:
             except RequestError as error:
                 log.warning("an answer was lost, which means no: %s", error)
 
-    # Runs that this server drives.
 
-    def read_letters(self) -> None:
-        """Read the letters about this server's runs, as long as it has any."""
-        if not self._reading_letters and self._journal.problem is None:
-            self._reading_letters = True
-            self._tasks.start_soon(self._read_letters)
+class Letters:
+    """Reads the letters of other servers about the runs that are driven here."""
+
+    def __init__(
+        self, journal: Journal, tasks: TaskGroup, under_way: Callable[[], Collection[Run]]
+    ) -> None:
+        self._journal = journal
+        self._tasks = tasks
+        self._under_way = under_way
+        self._reading = False
+
+    def read(self) -> None:
+        """Read letters as long as a run is under way."""
+        if not self._reading and self._journal.problem is None:
+            self._reading = True
+            self._tasks.start_soon(self._read)
 
     async def collect(self, runs: Collection[Run]) -> None:
         """Carry out the letters that have come about these runs."""
@@ -153,14 +110,14 @@ class Peers:
         except RequestError as error:
             log.info("letters: %s", error)  # they are still there the next time
 
-    async def _read_letters(self) -> None:
-        while driven := self._own.under_way():
+    async def _read(self) -> None:
+        while driven := self._under_way():
             await self._journal.wait_for_news("letters")
             for run in driven:
                 if run.writer and run.writer.lost:
                     run.stop()
             await self.collect(driven)
-        self._reading_letters = False
+        self._reading = False
 
     def _carry_out(self, letter: Letter, run: Run) -> None:
         match letter.kind:

@@ -41,7 +41,8 @@ from planner.tools import (
     UpstreamStatus,
 )
 from server.approval.approval import Approvals
-from server.journal.base import Entry, RunWriter, StoredRun
+from server.journal.base import RunWriter
+from server.journal.records import Entry, StoredRun
 from server.text import digest
 
 T = TypeVar("T", bound=BaseModel)
@@ -303,7 +304,7 @@ class TapedPool(PoolAround):
         pool: ToolPool,
         tape: Tape,
         tools: Sequence[ToolSpec],
-        began: RunStarted | None = None,
+        began: RunStarted | None,
     ) -> None:
         """`tools`: those the run began with; `began`: how, if that is recorded."""
         super().__init__(pool)

@@ -15,7 +15,8 @@ from planner.state import RunState, Status
 from planner.tools import ToolSpec
 from server.approval.approval import Approvals
 from server.config import ApprovalSettings
-from server.journal.base import Entry, RunWriter, StoredRun
+from server.journal.base import RunWriter
+from server.journal.records import Entry, StoredRun
 from server.upstreams.side_channel import SideChannel
 from server.views.report import Report, report
 

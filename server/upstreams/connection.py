@@ -32,10 +32,12 @@ for _name in ("mcp.client", "httpx2", "httpcore2"):
 
 GRACE_S, CLOSE_S = 3.0, 1.5
 """How long an upstream has to end by itself, and then the client to notice that it was killed."""
+MAX_LOG_LINES = 5
+"""Of what an upstream last wrote to its standard error."""
 
 
 class _Changes(MessageHandler):
-    """Notes that the tool list changed; the watcher fetches it, for a handler must not wait."""
+    """Notes that the tool list changed; the watcher fetches it, because a handler must not wait."""
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
@@ -207,9 +209,9 @@ class Connection:
                 await close()  # type: ignore[no-untyped-call]
         closed.set()
 
-    def log_tail(self, lines: int = 5) -> str:
+    def log_tail(self) -> str:
         words = self._stdio.last_words if self._stdio else ""
-        return "\n".join(clean(words).strip().splitlines()[-lines:])
+        return "\n".join(clean(words).strip().splitlines()[-MAX_LOG_LINES:])
 
 
 def _as_uri(root: Expanded) -> str:

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from planner.checks import guards
+from planner.checks.guards.decisions import unknown_tool
 from planner.state import RunState
 from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamStatus
 from server.background import background_tasks
@@ -213,7 +213,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
         if upstream is None or (upstream.state == READY and name not in upstream.tools):
-            text = guards.unknown_tool(tool.name, self.tools())
+            text = unknown_tool(tool.name, self.tools())
             return ToolResult(outcome=Outcome.ERROR, text=text)
         return await upstream.call(name, arguments, channel, reading=tool.read_only)
 

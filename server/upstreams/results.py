@@ -22,6 +22,9 @@ MAX_TEXT_CHARS = 2_000_000
 MAX_LINES = 20_000
 """Of a result; each of its lines is examined."""
 
+MAX_ENTRIES = 60
+"""Of a directory listing that is shown."""
+
 MAX_NAME_CHARS = 255
 """Of a file; no system allows longer names."""
 
@@ -56,7 +59,7 @@ def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters left out]"
 
 
-def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any = None) -> str:
+def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> str:
     """A result's blocks as one text; `structured` stands in when there is no block."""
     blocks = [_block_text(block) for block in content]
     if blocks or structured is None:
@@ -224,8 +227,8 @@ def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": properties}
 
 
-def listing_text(text: str, most: int = 60) -> str:
-    """A directory listing, one entry a line, directories with a slash, at most `most` entries.
+def listing_text(text: str) -> str:
+    """A directory listing, one entry a line, directories with a slash, at most `MAX_ENTRIES`.
 
     Understands Serena's `{"dirs": [..], "files": [..]}` and a JSON list of names; anything else is
     taken line by line.
@@ -239,5 +242,5 @@ def listing_text(text: str, most: int = 60) -> str:
     entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
     entries = [entry.replace("\n", " ")[:MAX_NAME_CHARS] for entry in entries]
     entries = [entry for entry in entries if entry.strip()]
-    rest = len(entries) - most
-    return "\n".join(entries[:most] + ([f"… and {rest} more"] if rest > 0 else []))
+    rest = len(entries) - MAX_ENTRIES
+    return "\n".join(entries[:MAX_ENTRIES] + ([f"… and {rest} more"] if rest > 0 else []))

@@ -10,7 +10,8 @@ from planner.tools import Outcome
 from server.text import counted, duration, one_line, shortened, status_in_words
 from server.views import consent
 from server.views.consent import Waiting, shown_arguments
-from server.views.report import UP, planned_change, steering_in_words
+from server.views.report import UP, planned_change
+from server.views.report_text import steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
 """After so long without an event, a line says what the run waits for."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from planner.actions import MAX_ARGUMENTS_CHARS
-from planner.checks import guards
+from planner.checks.guards import repeats
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
 from server.text import shortened
@@ -61,5 +61,5 @@ def _call(iteration: Iteration) -> str:
 
 
 def _why(iteration: Iteration) -> str:
-    said = iteration.result.removesuffix(guards.UNKNOWN).strip()
+    said = iteration.result.removesuffix(repeats.UNKNOWN).strip()
     return said.partition("\n")[0] or CUT_OFF

@@ -46,7 +46,7 @@ from serving import (
     was_done,
 )
 
-from planner.checks.guards import UNKNOWN
+from planner.checks.guards.repeats import UNKNOWN
 from planner.protocol import Limits, RunRequest
 from planner.state import RunState
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec, strictest
@@ -879,25 +879,23 @@ async def test_changes_of_one_decision_are_made_one_by_one_after_the_reads() -> 
         {"prompt": "Read", "tool": "read_file"},
         {"prompt": "Write more", "tool": "write_file"},
     ]
-    busy = ToolResult(outcome=Outcome.FAILURE, text="busy")
     ran, yes = await changed(
-        was_done("written", "write more", "write_file"),
-        plan("write_file"),
-        {"path": "a", "text": "none"},
-        {"path": "a", "text": "none yet"},
+        was_done("written", "look at it", "read_file"),
+        plan("read_file"),
+        {"path": "nothing.py"},
         deep(several),
         {"path": "a", "text": "one"},
         {"path": "jobs/secret.py"},
         {"path": "a", "text": "two"},
         was_done("old"),
-        pool=writing("one", busy, busy, "three", "four"),
+        pool=writing("one", "two", "three"),
     )
-    assert [name for name, _ in ran.pool.calls[3:]] == ["read_file", "write_file", "write_file"]
+    assert [name for name, _ in ran.pool.calls[2:]] == ["read_file", "write_file", "write_file"]
     assert [event.type for event in ran.events if event.type.startswith("approval")] == [
         "approval_asked",
         "approval_decided",
-    ] * 5
-    assert [arguments["text"] for _, arguments in yes.asked] == ["hello", "0", "1", "2"]
+    ] * 3
+    assert [arguments["text"] for _, arguments in yes.asked] == ["hello", "one", "two"]
 
 
 async def test_the_time_a_person_takes_is_not_the_runs() -> None:

@@ -311,6 +311,12 @@ class Caller:
             )
             return await called(self.client, result)
 
+    async def begin(self, prompt: str, **arguments: Any) -> str:
+        """Begin a run without waiting for it; its id."""
+        begun = await self.call("plan_and_answer", prompt=prompt, wait_s=0, **arguments)
+        assert begun.whole
+        return str(begun.whole["run_id"])
+
     async def error(self, name: str, /, **arguments: Any) -> str:
         """The text of the error that this call has to end in."""
         result = await self.call(name, **arguments)

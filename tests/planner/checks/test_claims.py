@@ -2,7 +2,8 @@
 
 import pytest
 
-from planner.checks.claims import agree, claims, only_repeats, supporting, unproved
+from planner.checks.citations import supporting, unproved
+from planner.checks.claims import agree, claims, only_repeats
 from planner.events import PassagesGathered
 from planner.passage import Passage
 from planner.state import Iteration, RunState

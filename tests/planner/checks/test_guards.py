@@ -22,7 +22,9 @@ from mcp_types import Tool
 from paths import DATA, ROOT
 from serving import conclusion, deep, nowhere, plan, stay
 
-from planner.checks import guards
+from planner.checks.guards import repeats, widening
+from planner.checks.guards.arguments import corrected_paths, corrected_patterns, same
+from planner.checks.guards.results import empty
 from planner.prompts import compact
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec
@@ -169,7 +171,7 @@ GLOB_TOOL = spec("search_files", "pattern", description="Finds files by a glob p
 )
 def test_patterns_are_translated(tool: ToolSpec, before: str, after: str) -> None:
     (name,) = [each for each in tool.input_schema["properties"] if each != "path" or tool is READ]
-    mended, changes = guards.corrected_patterns({name: before}, tool)
+    mended, changes = corrected_patterns({name: before}, tool)
     assert mended == {name: after}
     assert len(changes) == (before != after)
 
@@ -177,8 +179,8 @@ def test_patterns_are_translated(tool: ToolSpec, before: str, after: str) -> Non
 @given(st.text())
 def test_any_text_is_taken_for_a_pattern(text: str) -> None:
     for tool, name in ((MASK, "mask"), (SEARCH, "pattern")):
-        mended, changes = guards.corrected_patterns({name: text}, tool)
-        again, more = guards.corrected_patterns(mended, tool)
+        mended, changes = corrected_patterns({name: text}, tool)
+        again, more = corrected_patterns(mended, tool)
         assert changes or mended == {name: text}
         if tool is SEARCH:
             assert (again, more) == (mended, [])
@@ -204,11 +206,11 @@ async def test_an_invented_folder_is_taken_off_a_path() -> None:
 def test_the_nearest_path_is_no_part_of_the_path() -> None:
     said = TRANSCRIPTS["a known folder before a path"]
     seen = ["roiyad", "README.md", *json.loads(said["seen"])]
-    mended, changes = guards.corrected_paths(said["arguments"], SERENA[said["tool"]], seen)
+    mended, changes = corrected_paths(said["arguments"], SERENA[said["tool"]], seen)
     assert mended == {"relative_path": "roiyad/chaezhask/vraeseth.py"}
     assert len(changes) == 1
     unseen = ["roiyad", "chaezhask", "config/chitund.ini"]
-    assert guards.corrected_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
+    assert corrected_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
         said["arguments"],
         [],
     )
@@ -224,14 +226,14 @@ def test_the_nearest_path_is_no_part_of_the_path() -> None:
 )
 def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, mended: str) -> None:
     seen = ["rates.py", "parcel/zones.py"]
-    found, _ = guards.corrected_paths({"path": path}, READ, seen)
+    found, _ = corrected_paths({"path": path}, READ, seen)
     assert found == {"path": mended}
 
 
 def test_the_name_path_of_a_symbol_is_no_path() -> None:
     arguments = {"name_path_pattern": "Uploads/run"}
     seen = ["uploads/run.py", "jobs/Uploads/run"]
-    assert guards.corrected_paths(arguments, SERENA["find_symbol"], seen) == (arguments, [])
+    assert corrected_paths(arguments, SERENA["find_symbol"], seen) == (arguments, [])
 
 
 # Repeats
@@ -271,7 +273,7 @@ def test_when_calls_are_the_same(
 ) -> None:
     tool = spec("search", "pattern", "path?")
     tool.input_schema["properties"]["limit"] = {"type": "integer", "default": 5}
-    assert guards.same(tool, {"pattern": "x"} | first, {"pattern": "x"} | second) is equal
+    assert same(tool, {"pattern": "x"} | first, {"pattern": "x"} | second) is equal
 
 
 # Nothing found
@@ -306,7 +308,7 @@ async def test_what_finds_nothing_is_widened(name: str, calls: list[dict[str, An
     assert [arguments for _, arguments in ran.pool.calls[1:]] == calls
     assert len(told(ran, "empty")) == len(calls)
     _, outcome, result = ran.results[0]
-    assert (outcome, guards.empty(result)) == (Outcome.SUCCESS, True)
+    assert (outcome, empty(result)) == (Outcome.SUCCESS, True)
     for wider in calls:
         assert f"nor for {compact(wider)}" in result
     if calls:
@@ -333,7 +335,7 @@ async def test_what_finds_nothing_is_widened(name: str, calls: list[dict[str, An
     ],
 )
 def test_wider_tries(tool: str, arguments: dict[str, Any], tries: list[Any]) -> None:
-    found = guards.wider(SERENA[tool], arguments)
+    found = widening.wider(SERENA[tool], arguments)
     assert [each if isinstance(tries[0], dict) else each["file_mask"] for each in found] == tries
 
 
@@ -342,10 +344,10 @@ def test_any_call_is_widened_a_few_times_at_most(text: str, place: str) -> None:
     for name, tool in SERENA.items():
         properties = tool.input_schema["properties"]
         arguments = {each: place if "relative" in each else text for each in properties}
-        tries = guards.wider(tool, arguments)
+        tries = widening.wider(tool, arguments)
         assert len(tries) <= 3
         for each in tries:
-            assert not guards.same(tool, each, arguments)
+            assert not same(tool, each, arguments)
             assert each.keys() <= arguments.keys()
             if name == "search_for_pattern" and each["substring_pattern"] != text:
                 re.compile(each["substring_pattern"])
@@ -509,5 +511,5 @@ async def test_a_call_that_brings_something_starts_the_count_anew() -> None:
 
 
 def test_a_run_without_calls_has_made_no_fruitless_ones() -> None:
-    assert guards.fruitless(RunState()) == []
-    assert guards.left_out(RunState()) == []
+    assert repeats.fruitless(RunState()) == []
+    assert repeats.left_out(RunState()) == []

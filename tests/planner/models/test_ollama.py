@@ -11,6 +11,7 @@ import anyio
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from messages import COLOUR, user
 from scripted_ollama import (
     FAST,
     FULL,
@@ -29,21 +30,13 @@ from scripted_ollama import (
 import planner.models.http
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message, PromptBefore
+from planner.models.base import Reply as ModelReply
 from planner.models.http import DEFAULT_GAP_SECONDS
 from planner.models.ollama import OllamaClient, OllamaModel, host_url, probe
 
 pytestmark = pytest.mark.anyio
 
 PATIENCE_SECONDS = 30
-COLOUR = {
-    "type": "object",
-    "properties": {"colour": {"type": "string", "maxLength": 20}},
-    "required": ["colour"],
-}
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture
@@ -157,7 +150,10 @@ async def test_reply_cut_by_its_token_limit_says_so(
     assert reply.finish == "length"
 
 
-async def test_known_prefix_is_told_as_cached(ollama: ScriptedOllama, model: OllamaModel) -> None:
+async def cold_and_warm(
+    ollama: ScriptedOllama, model: OllamaModel
+) -> tuple[ModelReply, ModelReply]:
+    """The replies to a prompt, and to one that it begins."""
     first = user("This is a long beginning that stays. " * 20)
     for _ in range(2):
         ollama.expect("Yes.")
@@ -165,6 +161,11 @@ async def test_known_prefix_is_told_as_cached(ollama: ScriptedOllama, model: Oll
     warm = await model.chat(
         [first, {"role": "assistant", "content": "Yes."}, user("And?")], max_tokens=9
     )
+    return cold, warm
+
+
+async def test_known_prefix_is_told_as_cached(ollama: ScriptedOllama, model: OllamaModel) -> None:
+    cold, warm = await cold_and_warm(ollama, model)
     assert cold.cached_tokens == 0
     assert (cold.cached_told, warm.cached_told) == (True, True)
     assert cold.prompt_tokens <= warm.cached_tokens < warm.prompt_tokens
@@ -172,13 +173,7 @@ async def test_known_prefix_is_told_as_cached(ollama: ScriptedOllama, model: Oll
 
 async def test_what_a_server_does_not_tell_is_worked_out_from_the_prompts() -> None:
     async with ScriptedOllama(tells_cached=False) as ollama, model_at(ollama.url) as model:
-        first = user("This is a long beginning that stays. " * 20)
-        for _ in range(2):
-            ollama.expect("Yes.")
-        cold = await model.chat([first], max_tokens=9)
-        warm = await model.chat(
-            [first, {"role": "assistant", "content": "Yes."}, user("And?")], max_tokens=9
-        )
+        cold, warm = await cold_and_warm(ollama, model)
     assert (cold.cached_tokens, cold.cached_told, warm.cached_told) == (0, False, False)
     assert 0.9 * cold.prompt_tokens < warm.cached_tokens < warm.prompt_tokens
 

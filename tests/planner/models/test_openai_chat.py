@@ -18,6 +18,7 @@ from fastmcp import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from messages import COLOUR, user
 from scripted_ollama import (
     FAST,
     FULL,
@@ -69,15 +70,6 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-local-0123456789abcdef"
 QUESTION = f"In which file is {CLASS} defined?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
-COLOUR = {
-    "type": "object",
-    "properties": {"colour": {"type": "string", "maxLength": 20}},
-    "required": ["colour"],
-}
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from benchmarks.reference import INNER, MARK, PAGE, ROOT, page
 from planner.errors import ConfigError
 from server.config_file import load_settings, shipped_file
-from server.config_schema import MODELINE, NAME, schema_text, upstreams_schema
+from server.config_schema import NAME, schema_text, upstreams_schema
 
 SCHEMA = upstreams_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -49,7 +49,7 @@ def test_every_variable_that_the_code_names_is_told() -> None:
 
 def test_the_shipped_file_names_the_schema_and_fits_it() -> None:
     text = shipped_file().read_text("utf-8")
-    assert text.startswith(f"{MODELINE}\n")
+    assert text.startswith(f"# yaml-language-server: $schema={NAME}\n")
     assert (shipped_file().parent / NAME).is_file()
     assert list(VALIDATOR.iter_errors(yaml.safe_load(text))) == []
 

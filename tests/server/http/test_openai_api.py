@@ -230,7 +230,7 @@ async def test_the_stream_on_the_wire(place: Place, ollama: ScriptedOllama) -> N
         ) as client:
             body = asked(QUESTION, stream=True)
             reply = await client.post(f"{url}/chat/completions", json=body, timeout=LONG)
-        (run,) = parts.engine._runs.values()
+        (run,) = parts.engine.driver.runs.values()
     assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert reply.headers["x-request-id"] == run.id
     text = re.sub(r'"created": \d+', '"created": 0', placed(reply.text))
@@ -316,7 +316,7 @@ async def test_the_reports_warnings_are_shown(
 
             text, _ = await said(stream=stream)
             data, beside = await said(stream=stream, response_format=shape)
-        first, second = (report_of(run).warnings for run in parts.engine._runs.values())
+        first, second = (report_of(run).warnings for run in parts.engine.driver.runs.values())
     assert first[0].startswith("The run is not recorded")
     answer, _, sources = text.partition(EVIDENCE)
     assert answer == f"{ANSWER}\n\n**Warning:** {first[0]}"
@@ -414,7 +414,7 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
                 told = reply.json()["error"]
                 assert told["type"] == "invalid_request_error"
                 refused.append((reply.status_code, told["param"], told["code"], told["message"]))
-        assert not parts.engine._runs
+        assert not parts.engine.driver.runs
     assert refused == snapshot(
         [
             (
@@ -528,7 +528,7 @@ async def test_a_client_that_hangs_up_ends_its_run(
             tasks.start_soon(ask, client, url)
             await ollama.arrived()
             tasks.cancel_scope.cancel()
-        (run,) = parts.engine._runs.values()
+        (run,) = parts.engine.driver.runs.values()
         await until(lambda: run.finished)
         assert run.state.status == "cancelled"
         assert await hung_up(ollama.requests[0])

@@ -43,7 +43,8 @@ from planner.events import GuardTripped, RunFinished
 from planner.protocol import RunRequest
 from server.config_file import load_settings
 from server.journal import journal_for
-from server.journal.base import Entry, Journal, KeyUsed, Letter, NewRun, RunSetup, RunWriter
+from server.journal.base import Journal, KeyUsed, RunWriter
+from server.journal.records import Entry, Letter, NewRun, RunSetup
 from server.journal.redis import SPACE, RedisJournal
 from server.journal.sqlite import SqliteJournal
 

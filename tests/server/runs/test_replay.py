@@ -36,7 +36,8 @@ from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings
 from server.config_file import load_settings
-from server.journal.base import MAX_LETTERS, Entry, Letter, NewRun, RunSetup, RunWriter, StoredRun
+from server.journal.base import MAX_LETTERS, RunWriter
+from server.journal.records import Entry, Letter, NewRun, RunSetup, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (
     UNKNOWN,
@@ -550,10 +551,9 @@ async def interrupted(place: Place, ollama: ScriptedOllama, **arguments: Any) ->
     """A run whose server ended while the model was asked for the answer."""
     ollama.expect(Hang())
     async with place.client() as caller:
-        started = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0, **arguments)
+        run_id = await caller.begin(QUESTION, **arguments)
         await ollama.arrived(len(ollama.requests) + 1)
-    assert started.whole
-    return str(started.whole["run_id"])
+    return run_id
 
 
 async def test_a_run_goes_on_after_its_server_ended(place: Place, ollama: ScriptedOllama) -> None:
@@ -724,8 +724,7 @@ async def test_a_run_is_followed_through_another_server(
 ) -> None:
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
-        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.whole or {})["run_id"]
+        run_id = await one.begin(QUESTION)
         await ollama.arrived()
         seen = await two.call("plan_and_answer", prompt=QUESTION, run_id=run_id, wait_s=0.1)
         ollama.release()
@@ -741,8 +740,7 @@ async def test_a_run_is_cancelled_through_another_server(
 ) -> None:
     ollama.expect(Hang())
     async with place.client() as one, place.client() as two:
-        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.whole or {})["run_id"]
+        run_id = await one.begin(QUESTION)
         await ollama.arrived()
         ended = await two.call("cancel_run", run_id=run_id)
         own = await one.call("get_run", run_id=run_id)
@@ -758,8 +756,7 @@ async def test_a_server_that_does_not_end_a_run_is_told_of(
     monkeypatch.setattr("server.journal.base.LETTER_SECONDS", 0.1)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
-        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.whole or {})["run_id"]
+        run_id = await one.begin(QUESTION)
         await ollama.arrived()
         with monkeypatch.context() as deaf:
             deaf.setattr(SqliteJournal, "collect", no_letters)
@@ -913,9 +910,9 @@ async def test_a_journal_of_an_older_format_is_taken_along(
     ollama.expect(Hang())
     async with place.client() as one, place.client() as two:
         kept = await one.call("get_run", run_id=run_id)
-        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        run_id = await one.begin(QUESTION)
         await ollama.arrived(2)
-        ended = await two.call("cancel_run", run_id=(started.structured_content or {})["run_id"])
+        ended = await two.call("cancel_run", run_id=run_id)
     assert text(kept) == text(done)
     assert (ended.structured_content or {})["status"] == "cancelled"
 
@@ -1009,8 +1006,7 @@ async def test_a_run_that_ended_while_its_file_was_locked_is_over_elsewhere_too(
     monkeypatch.setattr("server.journal.sqlite.BUSY_SECONDS", 0.1)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
-        started = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (started.whole or {})["run_id"]
+        run_id = await one.begin(QUESTION)
         await ollama.arrived()
         with locked(place.journal):
             ollama.release()

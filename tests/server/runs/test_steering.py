@@ -49,8 +49,7 @@ async def test_a_client_steers_a_run(face: str, place: Place, ollama: ScriptedOl
     ollama.expect({"path": "jobs/secret.py"})
     ollama.expect(found(ANSWER))
     async with place.client(face) as caller:
-        begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.whole or {})["run_id"]
+        run_id = await caller.begin(QUESTION)
         await ollama.arrived(4)
         steps = (await caller.call("get_run", run_id=run_id, wait_s=0)).whole
         assert [step["number"] for step in (steps or {})["steps"]] == [1, 2, 3, 4]
@@ -92,8 +91,7 @@ Run RUN has ended (answered); it cannot be steered.\
 async def test_what_comes_too_late_is_told_so(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller:
-        begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.whole or {})["run_id"]
+        run_id = await caller.begin(QUESTION)
         await ollama.arrived()
         await caller.call("steer_run", run_id=run_id, hint="And its callers.")
         for number in range(9):
@@ -113,8 +111,7 @@ async def test_a_run_is_steered_through_another_server(
     ollama.expect(deep(conclusion(ANSWER)), contains=["The user adds to the request: It is there."])
     ollama.expect(found(ANSWER))
     async with place.client() as one, place.client() as two:
-        begun = await one.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.whole or {})["run_id"]
+        run_id = await one.begin(QUESTION)
         await ollama.arrived(4)
         await two.call("steer_run", run_id=run_id, hint="It is there.")
         ollama.release()
@@ -131,8 +128,7 @@ async def test_what_was_said_to_an_interrupted_run_is_heeded_when_it_goes_on(
 ) -> None:
     step_then(ollama, "Later")
     async with place.client() as caller:
-        begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-        run_id = (begun.whole or {})["run_id"]
+        run_id = await caller.begin(QUESTION)
         await ollama.arrived(4)
         await caller.call("steer_run", run_id=run_id, hint="First.")  # waits when the server ends
     ollama.expect(stay("read_file", "Once more"))

@@ -44,7 +44,8 @@ from server.approval.approval import Question
 from server.cli import ask
 from server.text import clean
 from server.views.progress import heartbeat
-from server.views.report import markdown, report
+from server.views.report import report
+from server.views.report_text import markdown
 
 pytestmark = pytest.mark.anyio
 

@@ -35,7 +35,8 @@ from planner.state import RunState
 from planner.tools import Outcome, UpstreamStatus
 from server.text import clean
 from server.views.progress import MAX_LINE_CHARS, heartbeat, message
-from server.views.report import MAX_REPORT_CHARS, Report, markdown, report
+from server.views.report import MAX_REPORT_CHARS, Report, report
+from server.views.report_text import markdown
 
 text = st.text(max_size=400) | st.sampled_from(
     [

@@ -1,0 +1,262 @@
+"""Where what an answer claims stands in what was found, and whether it is about the same there."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+
+from pydantic import BaseModel, ConfigDict
+
+from planner.checks.claims import claims, holds, is_number, without_separators
+from planner.checks.grounding import FILE, chosen, results, said, said_in
+from planner.evidence.context import readable
+from planner.evidence.words import is_name, tokens, words
+from planner.state import Iteration, RunState
+from planner.tools import Outcome
+
+MAX_LINES = 6
+"""Of one passage or result, in the evidence."""
+MAX_LINE = 300
+"""Characters."""
+MAX_SUPPORT = 2
+"""Lines that are named for an answer."""
+MIN_QUOTE = 4
+"""Characters of a quotation; a shorter one stands anywhere."""
+NEAR_ROWS = 2
+"""Rows before and after a number that may say what it is about."""
+BY_NAME = 0.8
+"""Of what one row says of a subject, so much is said by another row that has the same name."""
+TELLING_SHARE = 0.25
+"""A number is proved by a row that says at least so much of the subject, as a share of the row with
+a number that says most of it (docs/evaluation.md, "Numbers for another reason")."""
+
+_PLACE = re.compile(r"(.+):(\d+)(?:-\d+)?")
+
+
+class Evidence(BaseModel):
+    """A passage or tool result that supports the answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    iteration: int
+    step: int
+    """0 is the gathering before the plan."""
+    tool: str
+    source: str = ""
+    """`path:12-30` for lines of a file; empty for other results."""
+    claims: list[str]
+    """What of the answer stands in it."""
+    lines: list[str]
+    """The lines it stands in."""
+
+
+def evidence(state: RunState) -> list[Evidence]:
+    """The passages and results that hold the answer's quotations and claims, the best first. What
+    the user said counts only beside something that the user did not say."""
+    wanted = claims(f"{state.answer}\n{said(state, state.data)}")
+    wanted = [claim for claim in wanted if claim not in state.unsupported]
+    found: list[Evidence] = []
+    subject = Subject(state, state.answer)
+    cited = set()
+    missing = [claim for claim in wanted if not holds(state.user_words, claim)]
+    for source in subject.sources:
+        held = [claim for claim in wanted if subject.told(claim, source)]
+        quoted = any(quoted_in(quote, source.text) for quote in state.quotes)
+        new = [claim for claim in held if claim in missing]
+        lines = _telling(source.text, held, state.quotes)
+        if not (quoted or new) or (source.place, *lines) in cited:
+            continue
+        cited.add((source.place, *lines))
+        missing = [claim for claim in missing if claim not in held]
+        found.append(
+            Evidence(
+                iteration=source.made.number,
+                step=source.made.step,
+                tool=source.made.tool,
+                source=source.place,
+                claims=held,
+                lines=lines,
+            )
+        )
+    return found
+
+
+def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
+    rows = [row for row in text.splitlines() if row.strip()]
+    scores = [
+        sum(holds(row, claim) for claim in held)
+        + 2 * any(quoted_in(quote, row) for quote in quotes)
+        for row in rows
+    ]
+    best = max(scores, default=0)
+    telling = [row for row, score in zip(rows, scores, strict=True) if score > 0.6 * best]
+    return [row.strip()[:MAX_LINE] for row in telling[:MAX_LINES]] if best else []
+
+
+def quoted_in(quote: str, text: str) -> bool:
+    """Whether a quotation stands in a text, but for white space."""
+    plain = _flat(quote)
+    return len(plain) >= MIN_QUOTE and plain in _flat(text)
+
+
+def _flat(text: str) -> str:
+    return " ".join(re.sub(r"^[ \t]*\d+: ", "", text, flags=re.MULTILINE).split())
+
+
+def unproved(state: RunState, answer: str) -> list[str]:
+    """The numbers of an answer that stand in results, but nowhere with what they are about."""
+    subject, found = Subject(state, answer), results(state)
+    held = [
+        claim
+        for claim in claims(without_separators(answer))
+        if is_number(claim) and not holds(state.user_words, claim) and holds(found, claim)
+    ]
+    return [
+        claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
+    ]
+
+
+def supporting(state: RunState, answer: str, request: str) -> list[str]:
+    """The lines of passages and of results that say an answer, the best first: those that hold most
+    of what it claims, and of its words beyond the request's; of all its words where it has no
+    others, as "yes" has not. None is there only for a number that one before it holds. Empty when
+    none does."""
+    answer = without_separators(answer)
+    wanted = claims(answer)
+    told = set(words(answer))
+    new = told - set(words(request)) or told
+    scored: dict[str, float] = {}
+    says: dict[str, Set[str]] = {}
+    texts = [each.text for each in state.passages]
+    texts += [readable(each.result) for each in chosen(state)]
+    for line in (line for text in texts for line in text.splitlines()):
+        plain = without_separators(line)
+        have = {*words(plain)}
+        held = {claim for claim in wanted if holds(plain, claim)}
+        if held or have & new:
+            score = 3 * len(held) + len(have & new) + len(have & told) / 4
+            scored.setdefault(shown := line.strip()[:MAX_LINE], score)
+            says.setdefault(shown, held | have & told)
+    lines: list[str] = []
+    for line in sorted(scored, key=lambda line: -scored[line]):
+        known = {each for line in lines for each in says[line] if is_number(each)}
+        if not lines or (scored[line] >= scored[lines[0]] / 2 and says[line] - known):
+            lines.append(line)
+        if len(lines) == MAX_SUPPORT:
+            break
+    return lines
+
+
+@dataclass(frozen=True)
+class Source:
+    """A passage or a result."""
+
+    number: int
+    made: Iteration
+    place: str
+    """`path:12-30`; empty for a result."""
+    text: str
+
+    @cached_property
+    def rows(self) -> Sequence[str]:
+        return without_separators(self.text).splitlines()
+
+    @property
+    def head(self) -> str:
+        """What stands for all its rows: of a short result what it was asked for."""
+        short = not self.place and len(self.rows) <= MAX_LINES
+        return f"{self.made.tool} {self.made.prompt}" if short else self.place
+
+
+def sources_of(state: RunState) -> Iterator[Source]:
+    """Every passage shown and every result, those with a quotation first."""
+    found = []
+    for iteration in state.iterations:
+        if iteration.gathered:
+            found += [(iteration, each.place, each.text) for each in iteration.gathered.passages]
+        elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
+            found.append((iteration, "", f"{iteration.arguments}\n{readable(iteration.result)}"))
+    found.sort(key=lambda each: not any(quoted_in(quote, each[2]) for quote in state.quotes))
+    for number, each in enumerate(found):
+        yield Source(number, *each)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an answer is about: the same digits may stand in a result for another reason."""
+
+    state: RunState
+    answer: str
+
+    @cached_property
+    def words(self) -> set[str]:
+        """Of the request, of what was searched for, and of the answer; no numbers."""
+        lookups = [each.arguments for each in self.state.iterations if each.by == "lookup"]
+        searched = [text for text in said_in(lookups, "", ()) if not FILE.fullmatch(text)]
+        said = words("\n".join([self.state.user_words, *searched, self.answer]))
+        return {word for word in said if not word.isdigit()}
+
+    @cached_property
+    def sources(self) -> Sequence[Source]:
+        return [*sources_of(self.state)]
+
+    @cached_property
+    def telling(self) -> Sequence[Sequence[float]]:
+        """How much each row of each source says of it. A word tells the more the fewer rows have
+        it, and half as much in the head or in a row near by. A row with a name tells nearly as
+        much as any other row with it: one that defines the name may say nothing else."""
+        own = [[self.words & {*words(row)} for row in each.rows] for each in self.sources]
+        count = Counter(word for rows in own for row in rows for word in row)
+        total = sum(map(len, own))
+        weights = {word: log((total + 1) / (rows + 0.5)) for word, rows in count.items()}
+        told: list[list[float]] = []
+        names: dict[str, float] = {}
+        for source, rows in zip(self.sources, own, strict=True):
+            head = self.words & {*words(source.head)}
+            told.append([])
+            for number, (row, has) in enumerate(zip(source.rows, rows, strict=True)):
+                near = head.union(*rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1])
+                told[-1].append(sum(weights.get(word, 0) for word in [*has, *near]) / 2)
+                for name in filter(is_name, tokens(row)):
+                    names[name] = max(names.get(name, 0), told[-1][-1] * BY_NAME)
+        return [
+            [
+                max(tells, *(names.get(name, 0) for name in tokens(row)), 0)
+                for row, tells in zip(source.rows, rows, strict=True)
+            ]
+            for source, rows in zip(self.sources, told, strict=True)
+        ]
+
+    @cached_property
+    def most(self) -> float:
+        """How much a row says of it that has any number."""
+        return max(
+            (
+                tells
+                for source, rows in zip(self.sources, self.telling, strict=True)
+                for row, tells in zip(source.rows, rows, strict=True)
+                if any(map(is_number, tokens(row)))
+            ),
+            default=0.0,
+        )
+
+    def told(self, claim: str, source: Source) -> bool:
+        """Whether a passage or a result holds a claim; a number in a row that says enough of what
+        the answer is about, held against the other rows with numbers."""
+        if not is_number(claim):
+            return holds(f"{source.place}\n{source.text}", claim)
+        told = self.telling[source.number]
+        if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():
+            path, first = place.groups()
+            line = int(claim) - int(first)
+            if 0 <= line < len(told) and (  # it may be the number of a line
+                holds(self.answer, path.rsplit("/", 1)[-1]) or self._enough(told[line])
+            ):
+                return True
+        rows = zip(source.rows, told, strict=True)
+        return any(self._enough(tells) for row, tells in rows if holds(row, claim))
+
+    def _enough(self, tells: float) -> bool:
+        return tells > 0 and tells >= TELLING_SHARE * self.most

@@ -1,0 +1,167 @@
+"""Whether what an answer claims was found or said at all.
+
+A number may also follow from others: a sum, a difference, a product or a count.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from planner.checks import schemas
+from planner.checks.claims import claims, holds, is_number, repeats, without_separators
+from planner.evidence.context import readable
+from planner.evidence.words import long_words, words
+from planner.passage import Passage
+from planner.state import Iteration, RunState
+from planner.tools import Outcome
+
+MIN_ECHO = 4
+"""Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
+UNHELD_SHARE = 0.25
+"""Of what a sentence claims."""
+
+FILE = re.compile(r"[\w./-]+\.\w{1,8}")
+
+
+def unsupported(state: RunState, answer: str) -> list[str]:
+    """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
+    request. Numbers may follow from others in the answer; `1,500` is two of them or 1500."""
+    return _unsaid(answer, seen(state))
+
+
+def not_done(state: RunState, answer: str) -> list[str]:
+    """What the answer to a request for a change claims, and no call and no result says. That the
+    request or the plan says so proves nothing: only what was done does."""
+    return _unsaid(answer, results(state))
+
+
+def _unsaid(answer: str, text: str) -> list[str]:
+    text += f"\n{without_separators(text)}"
+    return min((_unheld(each, text) for each in (answer, without_separators(answer))), key=len)
+
+
+def _unheld(answer: str, text: str) -> list[str]:
+    wanted = claims(answer)
+    held = [claim for claim in wanted if holds(text, claim) or _file_in(claim, text)]
+    return [
+        claim
+        for claim in wanted
+        if claim not in held and not (is_number(claim) and _follows(claim, answer, held))
+    ]
+
+
+def _file_in(claim: str, text: str) -> bool:
+    """Whether a path's last part stands in the text: an answer may say more folders, or fewer."""
+    return "/" in claim and holds(text, claim.rsplit("/", 1)[-1])
+
+
+def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
+    """Whether a number counts the names in the answer, or follows from two of its numbers."""
+    value = float(claim)
+    names = {each for each in held if not is_number(each)}
+    items = re.findall(r"(?m)^\s*(?:[-*]|\d+[.)])\s", answer)
+    if value in (len(names), len(items)) and value > 1:
+        return True
+    numbers = [float(each) for each in held if is_number(each)]
+    if len(numbers) > 2 and abs(sum(numbers) - value) < 1e-6:
+        return True
+    return any(
+        abs(result - value) < 1e-6
+        for first, second in combinations(numbers, 2)
+        for result in (first + second, abs(first - second), first * second)
+    )
+
+
+def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = None) -> list[str]:
+    """The words that an answer repeats of the request, or of what these calls were for, and no
+    result has."""
+    asked = state.request.prompt if state.request else ""
+    if calls is not None:
+        asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
+    missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
+    return [word for word in dict.fromkeys(words(answer)) if word in missing]
+
+
+def mostly_held(state: RunState, sentence: str) -> bool:
+    """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
+    such as its names without the number that counts them: the end says what they do not."""
+    missing = unsupported(state, sentence)
+    return len(missing) <= UNHELD_SHARE * len(claims(sentence))
+
+
+def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The facts of a long answer that results hold and that are not known yet."""
+    kept: list[str] = []
+    for fact in facts:
+        alone = FILE.fullmatch(fact.strip())  # the name of a file says nothing
+        new = not any(repeats(fact, other) for other in (*known, *kept))
+        if fact.strip() and not alone and new and not unsupported(state, fact):
+            kept.append(fact.strip())
+    return kept
+
+
+def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
+    """What the answer's data claims and nothing that was seen says, beyond what the answer says,
+    which is checked by itself."""
+    claimed = unsupported(state, said(state, data))
+    return [claim for claim in claimed if not holds(answer, claim)]
+
+
+def said(state: RunState, data: Any) -> str:
+    """What data holds, as an answer would say it, one value a line. What the caller's schema names
+    is left out, as words of the request are."""
+    schema = state.request.data_schema if state.request else None
+    return "\n".join(said_in(data, "", schemas.named(schema or {})))
+
+
+def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
+    """The values in a value under a `key`, as texts, without those that are `named`."""
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from said_in(name, "", named)
+                yield from said_in(inner, name, named)
+        case list():
+            for inner in value:
+                yield from said_in(inner, key, named)
+        case None | bool():
+            return
+        case _ if value in named:
+            return
+        case int() if "line" in key.lower():
+            yield f"line {value}"  # the place of a line supports its number
+        case float() if value.is_integer():
+            yield str(int(value))
+        case _:
+            yield str(value)
+
+
+def results(state: RunState) -> str:
+    """What came of tool calls: passages, and the calls that succeeded with their results."""
+    texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
+    texts += [f"{each.arguments}\n{readable(each.result)}" for each in chosen(state)]
+    return "\n".join(texts)
+
+
+def seen(state: RunState) -> str:
+    """All that the models were shown and the user said."""
+    texts = [results(state)]
+    # A single step's notes are an answer, which supports nothing.
+    noted = [] if state.single_steps else state.completed_steps
+    texts += [f"{step.objective}\n{step.notes}" for step in noted]
+    if state.started:
+        texts += [state.user_words, state.started.listing or ""]
+    return "\n".join(texts)
+
+
+def chosen(state: RunState) -> list[Iteration]:
+    """The iterations that a model chose and that came to a result."""
+    return [
+        each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
+    ]
+
+
+def _numbered(passage: Passage) -> str:
+    lines = passage.text.splitlines()
+    return "\n".join(f"{number}: {line}" for number, line in enumerate(lines, passage.first))

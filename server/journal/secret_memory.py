@@ -1,0 +1,59 @@
+"""Secrets that the record of a run hides, as long as the server that wrote it lives."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from planner.protocol import RunRequest
+from server.config import HIDDEN
+from server.journal.records import StoredRun
+
+MAX_RUNS_REMEMBERED = 200
+"""Runs whose secrets are kept in memory; as many as the engine keeps."""
+SAID = ("run_started", "run_continued", "run_steered")
+"""The events with words of the caller."""
+
+
+class SecretMemory:
+    """Of the newest runs with `***` in their records: what this server wrote, as it was before. In
+    memory only."""
+
+    def __init__(self) -> None:
+        self._true: dict[str, dict[str, dict[str, Any]]] = {}
+        """By run, and by what is on record instead."""
+
+    def remember(self, run_id: str, data: dict[str, Any], recorded: dict[str, Any]) -> None:
+        if HIDDEN in (line := _sorted(recorded)):
+            self._true.setdefault(run_id, {})[line] = data
+            if len(self._true) > MAX_RUNS_REMEMBERED:
+                del self._true[next(iter(self._true))]
+
+    def recalled(self, stored: StoredRun) -> StoredRun:
+        """The run as it was before secrets were hidden, if this server wrote all that has any; else
+        only its newest entry, since the others follow from each other."""
+        known = self._true.get(stored.id, {})
+        request, *lines = (
+            _sorted(data)
+            for data in (stored.request.model_dump(), *(each.data for each in stored.entries))
+        )
+        if any(HIDDEN in line and line not in known for line in (request, *lines)):
+            known = {line: known[line] for line in lines[-1:] if line in known}
+        said = [
+            line
+            for each, line in zip(stored.entries, lines, strict=True)
+            if each.data.get("type") in SAID
+        ]
+        return replace(
+            stored,
+            request=RunRequest.model_validate(known.get(request, stored.request)),
+            entries=[
+                replace(each, data=known[line]) if line in known else each
+                for each, line in zip(stored.entries, lines, strict=True)
+            ],
+            secret_lost=any(HIDDEN in line and line not in known for line in (request, *said)),
+        )
+
+
+def _sorted(data: dict[str, Any]) -> str:
+    """The data as a text that is the same before and after it was on record."""
+    return json.dumps(data, sort_keys=True)

@@ -1,0 +1,269 @@
+"""The runs that this server drives, each in a task of its own when it has a turn.
+
+What happens in a run goes to the journal (`server.journal.base`). The servers of a fleet share a
+journal, and drive each other's runs as well: those that wait for a turn, and those whose server has
+ended.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib.metadata import version
+
+import anyio
+from anyio.abc import TaskGroup
+
+from planner.agent import warming
+from planner.errors import PlanloomError, RequestError
+from planner.events import RunContinued, RunFinished, RunResumed
+from planner.models.base import Models
+from planner.protocol import RunRequest
+from planner.tools import Policy
+from server.config import ApprovalSettings
+from server.journal import base
+from server.journal.records import Entry, NewRun, RunSetup, StoredRun
+from server.runs.execution import START_SECONDS, execute, failure
+from server.runs.peers import Letters
+from server.runs.run import Run, cancelled
+from server.runs.steering import UNDER_WAY
+from server.runs.turns import Turns
+from server.text import digest
+from server.upstreams.pool import UpstreamPool
+
+log = logging.getLogger(__name__)
+
+MAX_RUNS_KEPT = 200
+"""Finished runs that are kept in memory; the oldest are removed first."""
+
+
+class Driver:
+    """Begins runs, takes them over, and drives them to their end.
+
+    `Turns` bounds how many work and how many wait.
+    """
+
+    def __init__(
+        self,
+        models: Callable[[], Awaitable[Models]],
+        pool: UpstreamPool,
+        journal: base.Journal,
+        approval: ApprovalSettings,
+        tasks: TaskGroup,
+    ) -> None:
+        self._models = models
+        self.pool = pool
+        self.journal = journal
+        self._approval = approval
+        self._tasks = tasks
+        self._turns = Turns(journal.settings)
+        self._letters = Letters(journal, tasks, self.under_way)
+        self._fleet = ""
+        self.runs: dict[str, Run] = {}
+        """By id: the runs that are driven here, and the last ones that have ended."""
+
+    def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+        """In the background: have the models loaded while the upstreams start, and then the
+        instructions read, unless a run has come first."""
+        self._tasks.start_soon(self._warm_up, warm)
+
+    async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+        try:
+            models = await warm()
+            await self.pool.ready(START_SECONDS)
+            if models and not self.runs:
+                await warming.read_instructions(models, self.pool)
+        except PlanloomError as error:
+            log.info("warm-up: %s", error)  # the next run reports it
+
+    async def begin(
+        self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
+    ) -> Run:
+        """Begin a run, here or, where no turn is free, on any server of the fleet.
+
+        Raises `KeyUsed`, `ModelUnavailable`, and `Busy`.
+        """
+        models = await self._models()
+        setup = self._setup(models)
+        fleet = self._fleet_of(setup)
+        await self._check_room(caller, fleet)
+        elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
+        run = Run(request, self._approval, caller, request_key)
+        run.project = setup.project
+        run.approvals.can_ask = can_ask
+        if not elsewhere:
+            self._own(run)  # before anything is waited for: it takes a turn
+        try:
+            with anyio.CancelScope(shield=True):  # a run on record is driven
+                new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
+                writer = run.writer = await self.journal.begin(new)
+        except base.KeyUsed:
+            self.runs.pop(run.id, None)
+            raise
+        if not elsewhere or writer.problem is not None:
+            self._own(run)
+            self._go_on(run, models)
+        return run
+
+    async def resume(self, run: Run) -> Run | None:
+        """Go on with a run that was interrupted; None when another server does. Raises
+        `RequestError` when it cannot go on here, and `ModelUnavailable`."""
+        models = await self._models()
+        before = await self.journal.load(run.id, run.caller)
+        assert before  # it was there a moment ago
+        _check_setup(before, self._setup(models))
+        with anyio.CancelScope(shield=True):  # what is taken over is driven
+            taken = await self.journal.resume(run.id)
+        return self._take_over(*taken, models) if taken else None
+
+    async def reopen(self, run: Run, request: RunRequest, can_ask: bool) -> Run:
+        """Go on with a run of single steps that has ended. Raises `RequestError` when it cannot go
+        on here, `ModelUnavailable` and `Busy`."""
+        models = await self._models()
+        await self._check_room(run.caller, self._fleet_of(self._setup(models)))
+        await run.flush()
+        before = None if run.not_recorded else await self.journal.load(run.id, run.caller)
+        if before is None:
+            why = f" {run.not_recorded}" if run.not_recorded else ""
+            raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
+        _check_setup(before, self._setup(models))
+        event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
+        with anyio.CancelScope(shield=True):  # what is taken over is driven
+            taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
+        if taken is None:
+            raise RequestError(UNDER_WAY.format(run.id))
+        run = self._drive_here(*taken)
+        run.approvals.can_ask = can_ask
+        self._go_on(run, models, taken[1])
+        return run
+
+    # The fleet.
+
+    def join(self, fleet: str) -> None:
+        """Take part in a fleet: drive runs that its other servers no longer drive or have no turn
+        for."""
+        self._fleet = fleet
+        self._tasks.start_soon(self._drive_waiting)
+
+    def leave(self) -> None:
+        self._fleet = ""
+
+    def _fleet_of(self, setup: RunSetup) -> str:
+        """The part of the fleet with the same models: only those servers can continue a run."""
+        if not self._fleet:
+            return ""
+        same = setup.model_dump_json(exclude={"planloom", "project"})
+        return f"{self._fleet} {digest(same)[:16]}"
+
+    async def _drive_waiting(self) -> None:
+        while self._fleet:
+            found = False
+            try:
+                found = self._has_turn() and await self._take_next()
+            except PlanloomError as error:
+                log.warning("fleet %s: %s", self._fleet, error)
+            if not found:
+                await self.journal.wait_for_news("fleet")
+
+    async def _take_next(self) -> bool:
+        """Drive the oldest run of the fleet that no server drives; False when there is none."""
+        models = await self._models()
+        with anyio.CancelScope(shield=True):  # what is taken over is driven
+            taken = await self.journal.take(self._fleet_of(self._setup(models)))
+        if taken is None:
+            return False
+        run = self._take_over(*taken, models)
+        # Otherwise its policy would be stricter: see `Engine.start`.
+        run.approvals.can_ask = run.request.policy is Policy.ASK
+        return True
+
+    # One run, from here to its end.
+
+    def under_way(self) -> list[Run]:
+        return [run for run in self.runs.values() if run.under_way]
+
+    def _take_over(self, writer: base.RunWriter, stored: StoredRun, models: Models) -> Run:
+        """Drive a run that nobody drives any more, or yet."""
+        run = self._drive_here(writer, stored)
+        if stored.entries:
+            run.record(RunResumed(paused=run.paused))
+        self._go_on(run, models, stored)
+        return run
+
+    def _drive_here(self, writer: base.RunWriter, stored: StoredRun) -> Run:
+        run = Run.of(stored, self._approval)
+        run.interrupted, run.writer = False, writer
+        self._own(run)
+        return run
+
+    def _own(self, run: Run) -> None:
+        run.driven = True
+        self.runs[run.id] = run
+        self._forget_oldest()
+
+    def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
+        self._tasks.start_soon(self._drive, run, models, stored)
+        self._letters.read()
+
+    async def _drive(self, run: Run, models: Models, stored: StoredRun | None) -> None:
+        assert run.writer
+        try:
+            with run.scope:
+                run.queued = True
+                async with self._turns.turn(run.caller):
+                    run.queued = False
+                    await execute(run, models, self.pool, stored, self._letters.collect)
+        except PlanloomError as error:
+            run.record(RunFinished(status="failed", answer=str(error), reason=str(error)))
+        except Exception as error:  # noqa: BLE001  the other runs go on
+            run.record(failure(run, error, self.pool))
+        finally:
+            if not run.finished:
+                if run.scope.cancel_called and not run.stopping:
+                    run.record(cancelled(run.state, "cancelled"))
+                else:
+                    run.interrupt()
+            if run.writer.lost and self.runs.get(run.id) is run:
+                del self.runs[run.id]  # to be followed, as any other server's
+            self.journal.notify("fleet")  # there is a turn
+            if not self._tasks.cancel_scope.cancel_called:
+                self._tasks.start_soon(self.journal.prune)
+
+    def _has_turn(self) -> bool:
+        return self._turns.is_free(self.runs.values())
+
+    def _setup(self, models: Models) -> RunSetup:
+        return RunSetup(
+            planloom=version("planloom"),
+            fast=models.fast.name,
+            full=models.full.name,
+            context_tokens=(models.fast.context_tokens, models.full.context_tokens),
+            project=str(self.pool.project),
+        )
+
+    async def _check_room(self, caller: str, fleet: str) -> None:
+        """Raise `Busy` when the caller can start no run now."""
+        waiting = 0
+        if fleet:
+            with suppress(RequestError):  # the journal cannot be read
+                waiting = await self.journal.waiting(fleet)
+        self._turns.check_room(caller, self.runs.values(), waiting)
+
+    def _forget_oldest(self) -> None:
+        finished = [run_id for run_id, run in self.runs.items() if run.finished]
+        for run_id in finished[: max(0, len(finished) - MAX_RUNS_KEPT)]:
+            del self.runs[run_id]
+
+
+def _check_setup(stored: StoredRun, now: RunSetup) -> None:
+    """Raises `RequestError` for a run that was begun with other models."""
+    was = stored.setup
+    if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
+        raise RequestError(
+            f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
+            "Resume it with those, or ask again."
+        )
+
+
+def _models(setup: RunSetup) -> str:
+    names = dict.fromkeys((setup.fast, setup.full))
+    return f"{' and '.join(names)} (num_ctx {setup.context_tokens[1]})"
