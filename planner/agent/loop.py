@@ -11,7 +11,8 @@
     edit       a change of files: the model writes them again, code compares, plans the edits and
                makes the calls
     do         another action: what it needs is looked up, then the calls are planned, approved and
-               made; nothing but these two may change anything
+               made, and one that the model names as missing; what it guesses for a change is looked
+               up first; nothing but these two may change anything
 
 An uncertain answer goes on to the next of these while there are calls and seconds for it. A run
 never ends without an answer that says what it is. Everything that happens is an event; what the

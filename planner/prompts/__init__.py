@@ -3,7 +3,8 @@
 Everything is rendered from the state, and what is rendered only grows within a step: a model
 server keeps the longest common prefix of two prompts, so nothing that changes stands before
 something that stays. All roles share the messages up to their last one. Where it would outgrow the
-context, the past is put in short (`ContextCompressed`) and it grows on from there.
+context, the past is put in short (`ContextCompressed`) and it grows on from there. Rewriting a file
+and planning an action begin with system prompts of their own.
 """
 
 import json

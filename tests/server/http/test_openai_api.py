@@ -744,10 +744,13 @@ async def watching(url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield browser
 
 
-def script_note(ollama: ScriptedOllama, answer: dict[str, Any], **more: str) -> None:
+def script_note(ollama: ScriptedOllama, answer: dict[str, Any], text: str = "hello") -> None:
+    """`text`: what is noted; another one than hello is a guess, which no tool finds out."""
     ollama.expect(deed("notes"))
     ollama.expect(plan("add_note", objective="Note hello"))
-    ollama.expect({"text": "hello"} | more)
+    ollama.expect({"text": text})
+    if text != "hello":
+        ollama.expect({"tool": None})
     ollama.expect(answer)
 
 
@@ -840,7 +843,7 @@ Nothing was changed: add_note was not approved (the user said no with `planloom 
 async def test_a_call_that_nobody_answers_lapses(
     notes_place: Place, ollama: ScriptedOllama
 ) -> None:
-    script_note(ollama, NOT_NOTED, author="anna@example.com")
+    script_note(ollama, NOT_NOTED, "anna@example.com")
     notes_place.approval = {"timeout_s": 1}
     with door(notes_place) as (url, _):
         async with (
@@ -850,7 +853,7 @@ async def test_a_call_that_nobody_answers_lapses(
             reply = await client.chat.completions.create(**asked("Note hello"))
     content = reply.choices[0].message.content or ""
     assert content.count("Waiting for your approval") == 1
-    guess = "neither a result nor the request contains author: anna@example.com."
+    guess = "neither a result nor the request contains text: anna@example.com."
     assert f"\n\nThis may be a guess: {guess}\n\nAnswer in " in content
     assert "No answer within 1 s means no." in content
     assert "\n\nadd_note was not approved: nobody answered within 1 s.\n\n" in content

@@ -210,11 +210,10 @@ async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
     """It stands neither in the request nor in a result; what the caller wrote is no guess."""
     ollama.expect(deed("notes"))
     ollama.expect(plan("add_note"))
-    ollama.expect({"text": "hello", "author": "anna@example.com"})
+    ollama.expect({"text": "anna@example.com"})
+    ollama.expect({"tool": None})
     ollama.expect(deep(conclusion("It is not noted.", success=False)))
-    guess = (
-        "This may be a guess: neither a result nor the request contains author: anna@example.com."
-    )
+    guess = "This may be a guess: neither a result nor the request contains text: anna@example.com."
     person = Person(None)
     async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:
         question = {"prompt": "Note hello", "request_key": "one"}
