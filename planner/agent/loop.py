@@ -583,9 +583,10 @@ class _Run:
             step = self.state.step
             if step and step.offered and not isinstance(decision, Stay):
                 calls[0] = await self.asker.select_for_step(step, calls[0])
-            await self.caller.call(*calls, may_guess=False)
-            if self.caller.guessed:
-                await self.look_up_guess(calls[-1])
+            several = len(calls) > 1
+            await self.caller.call(*calls, may_guess=several)
+            if self.caller.guessed and not several:
+                await self.look_up_guess(calls[0])
             if refused := self.changes.to_repeat():
                 self.hold_limits()
                 await self.caller.call(refused, problem=self.changes.complaint())
