@@ -192,13 +192,18 @@ async def test_a_tool_that_changes_something_looks_nothing_up(
     assert noted(place.project) == []
 
 
-async def test_what_need_not_be_said_and_was_guessed_is_left_out(
-    place: Place, ollama: ScriptedOllama
-) -> None:
+def noting_unasked(place: Place, ollama: ScriptedOllama, **arguments: str) -> None:
+    """Nobody is asked about a note, and a model plans one with these arguments."""
     place.upstreams["notes"]["policy"] = "allow"
     ollama.expect(deed("note"))
     ollama.expect(plan("add_note"))
-    ollama.expect({"text": "hello", "author": "anna@example.com"})
+    ollama.expect(arguments)
+
+
+async def test_what_need_not_be_said_and_was_guessed_is_left_out(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    noting_unasked(place, ollama, text="hello", author="anna@example.com")
     ollama.expect(was_done("hello was noted."))
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello", policy="allow")
@@ -210,10 +215,7 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     """A tool is asked for that finds it out, and the call is argued again."""
-    place.upstreams["notes"]["policy"] = "allow"
-    ollama.expect(deed("note"))
-    ollama.expect(plan("add_note"))
-    ollama.expect({"text": "anna@example.com"})
+    noting_unasked(place, ollama, text="anna@example.com")
     ollama.expect({"tool": "count_notes"})
     ollama.expect({"text": "anna@example.com"})
     ollama.expect(deep(conclusion(CLAIM)))
@@ -228,10 +230,7 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
 async def test_what_was_guessed_is_looked_up_before_a_change_is_made(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    place.upstreams["notes"]["policy"] = "allow"
-    ollama.expect(deed("note"))
-    ollama.expect(plan("add_note"))
-    ollama.expect({"text": "7"})
+    noting_unasked(place, ollama, text="7")
     ollama.expect({"tool": "count_notes"}, contains=["No result says this yet: text: 7."])
     ollama.expect({"text": "0 notes"}, contains=["count_notes({}) returned this"])
     ollama.expect(was_done("0 notes was noted."))

@@ -199,12 +199,7 @@ class Asker:
 
     async def editing_tool(self, names: Sequence[str]) -> str | None:
         """The tool that replaces texts in files, out of these."""
-        question = self.prompts.editing_tool()
-        schema = schemas.selection(schemas.or_none(names))
-        said = await self.ask(
-            "example", self.models.full, question, schema, protocol.SELECTION, SELECTION_TOKENS
-        )
-        return said.tool
+        return await self._select("example", self.prompts.editing_tool(), schemas.or_none(names))
 
     async def edit_call(self, tool: ToolSpec) -> dict[str, Any]:
         """How a tool is called that replaces texts in files."""
@@ -235,44 +230,35 @@ class Asker:
         """The tool for a single step; None when it needs none."""
         if not self.state.offered:
             return None
-        selection = await self.ask(
-            "select",
-            self.models.full,
-            self.prompts.select(self.state),
-            schemas.selection(schemas.or_none([tool.name for tool in self.choices])),
-            protocol.SELECTION,
-            max_tokens=SELECTION_TOKENS,
-        )
-        return selection.tool
+        choice = schemas.or_none([tool.name for tool in self.choices])
+        return await self._select("select", self.prompts.select(self.state), choice)
 
     async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
         tools = [chosen.tool, *step.offered]
-        selection = await self.ask(
-            "select",
-            self.models.full,
-            self.prompts.select_for_step(chosen.prompt, tools),
-            schemas.selection(schemas.one_of(tools)),
-            protocol.SELECTION,
-            max_tokens=SELECTION_TOKENS,
-        )
-        return chosen.model_copy(update={"tool": selection.tool or chosen.tool})
+        question = self.prompts.select_for_step(chosen.prompt, tools)
+        selected = await self._select("select", question, schemas.one_of(tools))
+        return chosen.model_copy(update={"tool": selected or chosen.tool})
 
     async def select_to_find(self, missing: Sequence[str]) -> str | None:
         """The tool that finds out what no result says yet; None where none does."""
         names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]
         if not names:
             return None
-        selection = await self.ask(
-            "select",
+        question = self.prompts.select_to_find(self.state, missing)
+        return await self._select("select", question, schemas.or_none(names))
+
+    async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
+        said = await self.ask(
+            role,
             self.models.full,
-            self.prompts.select_to_find(self.state, missing),
-            schemas.selection(schemas.or_none(names)),
+            question,
+            schemas.selection(choice),
             protocol.SELECTION,
-            max_tokens=SELECTION_TOKENS,
+            SELECTION_TOKENS,
         )
-        return selection.tool
+        return said.tool
 
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""

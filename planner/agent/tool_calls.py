@@ -77,8 +77,6 @@ class Caller:
         self.emit = emit
         self.guessed: list[str] = []
         """The arguments of the newest change that nobody had said."""
-        self.may_guess = True
-        """Whether a person may be asked for a change with such arguments."""
 
     async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
         """A call of the planner's own, with what is looked up and everything else as it is by
@@ -113,8 +111,8 @@ class Caller:
         change something one by one when the others have read. What may not run comes back as a
         result. `given` are arguments taken as they are: the caller's own, those that code made, or
         those of the model `by`; `problem` is what was wrong with the ones before.
-        `may_guess`: as the attribute."""
-        self.guessed, self.may_guess = [], may_guess
+        `may_guess`: whether a person may be asked for a change with arguments that nobody said."""
+        self.guessed = []
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
@@ -138,7 +136,7 @@ class Caller:
                     tasks.start_soon(self.execute, *each)
         for each in ready:
             if not each[1].read_only:
-                await self.execute(*each)
+                await self.execute(*each, may_guess)
 
     async def prepared(
         self,
@@ -191,11 +189,13 @@ class Caller:
         """The arguments with what the guards know better. They guess, and a guess must not decide
         what is changed: of a change, only optional arguments that nobody has said are left out."""
         if not tool.read_only:
-            optional = {name: arguments[name] for name in arguments if name not in tool.required}
-            guessed = unseen(optional, self.said)
-            self.tripped("unseen", [f"{each} was left out: nobody said it" for each in guessed])
-            left_out = {each.partition(":")[0] for each in guessed}
-            return {name: arguments[name] for name in arguments if name not in left_out}
+            said, kept = self.said, {}
+            for name, value in arguments.items():
+                guessed = [] if name in tool.required else unseen({name: value}, said)
+                self.tripped("unseen", [f"{each} was left out: nobody said it" for each in guessed])
+                if not guessed:
+                    kept[name] = value
+            return kept
         arguments, changes = corrected_patterns(arguments, tool)
         self.tripped("pattern", changes)
         arguments, changes = corrected_paths(arguments, tool, seen_paths(self.state))
@@ -203,7 +203,11 @@ class Caller:
         return arguments
 
     async def execute(
-        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+        self,
+        iteration: Iteration,
+        tool: ToolSpec,
+        arguments: dict[str, Any],
+        may_guess: bool = True,
     ) -> None:
         """Run an allowed call, unless it was made before or is not approved."""
         if earlier := repeats.repeated(self.state, tool, arguments):
@@ -217,8 +221,9 @@ class Caller:
             return self.returned(iteration, arguments, Outcome.ERROR, message)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
-        refusal = None if tool.read_only else await self.refusal(iteration, tool, arguments)
-        if refusal:
+        if not tool.read_only and (
+            refusal := await self.refusal(iteration, tool, arguments, may_guess)
+        ):
             return self.returned(iteration, arguments, Outcome.ERROR, refusal)
         self.emit(
             ToolCalled(
@@ -232,7 +237,7 @@ class Caller:
         return self.came(iteration, arguments, await made(iteration, tool, arguments))
 
     async def refusal(
-        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any], may_guess: bool
     ) -> str | None:
         """Why a call that may change something is not made; None when it was approved."""
         if message := repeats.not_again(self.state, tool, arguments):
@@ -243,7 +248,7 @@ class Caller:
             message = f"no result and no word of the request says {', '.join(guessed)}"
             self.tripped("unseen", [f"{tool.name}: {message}"])
             self.guessed = guessed
-            if self.policy is Policy.ALLOW or not self.may_guess:  # nobody is asked, who could tell
+            if self.policy is Policy.ALLOW or not may_guess:  # nobody is asked, who could tell
                 return f"It was not made: {message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
         self.emit(

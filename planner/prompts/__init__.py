@@ -100,19 +100,18 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
 
 def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that every run on the same pool shares, word for word."""
-    listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
-    examples = fill("brief_examples")
-    return {
-        "role": "system",
-        "content": fill("system", tools=listed or "(none)", examples=examples),
-    }
+    return _with_tools("system", tools, examples=fill("brief_examples"))
 
 
 def system_act(tools: Sequence[ToolSpec]) -> Message:
     """The same for planning and making an action. What the other one says of sorting requests and
     searching makes a small model plan calls that nobody asked for (docs/evaluation.md)."""
+    return _with_tools("system_act", tools)
+
+
+def _with_tools(name: str, tools: Sequence[ToolSpec], **values: str) -> Message:
     listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
-    return {"role": "system", "content": fill("system_act", tools=listed or "(none)")}
+    return {"role": "system", "content": fill(name, tools=listed or "(none)", **values)}
 
 
 def fenced(text: str) -> str:
@@ -158,9 +157,11 @@ class Prompts:
         acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]
         opening = state.parts[0].opening if state.parts else []
-        opening = [call for call in opening if not (acting and call.role == "brief")]
+        left_out: Role | None = "brief" if acting else None
         request = self._request(state)
         for call in opening:
+            if call.role == left_out:
+                continue
             messages += [user(_joined(request, call.question)), assistant(call.reply)]
             request = ""
         # The passages of a long answer were read a few at a time, and never as a whole.
@@ -193,9 +194,7 @@ class Prompts:
                 continue
             pending = _joined(pending, self._result(state, iteration, said, role))
             for number, call in enumerate(iteration.exchange, 1):
-                if self._left_out(state, iteration, call, role) or (
-                    acting and call.role == "brief"
-                ):
+                if call.role == left_out or self._left_out(state, iteration, call, role):
                     continue
                 messages += [user(_joined(pending, call.question)), assistant(call.reply)]
                 messages += begun(iteration.number, number)
