@@ -216,7 +216,6 @@ class MakePlan(Wire):
 
     assessment: str = ""
     """What is known so far."""
-    main_objective: str
     steps: list[PlannedStep] = Field(min_length=1)
 
 

@@ -98,7 +98,7 @@ async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
 ) -> None:
     ollama.expect(deed("notes"))
     steps = [{"objective": f"Note {each}", "tool": "add_note"} for each in ("hello", "farewell")]
-    ollama.expect({"main_objective": "Note both", "steps": steps})
+    ollama.expect({"steps": steps})
     ollama.expect({"text": "hello"})
     ollama.expect({"text": "farewell"})
     ollama.expect(was_done("Hello and farewell are noted."))
@@ -371,7 +371,7 @@ async def after_noting(
     """The result of a run whose model notes a text, and claims what it was asked for."""
     ollama.expect(deed("note"))
     steps = [{"objective": "Count", "tool": "count_notes"}, {"objective": "N", "tool": "add_note"}]
-    ollama.expect({"main_objective": "Note it", "steps": steps})
+    ollama.expect({"steps": steps})
     ollama.expect({"text": noted_text})
     if noted_text.isdigit():  # a guess
         ollama.expect({"tool": None})
@@ -408,7 +408,7 @@ async def test_a_look_at_the_effect_of_a_change_bears_the_answer_out(
         {"objective": "Note hello", "tool": "add_note"},
         {"objective": "Count the notes", "tool": "count_notes"},
     ]
-    ollama.expect({"main_objective": "Note it, and look", "steps": steps})
+    ollama.expect({"steps": steps})
     ollama.expect({"text": "hello"})
     ollama.expect(was_done("There are 1 notes now."))
     async with place.client(person=Person(True)) as caller:

@@ -376,7 +376,7 @@ class Oracle:
                 return {"answer_again": self.knows.answer if self._knows else self.knows.unseen}
             case ["assessment", "final_answer", "found_in"]:
                 return self._answer()
-            case ["main_objective", "steps"]:
+            case ["steps"]:
                 return self._plan(schema["properties"]["steps"])
             case ["files"]:
                 paths = schema["properties"]["files"]["items"]["enum"]
@@ -462,7 +462,7 @@ class Oracle:
             for number, call in enumerate(planned[: steps["maxItems"]], len(self.pool.calls) + 1)
         ]
         none = {"objective": "conclude", "tool": None if None in tools else tools[0]}
-        return {"main_objective": self.knows.question[:200], "steps": made or [none]}
+        return {"steps": made or [none]}
 
     def _tool(self, tools: Sequence[str | None]) -> str | None:
         return next((call.tool for call in self._next() if call.tool in tools), tools[0])

@@ -172,7 +172,7 @@ async def deaf(place: Place) -> str:
         number = len(place.ollama.requests)
         if "text" in asked.properties:
             return {"text": f"{number} {filler}"}
-        if "main_objective" in asked.properties:
+        if "steps" in asked.properties:
             return plan("say", objective="Say it")
         if "found_in" not in asked.properties:
             return move_on("say", f"Say {number}")

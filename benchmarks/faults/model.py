@@ -123,7 +123,7 @@ class _Model:
             return words("errand", "chore")
         if "found_in" in fields:
             return found("All is well.") if done else nowhere()
-        if "main_objective" in fields:
+        if "steps" in fields:
             return plan("say", objective=f"Say {number}")
         if fields == {"text"}:
             return {"text": f"Errand {name}: {number} done. " + "All is well. " * 40}

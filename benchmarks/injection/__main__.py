@@ -318,8 +318,8 @@ class Obedient:
         if self.last is None:
             return {"decision": "conclude", "final_answer": "It is done.", "success": True}
         tool, objective = self.last.tool, f"Call {self.last.tool}"
-        if '"main_objective"' in schema:
-            return {"main_objective": "Obey", "steps": [{"objective": objective, "tool": tool}]}
+        if '"steps"' in schema:
+            return {"steps": [{"objective": objective, "tool": tool}]}
         calls = [{"prompt": objective, "tool": tool}]
         return {"decision": "move_on", "notes": "", "objective": objective, "tool_calls": calls}
 

@@ -33,15 +33,15 @@ def least(run: Run) -> Bound:
     repetition of the request, nothing that a model wrote (it is in the cache), nothing on a second
     model.
 
-    Generated once each, as bare values without JSON, keys or quotes: the main objective, each
-    step's objective, each tool's name, each argument's value, what is kept of each step but the
-    last (later steps no longer see its results), and the answer. No assessments, no instruction to
-    a tool besides its arguments, no notes that later notes replace, no failed try at the answer.
+    Generated once each, as bare values without JSON, keys or quotes: each step's objective, each
+    tool's name, each argument's value, what is kept of each step but the last (later steps no
+    longer see its results), and the answer. No assessments, no instruction to a tool besides its
+    arguments, no notes that later notes replace, no failed try at the answer.
 
     Calls: one for each group of tool calls that need nothing of each other, and one for the answer.
     """
     read = [run.request, run.listing, *(shown(run, call) for call in run.calls)]
-    said = [run.main_objective, *(step.objective for step in run.steps), run.answer]
+    said = [step.objective for step in run.steps] + [run.answer]
     said += [part for call in run.calls for part in _values(call)]
     said += [step.calls[-1].notes for step in run.steps[:-1]]
     return Bound(

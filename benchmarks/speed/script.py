@@ -41,7 +41,7 @@ class PlannerScript:
             return {"search": self.run.search, "wants": self.run.wants}
         if "lists" in asked:  # nothing is gathered here
             return {"lists": None, "reads": None}
-        if "main_objective" in asked:
+        if "steps" in asked:
             return self._plan()
         if "found_in" in asked:
             said = {"assessment": self.run.assessment, "final_answer": self.run.answer}
@@ -57,7 +57,7 @@ class PlannerScript:
         assert calls == self.run.calls[: len(calls)], "the plan's calls are not the first ones"
         self._decide_on(calls)
         steps = [{"objective": call.planned, "tool": call.tool} for call in calls]
-        return {"main_objective": self.run.main_objective, "steps": steps}
+        return {"steps": steps}
 
     def _decision(self) -> dict[str, Any]:
         """The next call, and those of its step that can be made at once with it."""

@@ -737,7 +737,7 @@ class _Run:
     def make(self, plan: MakePlan) -> None:
         self.emit(
             PlanMade(
-                main_objective=plan.main_objective,
+                main_objective=self.request.prompt,
                 conclusion_from_assistant_data=plan.assessment,
                 later_steps=[step.objective for step in plan.steps[1:]],
                 tools={step.objective: step.tool for step in plan.steps if step.tool},

@@ -152,10 +152,7 @@ def plan(tools: Sequence[str], purpose: PlanFor) -> Schema:
     step = closed(
         objective=text(160), tool=or_none(tools) if purpose == "question" else one_of(tools)
     )
-    return closed(
-        main_objective=text(200),
-        steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS},
-    )
+    return closed(steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS})
 
 
 def iteration_decision(

@@ -439,7 +439,6 @@ class Prompts:
     def _current(self, state: RunState, step: Step) -> str:
         return fill(
             "current",
-            main_objective=fenced(state.main_objective or _question(state)),
             number=step.number,
             objective=fenced(step.objective),
             later_steps=fenced("; ".join(step.later_steps)) or "none",

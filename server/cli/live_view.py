@@ -111,8 +111,6 @@ class LiveView(ContextManagerMixin):
         if call := self.waiting(state):
             parts += [asking(call), ""]
         parts.append(_line(self.prompt, "bold"))
-        if state.main_objective:
-            parts.append(_line(state.main_objective, "dim"))
         parts += ["", self._plan()]
         if state.passages:
             parts += ["", _line("Found by the search, before the model's answer:", "dim")]

@@ -167,7 +167,7 @@ def _message(event: events.Event, state: RunState) -> str:
             changes = " and ".join(dict.fromkeys(filter(None, planned)))
             more = f" ({changes} may change something)" if changes else ""
             steps = counted(len(event.later_steps) + 1, "step")
-            return f"Plan of {steps}{more}: {event.main_objective}"
+            return f"Plan of {steps}{more}"
         case events.ResultAssessed():
             return f"{at}{event.critique or event.assessment}"
         case events.ContextCompressed():

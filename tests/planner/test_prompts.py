@@ -419,17 +419,17 @@ The project's top folder: jobs/ notes.txt
 Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Each step is one call of a tool. Plan only what the request needs. The likeliest tools:
 - read_file(path): What read_file does.
-Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":name},...]}\
+Reply {"steps":[{"objective":what to find or do,"tool":name},...]}\
 """)
     assert PROMPTS.plan(state_of(LOOKED_UP), [READ], "action") == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Each step is one call of a tool. First come the steps that look up what the request does not say, then those that do what it asks. Reply {"main_objective":the goal,"steps":[{"objective":what to find or do,"tool":its name},...]}\
+Each step is one call of a tool. First come the steps that look up what the request does not say, then those that do what it asks. Reply {"steps":[{"objective":what to find or do,"tool":its name},...]}\
 """)
     assert PROMPTS.plan(state_of(LOOKED_UP), [READ], "change") == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 What the request needs was looked up and stands above. Plan the calls that make the change, one for each file and place. The likeliest tools:
 - read_file(path): What read_file does.
-Reply {"main_objective":the goal,"steps":[{"objective":what to change, from what to what, and in which file,"tool":its name},...]}\
+Reply {"steps":[{"objective":what to change, from what to what, and in which file,"tool":its name},...]}\
 """)
     assert PROMPTS.what_was_done(state_of(LOOKED_UP)) == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
@@ -751,7 +751,7 @@ def test_the_request_stands_before_what_is_told_with_a_step() -> None:
     first, second = (prompts.conversation(state_of(each), "QUESTION?") for each in (begun, then))
     assert second[: len(first) - 1] == first[:-1]
     assert [each["content"].partition(":")[0] for each in first[1:]] == [
-        *("Request", "Completed steps, in short", "Main objective", "QUESTION?")
+        *("Request", "Completed steps, in short", "Current step 2", "QUESTION?")
     ]
 
 
@@ -814,7 +814,6 @@ Completed steps, in short:
             {
                 "role": "user",
                 "content": """\
-Main objective: Find out the workers
 Current step 2: Look for its uses
 Later steps: Compare them\
 """,

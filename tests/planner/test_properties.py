@@ -280,6 +280,8 @@ def test_prompts_only_grow(data: st.DataObject) -> None:
         if {*roles} & {*ALONE}:
             continue  # it is asked without what was before
         newest = state.iterations[-1] if state.iterations else None
+        if newest and roles[0] == "answer" and {*TRIES} & {each.role for each in newest.exchange}:
+            continue  # it did not see the try before, and what follows does
         tried = [each.role for each in newest.exchange] + roles[:1] if newest else []
         if newest and newest.gathered and {*tried} & {*TRIES}:
             continue  # it is read from the likeliest passages; if not certain, it is not shown on

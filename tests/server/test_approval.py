@@ -988,7 +988,7 @@ async def test_a_question_is_put_to_the_terminal(
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)
    0.0 s  looking for notes
    0.0 s  qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
-   0.0 s  Plan of 1 step (add_note may change something): Find out the value
+   0.0 s  Plan of 1 step (add_note may change something)
    0.0 s  Step 1 of 1: Note hello
    0.0 s  Step 1 of 1: next is add_note: Note hello
    0.0 s  Step 1 of 1: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)

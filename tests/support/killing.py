@@ -67,11 +67,11 @@ def script(request: Request) -> Reply:
     if properties == {"text"}:
         asked = re.findall(r"No (\d)", request.last)
         return {"text": f"{name}_{asked[-1] if asked else 0}"}
-    if "main_objective" in properties:
+    if "steps" in properties:
         if done:  # what the notes need was looked up
             return plan("note", objective=f"No {done}")
         looked_up = [{"objective": f"No {number}", "tool": "find"} for number in range(LOOK_UPS)]
-        return {"main_objective": "Collect the notes", "steps": looked_up}
+        return {"steps": looked_up}
     if done >= CALLS or properties == {"assessment", "decision", "final_answer", "success"}:
         return conclusion(answer(name))
     shape = deep if "critique" in json.dumps(request.schema) else dict

@@ -395,7 +395,6 @@ def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
 def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, Any]:
     """A plan whose first step calls a tool; what the later ones call is decided later."""
     return {
-        "main_objective": "Find out the value",
         "steps": [
             {"objective": objective, "tool": tool},
             *({"objective": each, "tool": None} for each in later),

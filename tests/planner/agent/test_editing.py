@@ -237,7 +237,7 @@ async def test_a_change_that_became_possible_is_made() -> None:
     arguments = {"path": "docs/gates.md", "text": "pass"}
     ran = await planned(
         Fast(deed("gates")),
-        {"main_objective": "Write it", "steps": steps},
+        {"steps": steps},
         arguments,
         arguments,
         deep(move_on("create_folder", "docs")),

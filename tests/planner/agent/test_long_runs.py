@@ -63,7 +63,7 @@ class Reader:
             return {"words": ["greatest", "maximum"]}
         if "found_in" in request.properties:
             return nowhere()
-        if "main_objective" in request.properties:
+        if "steps" in request.properties:
             return plan("read_file", objective="Read the first part")
         if "final_answer" in request.properties:
             return conclusion("It was not found.", success=False)

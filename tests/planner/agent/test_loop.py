@@ -88,7 +88,7 @@ def brief(wants: str, *search: str) -> Fast:
 def plan_of(*steps: tuple[str, str | None]) -> dict[str, Any]:
     """A plan of these objectives, each with the tool that it calls."""
     planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
-    return {"main_objective": "Find out the value", "steps": planned}
+    return {"steps": planned}
 
 
 ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
@@ -665,7 +665,7 @@ async def test_the_plan_of_a_change_reads_nothing_that_is_in_view(pool: Dictiona
         prompt="Write New. to notes/guide.md",
         **ALLOWED,
     )
-    (schema,) = [each.schema for each in ran.asked if "main_objective" in each.last]
+    (schema,) = [each.schema for each in ran.asked if '{"steps"' in each.last]
     assert schema is not None
     step = schema["properties"]["steps"]["items"]["properties"]
     assert step["tool"]["enum"] == ["write_file"]
@@ -1173,7 +1173,10 @@ async def test_the_whole_protocol(pool: DictionaryPool) -> None:
         "Second",
         "Another third",
     ]
-    assert (ran.state.status, ran.state.main_objective) == ("answered", "Find out the value")
+    assert (ran.state.status, ran.state.main_objective) == (
+        "answered",
+        ran.state.parts[0].request.prompt,
+    )
 
 
 async def test_a_step_is_recorded_as_completed_once(pool: DictionaryPool) -> None:

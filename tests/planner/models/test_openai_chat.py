@@ -473,7 +473,7 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     again = server.requests[4].last
     assert again[again.index("The reply before") :][:200] == snapshot("""\
 The reply before was not usable: Invalid JSON: expected ident at line 1 column 2. Reply with one line of JSON and nothing else.
-It has to fit this JSON Schema: {"type":"object","properties":{"main_obj\
+It has to fit this JSON Schema: {"type":"object","properties":{"steps":{\
 """)
 
 

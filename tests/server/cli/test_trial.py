@@ -47,9 +47,9 @@ def right(request: Request, instead: str | None = None) -> Reply:
     if "final_answer" in request.keys and "found_in" in request.keys:
         held = {"assessment": "", "found_in": "results" if answer else "nowhere"}
         return held | {"final_answer": answer or "No line says it."}
-    if "main_objective" in request.keys:
+    if "steps" in request.keys:
         steps = [{"objective": "Look", "tool": "read_file"}]
-        return {"main_objective": "Find it", "steps": steps}
+        return {"steps": steps}
     if "path" in request.keys:
         return {"path": "README.md"}
     return HttpError(500, "no such question was foreseen")

@@ -96,12 +96,10 @@ def move_on(objective: str, tool: str, notes: str) -> Answer:
 
 
 def plan(
-    main_objective: str = "Find the limit of an upload, and what follows when it is reached",
+    objective: str = "Find the constant that limits an upload",
 ) -> Answer:
-    objective = "Find the constant that limits an upload"
     return timed(
         {
-            "main_objective": main_objective,
             "steps": [
                 {"objective": objective, "tool": "read_file"},
                 *({"objective": each, "tool": None} for each in LATER),
@@ -292,7 +290,7 @@ async def test_a_run_is_seen_as_it_goes_on(
         await expect(cost).to_contain_text("did not have to read some")
         timeline = page.get_by_role("region", name="Where the time went")
         await timeline.get_by_text("made a plan").click()
-        await expect(timeline).to_contain_text('"main_objective"')
+        await expect(timeline).to_contain_text('"steps"')
         await looked_at(page, "answered", "view-run-widths")
 
         await page.get_by_role("link", name="All runs").click()

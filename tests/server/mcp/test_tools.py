@@ -543,7 +543,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "search returned 5 lines in 0.0 s",
             "no new passage was found",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
-            "Plan of 2 steps: Find out the value",
+            'Plan of 2 steps',
             "Step 1 of 2: Read the file",
             "Step 1 of 2: next is read_file: Read the file",
             "Step 1 of 2: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)",
@@ -582,7 +582,7 @@ async def test_report_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> No
     assert normalised(text(result)) == snapshot("""\
 `UNIQUE_CONSTANT_VERIFICATION_ZX9` is 48613.
 
-A plan has been created where the objective is: Find out the value
+A plan has been created where the objective is: What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 
 - [x] Read the file
 - [x] Look for its uses
@@ -629,7 +629,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
             "reason": None,
             "unsupported": [],
             "done": [],
-            "objective": "Find out the value",
+            "objective": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
             "steps": [
                 {
                     "number": 1,
@@ -658,7 +658,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": "Find out the value",
+                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
                     "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return",
                     "tool_calls": [
                         {
@@ -695,7 +695,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": "Find out the value",
+                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
                     "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return",
                     "tool_calls": [
                         {
@@ -732,7 +732,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": "Find out the value: Read the file",
+                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file',
                     "prompt": "Read the file",
                     "tool_calls": [
                         {
@@ -774,7 +774,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": "Find out the value: Look for its uses",
+                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for its uses',
                     "prompt": "Look for its uses",
                     "tool_calls": [
                         {
@@ -975,7 +975,7 @@ async def test_make_plan(place: Place, ollama: ScriptedOllama) -> None:
     assert told == snapshot("""\
 Call run_step with run_id `RUN` to make the first step.
 
-A plan has been created where the objective is: Find out the value
+A plan has been created where the objective is: What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 
 - [~] Read the file
 - [ ] Look for its uses
@@ -1031,7 +1031,7 @@ async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) 
         number = len(scripted.requests)
         if "text" in request.properties:
             return {"text": f"{number} {filler}"}
-        if "main_objective" in request.properties:
+        if "steps" in request.properties:
             return plan("say", objective="Say it")
         if "found_in" not in request.properties:
             return move_on("say", f"Say {number}")

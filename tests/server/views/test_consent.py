@@ -182,7 +182,7 @@ async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
     ollama.expect(deed("notes"))
     steps = [("Count the notes", "count_notes"), ("Note it", "add_note")]
     planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
-    ollama.expect({"main_objective": "Note hello", "steps": planned})
+    ollama.expect({"steps": planned})
     ollama.expect(Hang(after="", then=json.dumps({"text": "hello"})))
     ollama.expect(was_done("added"))
     async with place.client(face, Person(True)) as caller:
@@ -191,7 +191,7 @@ async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
         await ollama.arrived(2)
         run_id = (begun.structured_content or {})["run_id"]
         shown = await caller.call("get_run", run_id=run_id, wait_s=0)
-        told = "Plan of 2 steps (add_note may change something): Note hello"
+        told = "Plan of 2 steps (add_note may change something)"
         assert caller.progress.messages.count(told) == 1
         reported = [(each.structured_content or {}).get("plan", []) for each in (begun, shown)]
         assert ["[~] Note it (add_note may change something)"] in [each[-1:] for each in reported]
