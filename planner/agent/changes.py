@@ -49,13 +49,25 @@ class Changes:
     def wanted(self) -> bool:
         """Whether the request is for a change or another action: it wants one, names a tool for
         one, or the plan has one. What may be an order is taken for one without a question mark."""
-        part = self.state.parts[-1]
-        ordered = self.state.may_be_order and not QUESTION_MARK.search(part.request.prompt)
-        tools = [part.request.tool, *self.state.planned_tools.values()]
+        request = self.state.parts[-1].request
+        ordered = self.state.may_be_order and not QUESTION_MARK.search(request.prompt)
+        return self.state.wants == "action" or ordered or self.chosen
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the request, the plan or a call names a tool that changes something."""
+        tools = [self.state.parts[-1].request.tool, *self.state.planned_tools.values()]
         tools += [each.tool for each in self.state.part_iterations]
-        changing = (find(name, self.tools) for name in tools if name)
-        changes = any(tool and not tool.read_only for tool in changing)
-        return self.state.wants == "action" or ordered or changes
+        named = (find(name, self.tools) for name in tools if name)
+        return any(tool and not tool.read_only for tool in named)
+
+    def looked_up_for(self, call: Call) -> bool:
+        """Whether a call makes the only change that was planned, after others looked up what it
+        needs."""
+        made = [each for each in self.state.part_iterations if each.by == "choice"]
+        planned = find(self.state.planned_tools.get(call.prompt, ""), self.tools)
+        only = planned is not None and not planned.read_only and not self.pending()
+        return only and bool(made) and all(map(self.reads, made))
 
     @property
     def calls(self) -> Sequence[Iteration]:

@@ -158,13 +158,11 @@ class Ending:
         self._end(status, told, why, quotes)
 
     def _is_question(self, conclusion: Conclude) -> bool:
-        """Whether what was read as an action was answered like a question, "how do I …", where no
-        tool changes anything. An answer with words of the request that no result has may say that
-        it was done."""
-        request = self.state.parts[-1].request
-        step = request.goal == "step" and not request.tool
+        """Whether what was read as an action was answered like a question, "how do I …", and no
+        tool that changes anything was chosen. An answer with words of the request that no result
+        has may say that it was done."""
         ordered = self.state.wants == "action" or self.state.may_be_order
-        if not ordered or (self.asker.may_change and not step):
+        if not ordered or self.changes.chosen:
             return False
         return conclusion.success and not echoed(self.state, conclusion.final_answer)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from planner.agent.tool_calls import Caller
-from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import empty
 from planner.events import PassagesGathered
 from planner.evidence import hits
@@ -232,12 +232,16 @@ class Gatherer:
         return first, list(dict.fromkeys(files)) if any(map(paths_in, files)) else []
 
     async def _file_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
-        """The tools that list files and read one, as a model says, asked once in a run: those that
-        take nothing but a path."""
+        """The tools that list files and read one, as a model says, asked once in a run: both take a
+        path and need nothing else. A small model names any two where no tool does either."""
         if not self.asked_for_files:
             self.asked_for_files = True
             offered = [tool for tool in self.caller.read_only if tool.name in self.state.offered]
-            lists = {tool.name: tool for tool in offered if all(map(takes_path, tool.required))}
+            lists = {
+                tool.name: tool
+                for tool in offered
+                if takes_paths(tool) and all(map(takes_path, tool.required))
+            }
             reads = {name: tool for name, tool in lists.items() if len(tool.required) == 1}
             if reads and len(lists) > 1:
                 said = await self.caller.asker.file_tools([*lists], [*reads])

@@ -34,7 +34,7 @@ from planner.checks import schemas
 from planner.checks.citations import supporting
 from planner.checks.claims import agree, beyond, claims, telling
 from planner.checks.grounding import borne_out, mostly_held, unsupported
-from planner.checks.guards import repeats
+from planner.checks.guards import repeats, sources
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import empty
@@ -83,6 +83,8 @@ MAX_NAMES = 2
 LIKELY_TOOLS = 5
 """Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
 of a long list otherwise."""
+NOTHING_MISSING = "nothing"
+"""What the model is told to write where no call is missing."""
 MAX_STEP_CHARS = 160
 """Characters of a step that says what is changed in a file."""
 READINGS = 2
@@ -411,8 +413,7 @@ class _Run:
         seldom come twice from what is not the same. Where they differ, the first question is
         asked once more, of all passages (docs/evaluation.md).
         """
-        doing = self.changes.wanted and self.asker.may_change
-        if doing and not self.changes.due:
+        if self.acting and not self.changes.due:
             return await self.what_was_done()
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):
@@ -420,7 +421,7 @@ class _Run:
         first = lead or await self.first_reading()
         if first is None:
             return None
-        if doing or (self.state.wants == "long answer" and len(first) > LONG):
+        if self.acting or (self.state.wants == "long answer" and len(first) > LONG):
             return self.concluded(first)
         self.keep(first, "the results were not read a second time")
         second = await self.asker.again()
@@ -466,6 +467,11 @@ class _Run:
         self.keep(said.final_answer, problem)
         return None
 
+    @property
+    def acting(self) -> bool:
+        """Whether a change is wanted, and may be planned now."""
+        return self.changes.wanted and self.asker.may_change
+
     async def what_was_done(self) -> Conclude | None:
         """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
@@ -473,7 +479,10 @@ class _Run:
         repeated = any(repeats.known(self.state, each) for each in self.state.newest)
         tool = None if repeated else said.tool
         self.missing = Call(prompt=said.missing, tool=tool) if tool else None
-        self.keep(said.final_answer, "something is left to do" if self.missing else None)
+        named = said.missing.strip() not in ("", NOTHING_MISSING)
+        left = f"something is left to do: {said.missing}" if named else None
+        undone = self.changes.due and self.changes.chosen
+        self.keep(said.final_answer, left or ("it was not done" if undone else None))
         return self.certain()
 
     def missing_call(self) -> MoveOn | None:
@@ -581,7 +590,9 @@ class _Run:
         while decision is not None and not isinstance(decision, Conclude):
             calls = self.follow(decision)[: self.calls_left]
             step = self.state.step
-            if step and step.offered and not isinstance(decision, Stay):
+            if self.changes.looked_up_for(calls[0]):
+                calls[0] = await self.asker.select_to_do(calls[0])
+            elif step and step.offered and not isinstance(decision, Stay):
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             several = len(calls) > 1
             await self.caller.call(*calls, may_guess=several)
@@ -603,24 +614,32 @@ class _Run:
                 return None
             last_step = not self.state.later_steps
             # What the user has just said is decided on: an answer would pass it over.
-            ready = last_step and not spoken_to and not self.changes.due
-            if ready and (conclusion := await self.answer()):
+            if self.acting and not spoken_to:
+                if conclusion := await self.what_was_done():
+                    return conclusion
+                decision = self.missing_call()
+                continue
+            if last_step and not spoken_to and (conclusion := await self.answer()):
                 return conclusion
-            decision = self.missing_call() or await self.decide()
+            decision = await self.decide()
             if isinstance(decision, Conclude) and decision.success and not last_step:
                 return await self.answer() or decision
         return decision
 
     async def look_up_guess(self, call: Call) -> None:
-        """Look up what was guessed for a change, and make the call then. Where no tool finds it, a
-        person is asked about the call as it is."""
+        """Look up what was guessed for a change, and make the call then, with values that were
+        found under the same name if there are any. Where no tool finds it, a person is asked about
+        the call as it is."""
         missing = self.caller.guessed
         [*_, newest] = self.state.newest
         self.hold_limits()
         if tool := await self.asker.select_to_find(missing):
             await self.caller.call(Call(prompt=f"Find {', '.join(missing)}", tool=tool))
             self.hold_limits()
-            await self.caller.call(call)
+            [*_, found] = self.state.newest
+            names = [each.partition(": ")[0] for each in missing]
+            choices = {name: sources.candidates(name, found.result) for name in names}
+            await self.caller.call(call, choices=choices)
         elif self.request.policy is not Policy.ALLOW:
             by = self.asker.models.full.name
             await self.caller.call(call, given=newest.arguments, by=by)

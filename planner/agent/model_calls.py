@@ -241,6 +241,14 @@ class Asker:
         selected = await self._select("select", question, schemas.one_of(tools))
         return chosen.model_copy(update={"tool": selected or chosen.tool})
 
+    async def select_to_do(self, chosen: Call) -> Call:
+        """The choice once more of the tool that does what is asked, with what was looked up for it
+        in view: a plan is made before."""
+        names = [tool.name for tool in self.choices if not tool.read_only]
+        question = self.prompts.select_to_do(self.state)
+        selected = await self._select("select", question, schemas.one_of([*names]))
+        return chosen.model_copy(update={"tool": selected or chosen.tool})
+
     async def select_to_find(self, missing: Sequence[str]) -> str | None:
         """The tool that finds out what no result says yet; None where none does."""
         names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]

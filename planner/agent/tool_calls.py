@@ -1,6 +1,6 @@
 """The tool calls of a run: looked up, argued, checked, made, and returned as events."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import anyio
@@ -43,6 +43,9 @@ from planner.tools import (
     ToolSpec,
     read_only,
 )
+
+MAX_FAILURE_CHARS = 200
+"""Of what a tool said when a call failed."""
 
 
 class Refusal(NamedTuple):
@@ -105,13 +108,15 @@ class Caller:
         problem: str | None = None,
         by: str | None = None,
         may_guess: bool = True,
+        choices: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """The tool calls of one decision, from their choice to their results: arguments are written
         one after the other, on one prompt, and then the calls run side by side; those that may
         change something one by one when the others have read. What may not run comes back as a
         result. `given` are arguments taken as they are: the caller's own, those that code made, or
         those of the model `by`; `problem` is what was wrong with the ones before.
-        `may_guess`: whether a person may be asked for a change with arguments that nobody said."""
+        `may_guess`: whether a person may be asked for a change with arguments that nobody said;
+        `choices`: the values that some arguments are chosen from."""
         self.guessed = []
         ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
         refused: list[tuple[Iteration, Refusal]] = []
@@ -119,7 +124,7 @@ class Caller:
             prompt = call.prompt or (self.state.step.objective if self.state.step else "")
             self.emit(ToolSelected(tool=call.tool, prompt=prompt, beside=number > 0))
             iteration = self.state.iterations[-1]
-            prepared = await self.prepared(iteration, call, given, problem, by)
+            prepared = await self.prepared(iteration, call, given, problem, by, choices or {})
             if isinstance(prepared, Refusal):
                 refused.append((iteration, prepared))
             elif any(repeats.made(each, *prepared) for each, _, _ in ready):
@@ -145,6 +150,7 @@ class Caller:
         given: dict[str, Any] | None,
         problem: str | None,
         by: str | None,
+        choices: Mapping[str, Sequence[str]],
     ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
         """The tool and the arguments of a call, or why it may not run."""
         name, arguments = call.tool, given
@@ -158,7 +164,9 @@ class Caller:
             unplanned = f"{tool.name} may change something, and only a planned step may do that."
             return Refusal("not_allowed", unplanned)
         if arguments is None:
-            written = await self.write_arguments(iteration, tool, problem)
+            schema = schemas.narrowed(tool.input_schema, choices)
+            narrowed = tool.model_copy(update={"input_schema": schema})
+            written = await self.write_arguments(iteration, narrowed, problem)
             if isinstance(written, str):
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
@@ -219,6 +227,11 @@ class Caller:
             message = f"{before} stands there. Another call is needed, or the conclusion."
             self.tripped("repeated", [message])
             return self.returned(iteration, arguments, Outcome.ERROR, message)
+        if earlier := repeats.failed(self.state, tool, arguments):
+            first = earlier.result.strip().partition("\n")[0][:MAX_FAILURE_CHARS]
+            message = f"This very call failed in iteration {earlier.number}: {first}"
+            self.tripped("repeated", [message])
+            return self.returned(iteration, arguments, Outcome.ERROR, message)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
         if not tool.read_only and (
@@ -277,8 +290,33 @@ class Caller:
     ) -> ToolResult:
         """A call that changes nothing; a broader one where it comes back empty."""
         result = await self.sent(tool, arguments)
-        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
-            return await self.widened(tool, arguments, result)
+        if iteration.by != "choice":  # a look-up widens by itself
+            return result
+        if nothing_in(result):
+            return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
+        if result.outcome is Outcome.FAILURE:
+            fewer = widening.in_fewer_words(tool, arguments)
+            return await self.widened(tool, arguments, result, fewer)
+        return await self.with_siblings(tool, arguments, result)
+
+    async def with_siblings(
+        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
+    ) -> ToolResult:
+        """The result, and those for the other items of a short list that one argument was taken
+        from, where the user did not say which: a small model takes the first one."""
+        for name, value in arguments.items():
+            if not isinstance(value, str) or value.casefold() in self.state.user_words.casefold():
+                continue
+            for earlier in reversed(self.state.part_iterations[:-1]):
+                others = widening.siblings(value, earlier.result)
+                if not others or earlier.outcome is not Outcome.SUCCESS:
+                    continue
+                self.tripped("siblings", [f"{tool.name} is called for {', '.join(others)} as well"])
+                texts = [f"{value}:\n{result.text}"]
+                for other in others:
+                    more = await self.sent(tool, arguments | {name: other})
+                    texts.append(f"{other}:\n{more.text}")
+                return result.model_copy(update={"text": "\n".join(texts)})
         return result
 
     async def change(
@@ -307,12 +345,16 @@ class Caller:
         return result
 
     async def widened(
-        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
+        self,
+        tool: ToolSpec,
+        arguments: dict[str, Any],
+        result: ToolResult,
+        tries: Sequence[dict[str, Any]],
     ) -> ToolResult:
         """The result of the first broader try that finds something, from the record where it was
         made before; else the empty result, with what else was tried."""
         tried, seconds = [], result.seconds
-        for wider in widening.wider(tool, arguments):
+        for wider in tries:
             message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
             self.tripped("empty", [message])
             if earlier := repeats.repeated(self.state, tool, wider):
@@ -326,6 +368,8 @@ class Caller:
                 text = f"{NOTHING}; for {compact(wider)}:\n{again.text}"
                 return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
             tried.append(f", nor for {compact(wider)}")
+        if result.outcome is not Outcome.SUCCESS:
+            return result.model_copy(update={"seconds": seconds})
         text = f"{NOTHING}{''.join(tried)}." if tried else result.text
         return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
 

@@ -140,7 +140,7 @@ def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
 def results(state: RunState) -> str:
     """What came of tool calls: passages, and the calls that succeeded with their results."""
     texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
-    texts += [f"{each.arguments}\n{readable(each.result)}" for each in chosen(state)]
+    texts += [f"{each.tool} {each.arguments}\n{readable(each.result)}" for each in chosen(state)]
     return "\n".join(texts)
 
 

@@ -6,7 +6,7 @@ reply is validated against the tool's own schema afterwards.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Annotated, Any
@@ -123,6 +123,21 @@ def answer(longest: int) -> Schema:
 
 def second_reading() -> Schema:
     return closed(answer_again=text(240))
+
+
+def narrowed(schema: Schema, choices: Mapping[str, Sequence[str]]) -> Schema:
+    """An input schema whose properties of these names take only these values."""
+    properties = dict(schema.get("properties", {}))
+    for name, values in choices.items():
+        kinds = _kinds(properties.get(name), schema)
+        if not values or not kinds:
+            continue
+        about = {"description": properties[name].get("description", "")}
+        if "array" in kinds:
+            properties[name] = about | {"type": "array", "items": one_of(values)}
+        else:
+            properties[name] = about | {"enum": [_coerced_value(each, kinds) for each in values]}
+    return schema | {"properties": properties}
 
 
 def summary(tools: Sequence[str]) -> Schema:

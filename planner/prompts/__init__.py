@@ -292,6 +292,9 @@ class Prompts:
     def select_for_step(self, objective: str, tools: Sequence[str]) -> str:
         return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
 
+    def select_to_do(self, state: RunState) -> str:
+        return fill("select_to_do", prompt=_question(state))
+
     def select_to_find(self, state: RunState, missing: Sequence[str]) -> str:
         said = fenced("; ".join(missing))
         return fill("select_to_find", prompt=_question(state), missing=said)

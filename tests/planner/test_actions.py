@@ -69,7 +69,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
         [
             {
                 "mode": "fast",
-                "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
+                "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
                 "progress": "advancing",
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "search",
@@ -81,7 +81,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
             {
                 "iteration": 1,
                 "mode": "fast",
-                "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
+                "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
                 "progress": "stuck",
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "search",
@@ -96,7 +96,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
                 "thinking": "Not enough yet.",
                 "planning": "read_file: Read the guide again",
                 "reflection": "The wrong file was read.",
-                "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file',
+                "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file",
                 "progress": "stuck",
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "read_file",
@@ -108,7 +108,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
             {
                 "iteration": 3,
                 "mode": "fast",
-                "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file',
+                "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file",
                 "synthesis": "notes/guide.md says nothing.",
                 "progress": "regressing",
                 "hypothesis": {
@@ -127,7 +127,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
                 "thinking": "Not enough yet.",
                 "planning": "read_file: Read the file",
                 "reflection": "The wrong file was read.",
-                "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for the constant',
+                "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for the constant",
                 "progress": "advancing",
                 "hypothesis": {"belief": "", "test": ""},
                 "name": "search",
@@ -139,7 +139,7 @@ async def test_every_iteration_is_recorded(ran: Ran) -> None:
             {
                 "iteration": 5,
                 "mode": "fast",
-                "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for the constant',
+                "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for the constant",
                 "progress": "advancing",
                 "hypothesis": {
                     "belief": "It stands in another file.",

@@ -25,6 +25,17 @@ def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iter
     return None
 
 
+def failed(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
+    """The call that was made just like this one, and that its tool did not accept, with no change
+    since that may have made it possible."""
+    for iteration in reversed(state.part_iterations):
+        if iteration.outcome is Outcome.FAILURE and made(iteration, tool, arguments):
+            return iteration
+        if iteration.changes and iteration.outcome is Outcome.SUCCESS:
+            return None
+    return None
+
+
 def known(state: RunState, iteration: Iteration) -> bool:
     """Whether a call was refused because its result is known."""
     return any(

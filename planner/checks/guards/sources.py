@@ -17,6 +17,8 @@ MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
 MAX_OPERANDS = 40
 """The newest numbers, from two of which another may follow."""
+MAX_CANDIDATES = 40
+"""Values that a model may choose an argument from."""
 _TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
 _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
@@ -36,7 +38,7 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
     ]
 
 
-_ID_ARGUMENT = re.compile(r"(?:^|_|(?<=[a-z])(?=I))ids?_?$", re.IGNORECASE)
+_ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")
 """`id`, `ticket_id`, `fileIds`, `id_`"""
 
 
@@ -55,11 +57,28 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
                 for result in (first + second, first - second, first * second)
             )
             return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
+        case str() if known_only and " " in value.strip():  # a title, where an id is asked for
+            return True
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
         case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
-            return value.strip("./").casefold() not in seen.casefold()
+            parts = [value.strip("./"), *value.strip("./").split("/")]
+            whole, *of_path = [part.casefold() in seen.casefold() for part in parts]
+            return not whole and not all(of_path)
     return False
+
+
+def candidates(argument: str, result: str) -> list[str]:
+    """The values that a result gives under the name of an argument, or under `id` where the
+    argument is one: `id_: '24'` for `event_id`."""
+    names = {argument}
+    if _ID_ARGUMENT.search(argument):
+        names |= {argument.removesuffix("s"), "id", "id_"}
+    named = "|".join(map(re.escape, names))
+    found = re.findall(
+        rf"""(?i)(?<![\w])["']?(?:{named})["']?\s*[:=]\s*["']?([^\s"',}}\]]+)""", result
+    )
+    return list(dict.fromkeys(found))[:MAX_CANDIDATES]
 
 
 def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:

@@ -1,6 +1,8 @@
 """What to try when nothing was found."""
 
+import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from planner.checks.guards.arguments import same, takes_mask, takes_path
@@ -10,6 +12,9 @@ MAX_PATTERN_WORDS = 4
 """Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
 MIN_WORD_CHARS = 3
 """Characters of a word that is searched for alone."""
+MAX_SIBLINGS = 6
+"""Items of a list that are all looked at where nobody said which."""
+MAX_ITEM_CHARS = 60
 
 
 def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -37,6 +42,36 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
                 tries = _with_fewer_words(everywhere, tool)
         else:
             tries = [_one_up(arguments)]
+    return _distinct(tool, arguments, tries)
+
+
+def in_fewer_words(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """Broader versions of a look-up that failed: many tools say "not found" as an error."""
+    texts = [name for name, value in arguments.items() if isinstance(value, str)]
+    if tool.text_argument or tool.file_argument or any(map(takes_path, texts)):
+        return []
+    return _distinct(tool, arguments, _with_fewer_words(arguments, tool) if texts else [])
+
+
+def siblings(value: str, result: str) -> list[str]:
+    """The other items of a short list in which a value is one."""
+    items = [line.strip().removeprefix("- ").strip("'\"") for line in result.strip().splitlines()]
+    try:
+        read = json.loads(result)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        if isinstance(read, dict) and len(read) == 1:
+            [read] = read.values()
+        items = [each for each in read if isinstance(each, str)] if isinstance(read, list) else []
+    short = len(items) <= MAX_SIBLINGS and all(len(each) <= MAX_ITEM_CHARS for each in items)
+    return [each for each in items if each != value] if value in items and short else []
+
+
+def _distinct(
+    tool: ToolSpec, arguments: dict[str, Any], tries: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The tries without the call itself, each once."""
     distinct: list[dict[str, Any]] = []
     for each in tries:
         if not any(same(tool, each, other) for other in (arguments, *distinct)):

@@ -543,7 +543,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "search returned 5 lines in 0.0 s",
             "no new passage was found",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
-            'Plan of 2 steps',
+            "Plan of 2 steps",
             "Step 1 of 2: Read the file",
             "Step 1 of 2: next is read_file: Read the file",
             "Step 1 of 2: qwen2.5-coder:1.5b wrote the arguments (N tokens in, N out, 0.0 s)",
@@ -629,7 +629,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
             "reason": None,
             "unsupported": [],
             "done": [],
-            "objective": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
+            "objective": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
             "steps": [
                 {
                     "number": 1,
@@ -658,7 +658,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
+                    "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
                     "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return",
                     "tool_calls": [
                         {
@@ -695,7 +695,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?',
+                    "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
                     "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return",
                     "tool_calls": [
                         {
@@ -732,7 +732,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file',
+                    "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Read the file",
                     "prompt": "Read the file",
                     "tool_calls": [
                         {
@@ -774,7 +774,7 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "thinking": "",
                     "planning": "",
                     "reflection": "",
-                    "approach": 'What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for its uses',
+                    "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?: Look for its uses",
                     "prompt": "Look for its uses",
                     "tool_calls": [
                         {
