@@ -218,7 +218,7 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
     noting_unasked(place, ollama, text="anna@example.com")
     ollama.expect({"tool": "count_notes"})
     ollama.expect({"text": "anna@example.com"})
-    ollama.expect(deep(conclusion(CLAIM)))
+    ollama.expect(was_done(CLAIM))
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt="Note her address", policy="allow")
     assert report(result)["status"] == "failed"
@@ -372,6 +372,7 @@ async def after_noting(
     ollama.expect(deed("note"))
     steps = [{"objective": "Count", "tool": "count_notes"}, {"objective": "N", "tool": "add_note"}]
     ollama.expect({"steps": steps})
+    ollama.expect({"tool": "add_note"}, contains=["The results above say what it needs."])
     ollama.expect({"text": noted_text})
     if noted_text.isdigit():  # a guess
         ollama.expect({"tool": None})

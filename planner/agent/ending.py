@@ -76,7 +76,7 @@ class Ending:
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
             status, why = undone
             told = reason or why if why == NO_CALL else why
-            return self._end_undone(status, told, conclusion, unsure, quotes)
+            return self._end_undone(status, told, conclusion, reason or unsure, quotes)
         claimed: list[str] = []
         if self.changes.wanted:
             claimed = not_done(self.state, answer) or self.changes.instead(answer)
@@ -153,16 +153,22 @@ class Ending:
             status, told = "partial", f"{conclusion.final_answer}\n\n{told}"
         elif quotes:
             told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
+            if (
+                why == NO_CALL and not self.changes.chosen
+            ):  # what was read as an action may be a question
+                status = "partial"
         if self.state.parts[-1].request.goal == "step":
             self._conclude_step(success=status == "partial", notes=told)
         self._end(status, told, why, quotes)
 
     def _is_question(self, conclusion: Conclude) -> bool:
-        """Whether what was read as an action was answered like a question, "how do I …", and no
-        tool that changes anything was chosen. An answer with words of the request that no result
-        has may say that it was done."""
+        """Whether what was read as an action was answered like a question, "how do I …", where no
+        tool changes anything. An answer with words of the request that no result has may say that
+        it was done."""
+        request = self.state.parts[-1].request
+        step = request.goal == "step" and not request.tool
         ordered = self.state.wants == "action" or self.state.may_be_order
-        if not ordered or self.changes.chosen:
+        if not ordered or (self.asker.may_change and not step):
             return False
         return conclusion.success and not echoed(self.state, conclusion.final_answer)
 

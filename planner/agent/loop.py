@@ -481,8 +481,7 @@ class _Run:
         self.missing = Call(prompt=said.missing, tool=tool) if tool else None
         named = said.missing.strip() not in ("", NOTHING_MISSING)
         left = f"something is left to do: {said.missing}" if named else None
-        undone = self.changes.due and self.changes.chosen
-        self.keep(said.final_answer, left or ("it was not done" if undone else None))
+        self.keep(said.final_answer, left)
         return self.certain()
 
     def missing_call(self) -> MoveOn | None:
@@ -619,7 +618,8 @@ class _Run:
                     return conclusion
                 decision = self.missing_call()
                 continue
-            if last_step and not spoken_to and (conclusion := await self.answer()):
+            ready = last_step and not spoken_to and not self.changes.due
+            if ready and (conclusion := await self.answer()):
                 return conclusion
             decision = await self.decide()
             if isinstance(decision, Conclude) and decision.success and not last_step:

@@ -14,6 +14,7 @@ from planner.checks.guards.arguments import (
     corrected_paths,
     corrected_patterns,
     seen_paths,
+    takes_path,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.checks.guards.results import NOTHING, empty, fault
@@ -43,9 +44,6 @@ from planner.tools import (
     ToolSpec,
     read_only,
 )
-
-MAX_FAILURE_CHARS = 200
-"""Of what a tool said when a call failed."""
 
 
 class Refusal(NamedTuple):
@@ -227,11 +225,11 @@ class Caller:
             message = f"{before} stands there. Another call is needed, or the conclusion."
             self.tripped("repeated", [message])
             return self.returned(iteration, arguments, Outcome.ERROR, message)
-        if earlier := repeats.failed(self.state, tool, arguments):
-            first = earlier.result.strip().partition("\n")[0][:MAX_FAILURE_CHARS]
-            message = f"This very call failed in iteration {earlier.number}: {first}"
-            self.tripped("repeated", [message])
-            return self.returned(iteration, arguments, Outcome.ERROR, message)
+        if failed := repeats.failed(self.state, tool, arguments):
+            self.tripped(
+                "repeated", [f"This very call failed before, in iteration {failed.number}"]
+            )
+            return self.returned(iteration, arguments, Outcome.FAILURE, failed.result)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
         if not tool.read_only and (
@@ -294,7 +292,7 @@ class Caller:
             return result
         if nothing_in(result):
             return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
-        if result.outcome is Outcome.FAILURE:
+        if result.outcome is Outcome.FAILURE and iteration.by_model:
             fewer = widening.in_fewer_words(tool, arguments)
             return await self.widened(tool, arguments, result, fewer)
         return await self.with_siblings(tool, arguments, result)
@@ -305,7 +303,9 @@ class Caller:
         """The result, and those for the other items of a short list that one argument was taken
         from, where the user did not say which: a small model takes the first one."""
         for name, value in arguments.items():
-            if not isinstance(value, str) or value.casefold() in self.state.user_words.casefold():
+            if not isinstance(value, str) or takes_path(name):
+                continue
+            if value.casefold() in self.state.user_words.casefold():
                 continue
             for earlier in reversed(self.state.part_iterations[:-1]):
                 others = widening.siblings(value, earlier.result)

@@ -389,7 +389,8 @@ class Prompts:
     ) -> str:
         """The plan, with the tools that are `likely` to be needed."""
         if purpose == "action":
-            return fill("ask_plan_action", prompt=_question(state))
+            first = len(state.parts) == 1 and not state.iterations  # it stands before this
+            return fill("ask_plan_action", request="" if first else f"Request: {_question(state)}")
         listed = catalogue(likely) or "-"
         if purpose == "change":
             return fill("ask_plan_change", prompt=_question(state), tools=listed)

@@ -348,7 +348,7 @@ async def test_a_change_that_failed_is_not_answered_by_another(pool: DictionaryP
         {"path": "notes/guide.md", "text": "New."},
         {"path": "notes.md", "text": "New."},
         {"path": "notes.md", "text": "New.\n"},
-        deep(conclusion("New. was written to both.")),
+        was_done("New. was written to both."),
         pool=pool,
         prompt="Write New. to notes/guide.md and to notes.md",
         **ALLOWED,
@@ -642,15 +642,17 @@ async def test_a_deed_without_its_call_is_not_done_whatever_a_model_says(
         brief("action", "zebra"),
         plan("read_file"),
         {"path": "notes/guide.md"},
-        Unconstrained(plan_of(("Change it", None))),
-        conclusion("I have changed notes/guide.md."),
+        was_done("I have changed notes/guide.md."),
         pool=pool,
         prompt="Paint the zebra",
         policy=Policy.ASK,
     )
     assert {name for name, _ in pool.calls} == {"search", "read_file"}
-    assert ran.state.status == "failed"
-    assert ran.state.answer == "Nothing was changed: no call that changes anything was made."
+    assert ran.state.status == "partial"
+    assert ran.state.answer.startswith(
+        "Nothing was changed: no call that changes anything was made.\n\nFound:\n- "
+    )
+    assert "I have changed" not in ran.state.answer
 
 
 async def test_the_plan_of_a_change_reads_nothing_that_is_in_view(pool: DictionaryPool) -> None:
@@ -759,10 +761,7 @@ async def test_what_only_a_plan_says_is_a_guess(pool: DictionaryPool) -> None:
         plan("write_file", objective="Write settings.json"),
         {"path": "settings.json", "text": "New."},
         {"tool": None},
-        deep(stay("write_file", "Write settings.json")),
-        {"path": "settings.json", "text": "New."},
-        {"tool": None},
-        deep(conclusion("It was written.")),
+        was_done("It was written."),
         pool=pool,
         prompt="Set the limit to 25",
         **ALLOWED,
@@ -781,7 +780,7 @@ async def test_of_a_change_without_an_answer_it_is_said_that_nothing_is_known(
         brief("action", "guide"),
         plan("write_file"),
         {"path": "notes/guide.md", "text": "New."},
-        deep(conclusion("I have changed notes/guide.md.")),
+        was_done("I have changed notes/guide.md."),
         pool=pool,
         prompt="Write New. to notes/guide.md",
         **ALLOWED,
@@ -1279,7 +1278,7 @@ async def test_after_a_planned_step_that_failed_it_is_decided_how_to_go_on(
     ran = await planned(
         nowhere(),
         steps,
-        {"path": "jobs/secret.py"},
+        {"path": "README.md"},
         deep(stay("read_file", "Read it again")),
         {"path": "jobs/secret.py"},
         {"pattern": FUNCTION},
