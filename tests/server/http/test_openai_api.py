@@ -27,9 +27,7 @@ from serving import (
     LONG,
     VALUE,
     Place,
-    conclusion,
     deed,
-    deep,
     found,
     normalised,
     plan,
@@ -731,7 +729,7 @@ def test_what_strangers_wrote_stays_in_its_place(
 
 # Approvals
 
-NOT_NOTED = deep(conclusion("It was not noted.", success=False))
+NOT_NOTED = was_done("It was not noted.")
 
 
 @asynccontextmanager

@@ -27,7 +27,6 @@ from serving import (
     bearer,
     conclusion,
     deed,
-    deep,
     found,
     move_on,
     nowhere,
@@ -212,7 +211,7 @@ async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
     ollama.expect(plan("add_note"))
     ollama.expect({"text": "anna@example.com"})
     ollama.expect({"tool": None})
-    ollama.expect(deep(conclusion("It is not noted.", success=False)))
+    ollama.expect(was_done("It is not noted."))
     guess = "This may be a guess: neither a result nor the request contains text: anna@example.com."
     person = Person(None)
     async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:

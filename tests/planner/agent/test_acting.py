@@ -1,0 +1,189 @@
+"""Actions in a pool without files: what their calls need is looked up, and not guessed."""
+
+from typing import Any
+
+import pytest
+from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
+from serving import deed, was_done
+
+from planner.checks.guards.sources import candidates, unseen
+from planner.checks.guards.widening import siblings
+from planner.tools import Outcome, Policy, Safety, ToolResult
+
+pytestmark = pytest.mark.anyio
+
+FIND_EVENTS = spec("find_events", "query", upstream="office")
+LIST_ROOMS = spec("list_rooms", upstream="office")
+READ_ROOM = spec("read_room", "room", upstream="office")
+ADD_GUEST = spec("add_guest", "event_id", "guest", upstream="office", safety=Safety.WRITE)
+POST = spec("post", "room", "text", upstream="office", safety=Safety.WRITE)
+CANCEL = spec("cancel", "room", upstream="office", safety=Safety.WRITE)
+EVENTS = "- id_: '24'\n  title: Introduction\n- id_: '31'\n  title: Review"
+ROOMS = "- general\n- random\n- private"
+NOTHING = ToolResult(outcome=Outcome.FAILURE, text="ValueError: No events found.")
+
+
+def office(**results: list[str | ToolResult]) -> DictionaryPool:
+    tools = [FIND_EVENTS, LIST_ROOMS, READ_ROOM, ADD_GUEST, POST, CANCEL]
+    return DictionaryPool({}, specs=tools, results=dict(results))
+
+
+def steps(*calls: tuple[str, str]) -> dict[str, Any]:
+    return {"steps": [{"objective": objective, "tool": tool} for objective, tool in calls]}
+
+
+async def acted(prompt: str, *turns: dict[str, Any], pool: DictionaryPool) -> Ran:
+    read = Fast(deed("office"))
+    return await planned(
+        read, *turns, pool=pool, prompt=prompt, policy=Policy.ALLOW, approver=approve
+    )
+
+
+async def test_an_id_is_chosen_among_those_that_were_found() -> None:
+    pool = office(find_events=[EVENTS], add_guest=["Added."])
+    guest = {"guest": "anna@example.com"}
+    ran = await acted(
+        "Add anna@example.com to 'Introduction'",
+        steps(("Add her", "add_guest")),
+        guest | {"event_id": "Introduction day"},
+        {"tool": "find_events"},
+        {"query": "Introduction"},
+        guest | {"event_id": "24"},
+        was_done("anna@example.com was added to event 24."),
+        pool=pool,
+    )
+    chosen = [each.schema for each in ran.asked if "event_id" in str(each.schema)][-1]
+    assert chosen is not None
+    assert chosen["properties"]["event_id"]["enum"] == ["24", "31"]
+    assert pool.calls[-1] == ("add_guest", guest | {"event_id": "24"})
+    assert ran.state.status == "answered"
+
+
+async def test_where_nobody_said_which_each_of_a_short_list_is_looked_at() -> None:
+    pool = office(list_rooms=[ROOMS], read_room=["Hello.", "Where is my mug?", "-"], post=["Sent."])
+    ran = await acted(
+        "Say 'found' in the room where the mug is missed",
+        steps(("Find rooms", "list_rooms"), ("Read it", "read_room"), ("Say it", "post")),
+        {"room": "general"},
+        {"tool": "post"},
+        {"room": "random", "text": "found"},
+        was_done("found was said in random."),
+        pool=pool,
+    )
+    read = [arguments["room"] for name, arguments in pool.calls if name == "read_room"]
+    assert read == ["general", "random", "private"]
+    results = [result for name, _, result in ran.results if name == "read_room"]
+    assert results == ["general:\nHello.\nrandom:\nWhere is my mug?\nprivate:\n-"]
+
+
+async def test_where_the_user_said_which_no_other_is_looked_at() -> None:
+    pool = office(list_rooms=[ROOMS], read_room=["Hello."], post=["Sent."])
+    await acted(
+        "Say 'found' in general if nobody did",
+        steps(("Find rooms", "list_rooms"), ("Read it", "read_room"), ("Say it", "post")),
+        {"room": "general"},
+        {"tool": "post"},
+        {"room": "general", "text": "found"},
+        was_done("found was said in general."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["list_rooms", "read_room", "post"]
+
+
+async def test_a_look_up_that_fails_is_tried_in_fewer_words() -> None:
+    pool = office(find_events=[NOTHING, EVENTS], add_guest=["Added."])
+    guest = {"event_id": "24", "guest": "anna@example.com"}
+    await acted(
+        "Add anna@example.com to the introduction",
+        steps(("Find it", "find_events"), ("Add her", "add_guest")),
+        {"query": "the day of introduction"},
+        {"tool": "add_guest"},
+        guest,
+        was_done("anna@example.com was added to event 24."),
+        pool=pool,
+    )
+    assert [arguments for name, arguments in pool.calls if name == "find_events"] == [
+        {"query": "the day of introduction"},
+        {"query": "introduction"},
+    ]
+
+
+async def test_a_call_that_its_tool_did_not_accept_is_not_made_just_so_again() -> None:
+    pool = office(find_events=[NOTHING] * 9, post=["Sent."])
+    ran = await acted(
+        "Say hello in general unless there is an event",
+        steps(("Find it", "find_events"), ("Once more", "find_events"), ("Say it", "post")),
+        {"query": "event"},
+        {"query": "event"},
+        {"tool": "post"},
+        {"room": "general", "text": "hello"},
+        was_done("hello was said in general."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["find_events", "post"]
+    assert [outcome for _, outcome, _ in ran.results[:2]] == [Outcome.FAILURE] * 2
+
+
+async def test_what_was_looked_up_may_lead_to_another_change_than_planned() -> None:
+    pool = office(list_rooms=[ROOMS], cancel=["Cancelled."])
+    ran = await acted(
+        "Do what the first room is for",
+        steps(("Look", "list_rooms"), ("Say it", "post")),
+        {"tool": "cancel"},
+        {"room": "general"},
+        was_done("general was cancelled."),
+        pool=pool,
+    )
+    asked = next(each for each in ran.asked if "say what it needs" in each.last)
+    assert ROOMS in asked.text
+    assert pool.calls[-1] == ("cancel", {"room": "general"})
+
+
+async def test_what_a_model_says_is_left_to_do_makes_an_answer_partial() -> None:
+    pool = office(post=["Sent."])
+    ran = await acted(
+        "Say hello in general and tell Bob",
+        steps(("Say it", "post")),
+        {"room": "general", "text": "hello"},
+        was_done("hello was said in general.", "tell Bob"),
+        pool=pool,
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", "something is left to do: tell Bob")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "is_guess"),
+    [
+        ("event_id", "Introduction day", True),
+        ("eventId", "Introduction day", True),
+        ("title", "Introduction day", False),
+        ("grid", 7, True),
+        ("path", "archive/notes_2024.txt", False),
+        ("path", "archive/notes_2025.txt", True),
+    ],
+)
+def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
+    said = "Move notes.txt to archive and call it notes_2024.txt, for the Introduction day"
+    assert unseen({argument: value}, said) == [f"{argument}: {value}"] * is_guess
+
+
+def test_small_numbers_need_a_source_only_as_ids() -> None:
+    assert unseen({"ticket_id": 1, "ids": 1, "paid": 1, "grid": 1}, "") == [
+        "ticket_id: 1",
+        "ids: 1",
+    ]
+
+
+def test_candidates_are_the_values_of_the_same_name() -> None:
+    result = '{"events": [{"id": 4, "owner_id": "b7"}, {"id": 5}], "path": "a.txt"}'
+    assert candidates("event_id", result) == ["4", "5"]
+    assert candidates("owner_id", result) == ["4", "b7", "5"]
+    assert candidates("path", result) == ["a.txt"]
+    assert candidates("valid", result) == []
+
+
+def test_siblings_are_the_other_items_of_a_short_list() -> None:
+    assert siblings("b", '["a", "b"]') == siblings("b", '{"rooms": ["a", "b"]}') == ["a"]
+    assert siblings("b", "- a\n- b") == siblings("b", "a\nb\n") == ["a"]
+    assert siblings("c", "- a\n- b") == []
+    assert siblings("1", "\n".join(map(str, range(20)))) == []
