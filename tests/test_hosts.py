@@ -241,7 +241,7 @@ async def test_the_same_evidence_is_shown_once(place: Place, ollama: ScriptedOll
     script_two_steps(ollama)
     async with place.client() as caller:
         done = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
-    shown = [json.dumps(each) for each in (done.structured_content or {})["evidence"]]
+    shown = [line for each in (done.structured_content or {})["evidence"] for line in each["lines"]]
     assert len(shown) == len(set(shown)) > 1
 
 
