@@ -264,7 +264,7 @@ class Completion:
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
-            status = 503 if self.run.interrupted else 500
+            status = 503 if problem["code"] == "interrupted" else 500
             return auth.refusal(
                 status, problem["message"], problem["code"], kind=problem["type"], headers=headers
             )
@@ -346,13 +346,18 @@ class Completion:
         return inert(text)
 
     def _problem(self) -> dict[str, Any] | None:
-        if self.run.interrupted:
+        name = self.run.id
+        if self.run.elsewhere:
             code, text = (
                 "interrupted",
-                (
-                    f"The server ended, and run {self.run.id} with it; `planloom runs resume "
-                    f"{self.run.id}` goes on with it."
-                ),
+                f"Another server goes on with run {name}; `planloom runs show --follow {name}` "
+                "shows it.",
+            )
+        elif self.run.interrupted:
+            code, text = (
+                "interrupted",
+                f"The server ended, and run {name} with it; `planloom runs resume {name}` goes on "
+                "with it.",
             )
         elif self.run.state.status == "failed":
             code, text = "run_failed", self.run.state.answer

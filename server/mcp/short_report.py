@@ -33,6 +33,7 @@ MAX_LINE = 200
 """Characters of a line, of a step and of what happened."""
 MAX_NEWS = 6
 """News of one poll; the newest are kept."""
+ELSEWHERE = "Another server goes on with it"
 REPORTED = (
     *(
         events.ApprovalAsked,
@@ -150,7 +151,9 @@ def under_way(run: Run, found: Report) -> ShortReport:
         run_id=run.id,
         status=found.status,
         plan=_plan(found) if _objectives(state) != _objectives(before) else [],
-        doing=heartbeat(state, run.quiet, run.queued, run.approvals.waiting, run.models_doing()),
+        doing=ELSEWHERE
+        if run.elsewhere
+        else heartbeat(state, run.quiet, run.queued, run.approvals.waiting, run.models_doing()),
         news=news[-MAX_NEWS:],
         draft=state.draft.removeprefix(before.draft),
         warnings=found.warnings,
