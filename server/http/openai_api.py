@@ -33,7 +33,7 @@ from server.text import clean, fence, flat, shortened
 from server.views import consent
 from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document, line
-from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.views.progress import HEARTBEAT_SECONDS, message
 from server.views.report_text import done_in_words, warned
 
 MODEL = "planloom"
@@ -280,14 +280,7 @@ class Completion:
         yield self._chunk({"role": "assistant", "content": ""})
         async for new in self.run.follow(lambda: HEARTBEAT_SECONDS):
             if not new:
-                doing = heartbeat(
-                    self._document.state,
-                    self.run.quiet,
-                    self.run.queued,
-                    self.run.approvals.waiting,
-                    self.run.models_doing(),
-                )
-                yield f": {doing}\n\n"
+                yield f": {self.run.doing(self._document.state)}\n\n"
             for event in new:
                 for delta in self._deltas(event):
                     yield self._chunk(delta)

@@ -18,6 +18,7 @@ from server.config import ApprovalSettings
 from server.journal.base import RunWriter
 from server.journal.records import Entry, StoredRun
 from server.upstreams.side_channel import SideChannel
+from server.views.progress import heartbeat
 from server.views.report import Report, report
 
 LOCAL = ""
@@ -110,6 +111,13 @@ class Run:
     def not_recorded(self) -> str | None:
         """Why it is not in the journal, or not as a whole."""
         return self.writer.problem if self.writer and not self.writer.lost else None
+
+    def doing(self, state: RunState) -> str:
+        """What it waits for, in words, and how long it has; `state`: as its reader knows it."""
+        if self.elsewhere:
+            return "Another server goes on with it"
+        waiting = self.approvals.waiting
+        return heartbeat(state, self.quiet, self.queued, waiting, self.models_doing())
 
     async def flush(self) -> None:
         """Wait until all events so far are on disk, or cannot be."""

@@ -169,8 +169,6 @@ Evidence:
   `return UNIQUE_CONSTANT_VERIFICATION_ZX9`
 - `jobs/secret.py:3`  \n\
   `UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613`
-- `read_file, iteration 2`  \n\
-  `UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613`
 
 [The whole run](http://HOST/view?run=RUN)\
 """)
