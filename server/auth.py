@@ -124,7 +124,8 @@ class _LetIn:
             app = refusal(
                 401,
                 "This server requires its token. Send it in the header "
-                "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key.",
+                "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key. On the "
+                "server's machine `planloom token` prints it, unless the operator set another one.",
                 "invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )

@@ -241,7 +241,7 @@ async def test_the_same_evidence_is_shown_once(place: Place, ollama: ScriptedOll
     script_two_steps(ollama)
     async with place.client() as caller:
         done = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
-    shown = [json.dumps(each) for each in (done.structured_content or {})["evidence"]]
+    shown = [line for each in (done.structured_content or {})["evidence"] for line in each["lines"]]
     assert len(shown) == len(set(shown)) > 1
 
 
@@ -304,8 +304,17 @@ async def test_a_missing_upstream_is_no_matter_to_an_answer_that_needs_none(
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
         done = await caller.call("plan_and_answer", prompt=QUESTION)
+        before = len(ollama.requests)
+        ollama.expect(Hang())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=f"What is {CONSTANT}?"))
+            await ollama.arrived(before + 1)
+            tasks.cancel_scope.cancel()
+        cut = await caller.call("get_run", run_id=caller.progress.meta[-1]["planloom/run_id"])
     assert (done.whole or {})["upstreams"][1]["state"] == "starting"
     assert "hangs" not in text(done) + json.dumps(done.structured_content)
+    assert (cut.structured_content or {})["status"] == "interrupted"
+    assert "hangs" not in text(cut) + json.dumps(cut.structured_content)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -59,16 +59,19 @@ def evidence(state: RunState) -> list[Evidence]:
     wanted = [claim for claim in wanted if claim not in state.unsupported]
     found: list[Evidence] = []
     subject = Subject(state, state.answer)
-    cited = set()
+    cited: set[tuple[str, ...]] = set()
+    shown: set[str] = set()
     missing = [claim for claim in wanted if not holds(state.user_words, claim)]
     for source in subject.sources:
         held = [claim for claim in wanted if subject.told(claim, source)]
         quoted = any(quoted_in(quote, source.text) for quote in state.quotes)
         new = [claim for claim in held if claim in missing]
         lines = _telling(source.text, held, state.quotes)
-        if not (quoted or new) or (source.place, *lines) in cited:
+        again = (source.place, *lines) in cited or (not source.place and shown.issuperset(lines))
+        if not (quoted or new) or (lines and again):
             continue
         cited.add((source.place, *lines))
+        shown.update(lines)
         missing = [claim for claim in missing if claim not in held]
         found.append(
             Evidence(

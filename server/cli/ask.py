@@ -46,9 +46,10 @@ EXIT_CODES = {
     "failed": 1,
     "cancelled": 1,
     "interrupted": 130,
+    "running": 130,
 }
 """What a command that runs a question ends with, by the run's status. An honest "not found" is an
-answer; 2 is for what cannot be run at all."""
+answer; 2 is for what cannot be run at all. "running": another server has taken the run over."""
 REDRAW_SECONDS = 1.0
 """How often a run is drawn again while nothing happens in it."""
 

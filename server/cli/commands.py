@@ -140,7 +140,9 @@ def init(
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="ADDRESS", help="With --client: HOST:PORT or URL of a server."
+            "--http",
+            metavar="ADDRESS",
+            help="With --client: connect to a running `planloom serve --http`; HOST:PORT or URL.",
         ),
     ] = None,
     project: Annotated[
@@ -148,7 +150,7 @@ def init(
         typer.Option(
             "--project",
             metavar="FOLDER",
-            help="With --client: the project's folder. Default: this one.",
+            help="With --client: the project's folder. Default: the current directory.",
         ),
     ] = None,
 ) -> None:
@@ -196,7 +198,8 @@ def ask(
     policy: Annotated[
         Literal["read_only", "ask", "allow"],
         typer.Option(
-            help="What a tool that may change something needs; upstreams.yaml can be stricter.",
+            help="Whether tools that may change something are used: read_only, never; ask, when "
+            "you approve the call; allow, without asking. upstreams.yaml can be stricter.",
         ),
     ] = "ask",
 ) -> None:
@@ -205,6 +208,8 @@ def ask(
     changed; elsewhere such a call is refused."""
     settings = _settings(project, upstreams, model)
     question = _with_input(question)
+    if not question.strip():
+        raise typer.BadParameter("the question is empty; write it in quotes", param_hint="QUESTION")
     data_schema = _read_schema(schema) if schema else None
     from planner.protocol import Limits, RunRequest
     from planner.tools import Policy
@@ -306,17 +311,17 @@ def runs_show(
 
 @runs.command("approve")
 def runs_approve(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
-    """Approve the call that a run waits with. It is shown first; with the digest that `planloom
-    runs` prints (ID@DIGEST), that very call is approved at once."""
+    """Approve the call that a run is waiting to make. It is shown first; with the digest that
+    `planloom runs` prints (ID@DIGEST), that very call is approved at once."""
     settings = _settings(project, upstreams)
     from server.cli.runs import decide_run
 
     sys.exit(_run(decide_run, settings, run_id, True))
 
 
-@runs.command("decline", short_help="Decline that call; the run goes on without it.")
+@runs.command("decline", short_help="Decline that call; the run continues without it.")
 def runs_decline(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
-    """Decline the call that a run waits with; the run goes on without it."""
+    """Decline the call that a run is waiting to make; the run continues without it."""
     settings = _settings(project, upstreams)
     from server.cli.runs import decide_run
 
@@ -333,7 +338,7 @@ def runs_resume(
     upstreams: Upstreams = None,
     model: Model = None,
 ) -> None:
-    """Go on with an interrupted run; what it did is not done again."""
+    """Continue an interrupted run; what it did is not done again."""
     settings = _settings(project, upstreams, model)
     shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
     sys.exit(_run_with_upstreams("server.cli.ask", "run_on_terminal", settings, run_id, *shown))
@@ -414,9 +419,9 @@ def try_models(
     sys.exit(_run(try_on_terminal, settings, models or [], minutes, write))
 
 
-@app.command(short_help="Make the models ready.")
+@app.command(short_help="Download the embedded models, if they will be used.")
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
-    """Make the models ready: fetch the embedded models if they will be used."""
+    """Check that the models can be used, and download the embedded models if they will be used."""
     settings = _settings(project, upstreams)
     from server.cli.ask import prepare_models
 
@@ -477,7 +482,9 @@ def _read_schema(file: Path) -> dict[str, Any]:
     try:
         schema = json.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(f"--schema {file}: cannot be read: {error.strerror}") from None
+        raise ConfigError(
+            f"--schema {file}: cannot be read: {error.strerror}; name a readable file"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"--schema {file}: this is not JSON: {error}; correct it") from None
     if not isinstance(schema, dict):

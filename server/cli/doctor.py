@@ -77,7 +77,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
         free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
         if upstream.state == "ready":
             new = first_seen.get(upstream.name)
-            pinned = f"; {new} new and pinned as they are" if new else ""
+            pinned = f"; {new} seen for the first time, now pinned" if new else ""
             detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only{pinned}"
             yield Finding(f"upstream {upstream.name}", detail)
         elif upstream.state == "disabled":

@@ -57,7 +57,13 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
             f"Wrote {short(target)}" + (f"; the old file is {short(kept)}" if kept else ""),
             err=True,
         )
-    typer.echo("\n".join(_report(sources, imported, skipped)), err=True)
+    lines = _report(sources, imported, skipped)
+    lines.append(
+        f"Nothing was written. Without --dry-run this goes into {short(target)}."
+        if dry_run
+        else "Next: planloom doctor"
+    )
+    typer.echo("\n".join(lines), err=True)
 
 
 def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
@@ -72,7 +78,7 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
         name, kept = entries.write(entry)
         called = "" if name == entries.NAME else f", as {name}"
         was = f"; the old file is {short(kept)}" if kept else ""
-        lines = [f"{place} has Planloom now{called}{was}", f"Restart {title}."]
+        lines = [f"Wrote Planloom's entry into {place}{called}{was}", f"Restart {title}."]
     else:
         typer.echo(entries.printed(entry), nl=False)
         lines = [f"This goes into {place}; --write puts it there."]
@@ -86,8 +92,8 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
         lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")
     elif variables := named_variables(own_file()):
         lines.append(
-            f"Your upstreams.yaml takes {', '.join(variables)} from the environment. If {title} is "
-            "not started where they are set, give them under `env` of the entry."
+            f"Your upstreams.yaml uses these environment variables: {', '.join(variables)}. If "
+            f"{title} is started without them, set them under `env` in its entry for Planloom."
         )
     typer.echo("\n".join(lines), err=True)
 
@@ -116,7 +122,7 @@ def upstreams_text(
 
 def _entry(imported: ImportedServer) -> str:
     comments = [f"From {imported.source.title}, {short(imported.source.file)}"]
-    comments += [f"Taken {note}" for note in imported.notes]
+    comments += [f"Imported {note}" for note in imported.notes]
     if imported.variables:
         comments.append(f"Set {', '.join(each.name for each in imported.variables)}")
     data = _dumped({imported.name: imported.settings})
@@ -142,7 +148,7 @@ def _report(
         looked = ", ".join(client.title for client in CLIENTS.values())
         lines.append(f"No file of a client was found ({looked}); --from FILE names one.")
     if imported:
-        lines.append("Taken:")
+        lines.append("Imported:")
         for each in imported:
             lines.append(
                 f"  {one_line(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
@@ -154,7 +160,7 @@ def _report(
         lines += [f"  {name}: {one_line('; '.join(each))}" for name, each in variables.items()]
     if named := os.environ.get("PLANLOOM_UPSTREAMS"):
         lines.append(f"PLANLOOM_UPSTREAMS names {named}, which is read instead.")
-    return [*lines, "Next: planloom doctor"]
+    return lines
 
 
 def _line(left: SkippedServer) -> str:

@@ -33,7 +33,7 @@ from server.text import clean, fence, flat, shortened
 from server.views import consent
 from server.views.inert import inert, inert_piece
 from server.views.markdown import CONCLUSION, Document, line
-from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.views.progress import HEARTBEAT_SECONDS, message
 from server.views.report_text import done_in_words, warned
 
 MODEL = "planloom"
@@ -264,7 +264,7 @@ class Completion:
         if problem := self._problem():
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
-            status = 503 if self.run.interrupted else 500
+            status = 503 if problem["code"] == "interrupted" else 500
             return auth.refusal(
                 status, problem["message"], problem["code"], kind=problem["type"], headers=headers
             )
@@ -280,14 +280,7 @@ class Completion:
         yield self._chunk({"role": "assistant", "content": ""})
         async for new in self.run.follow(lambda: HEARTBEAT_SECONDS):
             if not new:
-                doing = heartbeat(
-                    self._document.state,
-                    self.run.quiet,
-                    self.run.queued,
-                    self.run.approvals.waiting,
-                    self.run.models_doing(),
-                )
-                yield f": {doing}\n\n"
+                yield f": {self.run.doing(self._document.state)}\n\n"
             for event in new:
                 for delta in self._deltas(event):
                     yield self._chunk(delta)
@@ -346,13 +339,18 @@ class Completion:
         return inert(text)
 
     def _problem(self) -> dict[str, Any] | None:
-        if self.run.interrupted:
+        name = self.run.id
+        if self.run.elsewhere:
             code, text = (
                 "interrupted",
-                (
-                    f"The server ended, and run {self.run.id} with it; `planloom runs resume "
-                    f"{self.run.id}` goes on with it."
-                ),
+                f"Another server goes on with run {name}; `planloom runs show --follow {name}` "
+                "shows it.",
+            )
+        elif self.run.interrupted:
+            code, text = (
+                "interrupted",
+                f"The server ended, and run {name} with it; `planloom runs resume {name}` goes on "
+                "with it.",
             )
         elif self.run.state.status == "failed":
             code, text = "run_failed", self.run.state.answer

@@ -11,7 +11,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -83,9 +83,14 @@ class RunWriter:
         await self.journal._write_waiting()
         return self.problem is None
 
-    def release(self) -> None:
-        """The run has stopped here; any server may resume it."""
+    async def release(self) -> bool:
+        """The run has stopped here; any server may resume it. Returns whether one goes on with it
+        by itself, or has taken it over."""
         self.journal._soon(self, self.journal._releasing(self.run_id))
+        with anyio.CancelScope(shield=True), suppress(RequestError):
+            await self.flush()
+            return self.lost or await self.journal.status(self.run_id) == "running"
+        return False
 
 
 Write = Any

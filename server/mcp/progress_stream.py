@@ -19,7 +19,7 @@ from server.mcp.context import can_ask, is_modern
 from server.runs.engine import Engine
 from server.runs.run import Run
 from server.text import clean, each_text
-from server.views.progress import HEARTBEAT_SECONDS, heartbeat, message
+from server.views.progress import HEARTBEAT_SECONDS, message
 
 # Deprecated with 2026-07-28, and what clients up to 2025-11-25 have for the logs of upstreams.
 warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
@@ -91,10 +91,7 @@ async def followed(
             if time_left() <= 0:
                 break
             if not events:
-                line = heartbeat(
-                    state, run.quiet, run.queued, run.approvals.waiting, run.models_doing()
-                )
-                await in_time(send_progress, line, None)
+                await in_time(send_progress, run.doing(state), None)
     return required
 
 

@@ -15,7 +15,7 @@ from server.mcp.links import RUN
 from server.runs.run import Run
 from server.text import cleaned, fence, flat, shortened
 from server.views.inert import inert
-from server.views.progress import heartbeat, message
+from server.views.progress import message
 from server.views.report import Report, Spared, steps
 from server.views.report_text import (
     MARKS,
@@ -34,22 +34,18 @@ MAX_LINE = 200
 MAX_NEWS = 6
 """News of one poll; the newest are kept."""
 REPORTED = (
-    *(
-        events.ApprovalAsked,
-        events.ApprovalDecided,
-        events.GuardTripped,
-        events.PassagesGathered,
-        events.PlanMade,
-        events.QuestionAsked,
-    ),
-    *(
-        events.RunContinued,
-        events.RunResumed,
-        events.StepConcluded,
-        events.StepStarted,
-        events.SteeringTaken,
-        events.ToolCalled,
-    ),
+    events.ApprovalAsked,
+    events.ApprovalDecided,
+    events.GuardTripped,
+    events.PassagesGathered,
+    events.PlanMade,
+    events.QuestionAsked,
+    events.RunContinued,
+    events.RunResumed,
+    events.StepConcluded,
+    events.StepStarted,
+    events.SteeringTaken,
+    events.ToolCalled,
     events.ToolReturned,
 )
 
@@ -150,7 +146,7 @@ def under_way(run: Run, found: Report) -> ShortReport:
         run_id=run.id,
         status=found.status,
         plan=_plan(found) if _objectives(state) != _objectives(before) else [],
-        doing=heartbeat(state, run.quiet, run.queued, run.approvals.waiting, run.models_doing()),
+        doing=run.doing(state),
         news=news[-MAX_NEWS:],
         draft=state.draft.removeprefix(before.draft),
         warnings=found.warnings,

@@ -41,7 +41,7 @@ from server.mcp.context import as_task, can_ask, engine_of
 from server.mcp.results import result_of
 from server.runs.engine import Engine
 from server.runs.run import Run
-from server.views.progress import heartbeat, message
+from server.views.progress import message
 
 POLL_MS = 1000
 """How often a client should ask, and so how long a question to its user may wait."""
@@ -186,7 +186,7 @@ class Tasks(ServerExtension):
 def _fields(run: Run, context: Context) -> dict[str, Any]:
     updated = run.events[-1].at if run.events else run.created
     if run.queued or not run.events:
-        doing = heartbeat(run.state, run.quiet, run.queued)
+        doing = run.doing(run.state)
     else:
         doing = message(run.events[-1], run.state)
     engine: Engine = engine_of(context)

@@ -221,8 +221,8 @@ class Driver:
                 if run.scope.cancel_called and not run.stopping:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
-                    run.interrupt()
-            if run.writer.lost and self.runs.get(run.id) is run:
+                    await run.let_go()
+            if run.elsewhere and self.runs.get(run.id) is run:
                 del self.runs[run.id]  # to be followed, as any other server's
             self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:

@@ -18,6 +18,7 @@ from server.config import ApprovalSettings
 from server.journal.base import RunWriter
 from server.journal.records import Entry, StoredRun
 from server.upstreams.side_channel import SideChannel
+from server.views.progress import heartbeat
 from server.views.report import Report, report
 
 LOCAL = ""
@@ -51,6 +52,8 @@ class Run:
         self.approvals = Approvals(self.id, asked, self.state, approval.timeout_s)
         self.interrupted = False
         """Nobody drives it, and it has not ended: it can be resumed."""
+        self.elsewhere = False
+        """This server has let go of it, and another one goes on with it."""
         self.driven = False
         """Whether this server drives it."""
         self.queued = False
@@ -82,8 +85,8 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will happen in it, unless it is resumed."""
-        return self.status != "running"
+        """Whether nothing more will happen in it here, unless it is resumed."""
+        return self.elsewhere or self.status != "running"
 
     @property
     def under_way(self) -> bool:
@@ -107,7 +110,14 @@ class Run:
     @property
     def not_recorded(self) -> str | None:
         """Why it is not in the journal, or not as a whole."""
-        return self.writer.problem if self.writer else None
+        return self.writer.problem if self.writer and not self.writer.lost else None
+
+    def doing(self, state: RunState) -> str:
+        """What it waits for, in words, and how long it has; `state`: as its reader knows it."""
+        if self.elsewhere:
+            return "Another server goes on with it"
+        waiting = self.approvals.waiting
+        return heartbeat(state, self.quiet, self.queued, waiting, self.models_doing())
 
     async def flush(self) -> None:
         """Wait until all events so far are on disk, or cannot be."""
@@ -145,14 +155,15 @@ class Run:
         self.stopping = True
         self.scope.cancel()
 
-    def interrupt(self) -> None:
-        """Mark the run as interrupted; a run that is not recorded ends."""
-        if self.writer and (self.writer.problem is None or self.writer.lost):
-            self.writer.release()
-            self.interrupted = True
-            self.add()
-        else:
+    async def let_go(self) -> None:
+        """Leave the run to another server of the fleet, or else to whoever resumes it; a run that
+        is not recorded ends."""
+        if self.writer is None or self.not_recorded:
             self.record(cancelled(self.state, "the server ended"))
+            return
+        self.elsewhere = await self.writer.release()
+        self.interrupted = not self.elsewhere
+        self.add()
 
     async def wait_beyond(self, count: int) -> None:
         while len(self.events) <= count and not self.finished:

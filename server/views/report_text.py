@@ -117,8 +117,9 @@ def what_next(found: Report) -> str:
 
 
 def unavailable(found: Report) -> list[str]:
-    """What the run had to do without, a line each; empty if it found its answer."""
-    if found.status == "answered":
+    """What the run had to do without, a line each; empty if it found its answer, or was cut off
+    before it could."""
+    if found.status in ("answered", "interrupted"):
         return []
     down = [each for each in found.upstreams if each.state not in UP]
     return [f"{each.name}: {each.error or each.state}" for each in down] + [

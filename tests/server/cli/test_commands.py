@@ -151,7 +151,7 @@ def test_ask_puts_the_answer_into_the_schema_of_a_file(
         (
             None,
             snapshot(
-                "planloom: --schema ROOT/schema.json: cannot be read: No such file or directory\n"
+                "planloom: --schema ROOT/schema.json: cannot be read: No such file or directory; name a readable file\n"
             ),
         ),
         (
@@ -205,11 +205,6 @@ def test_ask_without_a_model_says_what_to_do(quick: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "environ", "line"),
     [
-        (
-            ["ask", "  "],
-            {},
-            snapshot("planloom: The prompt is empty. Say what you want to know.\n"),
-        ),
         (
             ["ask", "a"],
             {"PLANLOOM_BACKEND": "olama"},
@@ -298,6 +293,12 @@ def test_wrong_files_are_told_in_one_line(
     ("words", "line"),
     [
         (["ask"], snapshot("Error: Missing argument 'QUESTION'.\n")),
+        (
+            ["ask", "  "],
+            snapshot(
+                "Error: Invalid value for QUESTION: the question is empty; write it in quotes\n"
+            ),
+        ),
         (
             ["ask", "a", "--iterations", "0"],
             snapshot(
@@ -403,7 +404,7 @@ ok  ollama: 0.40.3 at URL
 ok  model qwen2.5-coder:0.5b: there
 FIX model qwen2.5-coder:1.5b: missing
       Run: ollama pull qwen2.5-coder:1.5b
-ok  upstream files: ready, 8 tools, 6 of them read-only; 8 new and pinned as they are
+ok  upstream files: ready, 8 tools, 6 of them read-only; 8 seen for the first time, now pinned
 FIX upstream broken: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
       Correct it, or set `enabled: false` for broken in ROOT/upstreams.yaml
 FIX upstream exits: it ended while it started (Connection closed); see its log

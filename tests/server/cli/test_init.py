@@ -106,7 +106,7 @@ def test_the_servers_of_all_clients_are_taken(run: Run, populated: Path) -> None
     args: [mcp-db, '${DB_ARGS:-}']
 
   # From Claude Desktop, ~/.config/Claude/claude_desktop_config.json.
-  # Taken without its `alwaysAllow`.
+  # Imported without its `alwaysAllow`.
   # Set SEARCH_API_KEY.
   search:
     command: npx
@@ -158,7 +158,7 @@ Read VS Code: ~/.config/Code/User/mcp.json
 Read Continue: ~/.continue/config.yaml
 Read Continue: ~/.continue/mcpServers/block.json
 Read Zed: ~/.config/zed/settings.json
-Taken:
+Imported:
   github (Claude Desktop)
   My-Files (Claude Desktop)
   db (Claude Desktop)
@@ -184,7 +184,7 @@ Set these variables where Planloom is started; no value was copied:
   REMOTE_PAT: `headers` of remote takes it from your environment
   DOCS_TOKEN: Continue asks for it (DOCS_TOKEN), for docs
   DOCS_X_KEY: `headers` of docs in ~/.continue/config.yaml
-Next: planloom doctor
+Nothing was written. Without --dry-run this goes into ~/.config/planloom/upstreams.yaml.
 """)
     assert not (populated / ".config/planloom").exists()
     assert SECRET not in output + told
@@ -254,7 +254,7 @@ def test_without_any_client_the_shipped_file_is_written(run: Run) -> None:
     assert (code, [*yaml.safe_load(output)["upstreams"]]) == (0, ["serena", "context7"])
     assert told == snapshot("""\
 No file of a client was found (Claude Desktop, Claude Code, Cursor, VS Code, Continue, Zed, Codex, Gemini CLI, Copilot CLI, Cline, goose, opencode); --from FILE names one.
-Next: planloom doctor
+Nothing was written. Without --dry-run this goes into ~/.config/planloom/upstreams.yaml.
 """)
 
 

@@ -167,8 +167,6 @@ Evidence:
   `return UNIQUE_CONSTANT_VERIFICATION_ZX9`
 - `jobs/secret.py:3`  \n\
   `UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613`
-- `read_file, iteration 2`  \n\
-  `UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613`
 
 [The whole run](http://HOST/view?run=RUN)\
 """)
@@ -564,7 +562,17 @@ async def test_without_a_model_nothing_begins(place: Place) -> None:
     )
 
 
-async def test_a_server_that_ends_says_how_to_go_on(place: Place, ollama: ScriptedOllama) -> None:
+@pytest.mark.parametrize(
+    ("fleet", "said"),
+    [
+        ("", "`planloom runs resume [0-9a-f]{32}` goes on with it"),
+        ("docs", "Another server goes on with run [0-9a-f]{32}; `planloom runs show --follow"),
+    ],
+)
+async def test_a_server_that_ends_says_how_to_go_on(
+    fleet: str, said: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    place.bounds = {"runs": {"fleet": fleet}} if fleet else {}
     told: list[str] = []
     with place.http() as (process, port):
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
@@ -583,7 +591,7 @@ async def test_a_server_that_ends_says_how_to_go_on(place: Place, ollama: Script
         _, errors = process.communicate(timeout=LONG)
     assert len(told) == 2
     for text in told:
-        assert re.search(r"`planloom runs resume [0-9a-f]{32}` goes on with it", text)
+        assert re.search(said, text)
     assert b"Traceback" not in errors
 
 

@@ -602,11 +602,6 @@ A plan has been created where the objective is: What does VeryUniqueClassName_Ph
    ```text
    UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
    ```
-3. `UNIQUE_CONSTANT_VERIFICATION_ZX9`, `48613`: step 1 (Read the file), `read_file`
-   ```text
-   UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613
-   return UNIQUE_CONSTANT_VERIFICATION_ZX9
-   ```
 
 _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 303 tokens of tool results read for an answer of 13_\
 """)
@@ -815,17 +810,6 @@ def standalone_unique_function_MNBVCX_777() -> int:
                     "source": "jobs/secret.py:3",
                     "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],
                     "lines": ["UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613"],
-                },
-                {
-                    "iteration": 2,
-                    "step": 1,
-                    "tool": "read_file",
-                    "source": "",
-                    "claims": ["UNIQUE_CONSTANT_VERIFICATION_ZX9", "48613"],
-                    "lines": [
-                        "UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613",
-                        "return UNIQUE_CONSTANT_VERIFICATION_ZX9",
-                    ],
                 },
             ],
             "questions": [],

@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import anyio
 import psutil
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.client.client import CallToolResult
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
 from notes import CALL, YES, Person, noted, notes, notes_server, raw, report
@@ -330,7 +331,7 @@ async def test_a_fleets_runs_are_taken_up_oldest_first_and_its_letters_reach_the
         assert [letter.kind for letter in letters] == ["attend", "cancel"]
         assert await two.collect(["r0", "r1"]) == []
         assert taken[1]
-        taken[1][0].release()
+        assert await taken[1][0].release()
         again = await one.take("f") if await taken[1][0].flush() else None
         assert again
         assert again[1].id == "r1"
@@ -499,6 +500,38 @@ async def test_any_replica_answers_for_any_run(
         assert {report(each)["answer"] for each in ended} == {"Number 0.", "Number 1."}
 
 
+def assert_goes_on_elsewhere(result: CallToolResult) -> None:
+    """The caller of a server that has let go of a run is told where it is."""
+    short = result.structured_content or {}
+    assert (short["status"], short["doing"]) == ("running", "Another server goes on with it")
+    assert f"Call get_run with run_id `{short['run_id']}` to follow it" in text(result)
+    assert "warnings" not in short
+
+
+async def test_who_waits_at_a_server_that_ends_is_told_that_another_goes_on(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang())
+    async with replicas(place, "file", "") as ((one, two), (first, _)):
+        waiting: list[CallToolResult] = []
+
+        async def wait() -> None:
+            with suppress(Exception):  # the last answer may be cut off on a busy machine
+                waiting.append(await one.client.call_tool("run_step", COUNT | {"wait_s": LONG}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await ollama.arrived()
+            ollama.expect(conclusion("There are 0 notes."))
+            first.terminate()
+        listed = await two.client.read_resource("runs://newest")
+        (run,) = json.loads(listed[0].text)["runs"]  # type: ignore[union-attr]
+        followed = await two.call("get_run", run_id=run["id"])
+    for each in waiting:
+        assert_goes_on_elsewhere(each)
+    assert report(followed)["answer"] == "There are 0 notes."
+
+
 @pytest.mark.outside
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_server_that_was_paused_writes_nothing_twice(
@@ -513,20 +546,28 @@ async def test_a_server_that_was_paused_writes_nothing_twice(
         call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
         run_id = report(await one.call("plan_and_answer", **call))["run_id"]
         await ollama.arrived(2)  # the brief is not counted
-        first.send_signal(signal.SIGSTOP)
-        try:
-            if where == "redis":
-                ollama.expect({"text": "hello"})
-            ollama.expect(was_done("It is noted."), contains=["hello", "added"])
-            seconds = LONG if where == "redis" else 1
-            meanwhile = report(await two.call("get_run", run_id=run_id, wait_s=seconds))
-        finally:
-            first.send_signal(signal.SIGCONT)
-        assert meanwhile["status"] == ("answered" if where == "redis" else "running")
-        ollama.release()
+        waiting: list[CallToolResult] = []
+
+        async def wait() -> None:
+            waiting.append(await one.client.call_tool("get_run", {"run_id": run_id}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await until(lambda: len(one.progress.events) > 1)
+            first.send_signal(signal.SIGSTOP)
+            try:
+                if where == "redis":
+                    ollama.expect({"text": "hello"})
+                ollama.expect(was_done("It is noted."), contains=["hello", "added"])
+                seconds = LONG if where == "redis" else 1
+                meanwhile = report(await two.call("get_run", run_id=run_id, wait_s=seconds))
+            finally:
+                first.send_signal(signal.SIGCONT)
+            assert meanwhile["status"] == ("answered" if where == "redis" else "running")
+            ollama.release()
+        if where == "redis":
+            assert_goes_on_elsewhere(waiting[0])
         told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
-        if told[0]["status"] == "interrupted":  # it has just let go of it
-            told[0] = report(await one.call("get_run", run_id=run_id))
     assert [each["answer"] for each in told] == ["It is noted."] * 2
     assert noted(place.project) == [["hello", "nobody"]]
 

@@ -466,7 +466,7 @@ async def test_a_run_belongs_to_one_server_at_a_time(tmp_path: Path) -> None:
         await record.flush()
         assert await second.status("x") == "running"
         assert await second.resume("x") is None
-        record.release()
+        await record.release()
         await record.flush()
         assert await second.status("x") == "interrupted"
         taken = await second.resume("x")
@@ -483,7 +483,7 @@ async def test_a_run_that_was_just_released_can_be_taken_over(tmp_path: Path) ->
     async with journal(tmp_path) as opened:
         writer = await begun(opened, "released")
         assert await opened.resume("released") is None
-        writer.release()
+        assert not await writer.release()
         assert await opened.resume("released")
 
 
