@@ -257,7 +257,7 @@ class Gatherer:
         still too much stands everywhere and tells nothing."""
         options = list(dict.fromkeys(map(tuple, searches(question, more))))
         for chosen in options:
-            iteration, found = await self._lines(tool, chosen)
+            iteration, found = await self._lines(tool, chosen, more)
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
                 return iteration, found
         newest: Iteration | None = None
@@ -269,9 +269,14 @@ class Gatherer:
                 newest, lines = iteration, [*lines, *found]
         return newest, list(dict.fromkeys(lines))
 
-    async def _lines(self, tool: ToolSpec, terms: Sequence[str]) -> tuple[Iteration, list[Hit]]:
+    async def _lines(
+        self, tool: ToolSpec, terms: Sequence[str], said: Sequence[str] = ()
+    ) -> tuple[Iteration, list[Hit]]:
+        """The search for these terms, and the lines it found; `said`: the words they come from, as
+        a person reads them."""
         pattern = f"(?i){'|'.join(map(re.escape, terms))}"
-        iteration = await self.caller.look_up(tool, pattern, f"find {', '.join(terms)}")
+        purpose = f"find {', '.join(said or terms)}"
+        iteration = await self.caller.look_up(tool, pattern, purpose)
         succeeded = iteration.outcome is Outcome.SUCCESS
         return iteration, hits.of_search(iteration.result) if succeeded else []
 
