@@ -97,7 +97,8 @@ def _with_fewer_words(arguments: dict[str, Any], tool: ToolSpec) -> list[dict[st
     bare = {name: value for name, value in arguments.items() if name not in texts or name in asked}
     if len(asked) != 1 or takes_path(asked[0]):
         return [bare]
-    words = re.findall(rf"\w{{{MIN_WORD_CHARS},}}", str(bare[asked[0]]))
+    said = str(bare[asked[0]]).strip()
+    words = re.findall(rf"\w{{{MIN_WORD_CHARS},}}", said) if " " in said else []  # not of a URL
     alone = sorted(dict.fromkeys(words), key=len, reverse=True)[:2] if len(words) > 1 else []
     return [bare, *(bare | {asked[0]: word} for word in alone)]
 

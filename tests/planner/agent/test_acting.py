@@ -108,6 +108,20 @@ async def test_a_look_up_that_fails_is_tried_in_fewer_words() -> None:
     ]
 
 
+async def test_what_is_one_word_is_not_tried_in_parts() -> None:
+    pool = office(find_events=[NOTHING], post=["Sent."])
+    await acted(
+        "Say hello in general unless www.events.example.com has one",
+        steps(("Find it", "find_events"), ("Say it", "post")),
+        {"query": "www.events.example.com"},
+        {"tool": "post"},
+        {"room": "general", "text": "hello"},
+        was_done("hello was said in general."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["find_events", "post"]
+
+
 async def test_a_call_that_its_tool_did_not_accept_is_not_made_just_so_again() -> None:
     pool = office(find_events=[NOTHING] * 9, post=["Sent."])
     ran = await acted(

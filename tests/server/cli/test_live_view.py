@@ -88,7 +88,6 @@ N s, 1 model call, N tokens\
 """)
     assert drawn(ran, after(ran, "tool_called", 4)) == snapshot("""\
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
-Find out the value
 
 × Read the file (without success)
   The file was read.
@@ -107,7 +106,6 @@ N s, 7 model calls, N tokens\
 """)
     assert drawn(ran, len(ran.events) - 1) == snapshot("""\
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
-Find out the value
 
 × Read the file (without success)
   The file was read.

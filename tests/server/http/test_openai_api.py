@@ -141,7 +141,7 @@ async def test_the_plan_comes_as_it_is_made_and_is_the_same_in_one_piece(
         placed("".join(pieces))
         == placed(whole.choices[0].message.content or "")
         == snapshot("""\
-A plan has been created where the objective is: Find out the value
+A plan has been created where the objective is: What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 
 - Read the file
 - Look for its uses
@@ -177,14 +177,14 @@ Evidence:
 Started with 6 read-only tools
 qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
 looking for value
-Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return
+Next is search: find value
 search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return
 search returned 5 lines in 0.0 s
 found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:8, jobs/secret.py:3
 Draft: No line says it.
 qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
 qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)
-Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return
+Next is search: find value, qqqq, zzzz
 search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return
 search returned 5 lines in 0.0 s
 no new passage was found
@@ -791,7 +791,7 @@ async def test_a_call_that_waits_is_shown_with_how_to_answer(
     told = re.sub(r"\w{8}@\w{12}", "RUN@DIGEST", placed(told))
     question, _, after = told.partition("add_note was")
     assert question == snapshot("""\
-A plan has been created where the objective is: Find out the value
+A plan has been created where the objective is: Note hello
 
 - Note hello (add_note may change something)
 

@@ -526,7 +526,7 @@ async def test_who_waits_at_a_server_that_ends_is_told_that_another_goes_on(
             first.terminate()
         listed = await two.client.read_resource("runs://newest")
         (run,) = json.loads(listed[0].text)["runs"]  # type: ignore[union-attr]
-        followed = await two.call("get_run", run_id=run["id"])
+        followed = await two.call("get_run", run_id=run["id"], wait_s=LONG)
     for each in waiting:
         assert_goes_on_elsewhere(each)
     assert report(followed)["answer"] == "There are 0 notes."

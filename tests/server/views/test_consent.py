@@ -182,12 +182,13 @@ async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
     steps = [("Count the notes", "count_notes"), ("Note it", "add_note")]
     planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
     ollama.expect({"steps": planned})
+    ollama.expect({"tool": "add_note"})
     ollama.expect(Hang(after="", then=json.dumps({"text": "hello"})))
     ollama.expect(was_done("added"))
     async with place.client(face, Person(True)) as caller:
         question = {"prompt": "Count the notes, note hello", "wait_s": 0}
         begun = await caller.call("plan_and_answer", **question)
-        await ollama.arrived(2)
+        await ollama.arrived(3)
         run_id = (begun.structured_content or {})["run_id"]
         shown = await caller.call("get_run", run_id=run_id, wait_s=0)
         told = "Plan of 2 steps (add_note may change something)"
