@@ -476,12 +476,11 @@ class _Run:
         """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
         said = await self.asker.what_was_done()
+        left = said.missing.strip() not in ("", NOTHING_MISSING)
         repeated = any(repeats.known(self.state, each) for each in self.state.newest)
-        tool = None if repeated else said.tool
-        self.missing = Call(prompt=said.missing, tool=tool) if tool else None
-        named = said.missing.strip() not in ("", NOTHING_MISSING)
-        left = f"something is left to do: {said.missing}" if named else None
-        self.keep(said.final_answer, left)
+        more = said.tool if left and not repeated else None
+        self.missing = Call(prompt=said.missing, tool=more) if more else None
+        self.keep(said.final_answer, f"something is left to do: {said.missing}" if left else None)
         return self.certain()
 
     def missing_call(self) -> MoveOn | None:
