@@ -23,6 +23,7 @@ from planner.tools import Outcome
 
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
+NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
 MAX_FOUND_CHARS = 600
 """Of what one call found, in an end without an answer."""
 
@@ -124,6 +125,10 @@ class Ending:
             reason = f"{reason}; {unfit}" if reason else unfit
         return self._end(status, answer, reason, quotes, missing, formatted.data)
 
+    def without_tools(self) -> None:
+        """End a question that no tool can look up."""
+        self._end("not_found", NO_TOOLS, None, [])
+
     def without_model(self, reason: str) -> None:
         """End with what was found, since no model says what it means."""
         ended = _without_model(self.state, self.prompts, reason)
@@ -153,10 +158,8 @@ class Ending:
             status, told = "partial", f"{conclusion.final_answer}\n\n{told}"
         elif quotes:
             told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
-            if (
-                why == NO_CALL and not self.changes.chosen
-            ):  # what was read as an action may be a question
-                status = "partial"
+            # What was read as an action may be a question.
+            status = "partial" if why == NO_CALL and not self.changes.chosen else status
         if self.state.parts[-1].request.goal == "step":
             self._conclude_step(success=status == "partial", notes=told)
         self._end(status, told, why, quotes)

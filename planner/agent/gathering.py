@@ -256,8 +256,9 @@ class Gatherer:
         the tool, for those with fewer of its words, and then for each word by itself: one that is
         still too much stands everywhere and tells nothing."""
         options = list(dict.fromkeys(map(tuple, searches(question, more))))
+        said = _distinct([*filter(is_name, tokens(question)), *more])
         for chosen in options:
-            iteration, found = await self._lines(tool, chosen, more)
+            iteration, found = await self._lines(tool, chosen, said)
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
                 return iteration, found
         newest: Iteration | None = None

@@ -33,7 +33,7 @@ from planner.agent.tool_calls import Caller, permitted
 from planner.checks import schemas
 from planner.checks.citations import supporting
 from planner.checks.claims import agree, beyond, claims, telling
-from planner.checks.grounding import borne_out, mostly_held, unsupported
+from planner.checks.grounding import borne_out, mostly_held, results, unsupported
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
@@ -226,6 +226,8 @@ class _Run:
         if conclusion is None and self.best:
             conclusion = self.concluded(self.best)
             reason = reason or self.unsure
+        if conclusion is None and reason is None and self.without_tools:
+            return self.ending.without_tools()
         if conclusion is None:
             try:
                 with self.clock.limit(min(self.clock.seconds + kept_back, ends_at)):
@@ -236,6 +238,13 @@ class _Run:
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
         return await self.ending.conclude(conclusion, reason, self.unsure, self.quotes)
+
+    @property
+    def without_tools(self) -> bool:
+        """Whether nothing was found for a question, and no tool can look it up: a model that is
+        asked for a conclusion then makes one up."""
+        asked = self.request.goal == "answer" and not self.changes.wanted
+        return asked and not (self.asker.choices or results(self.state).strip())
 
     @property
     def kept_back(self) -> float:

@@ -411,11 +411,13 @@ async def test_when_a_plan_needs_no_tool_the_conclusion_comes_at_once(
     assert ran.state.reason == "nothing was looked up for it"
 
 
-async def test_without_any_tool_the_conclusion_comes_at_once() -> None:
-    said = conclusion("There is nothing to look it up with.", success=False)
-    ran = await planned(said, pool=DictionaryPool({}, specs=[]), prompt=QUESTION)
-    assert ran.roles == [("conclude", "full")]
-    assert ran.state.status == "not_found"
+async def test_without_any_tool_no_model_makes_an_answer_up() -> None:
+    ran = await planned(pool=DictionaryPool({}, specs=[]), prompt=QUESTION)
+    assert ran.roles == []
+    assert (ran.state.status, ran.state.answer) == (
+        "not_found",
+        "Nothing can be looked up: this run has no tools. Connect an upstream MCP server.",
+    )
 
 
 # A long answer

@@ -531,14 +531,14 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Started with 6 read-only tools",
             "qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)",
             "looking for value",
-            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return",
+            'Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value',
             "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return",
             "search returned 5 lines in 0.0 s",
             "found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:8, jobs/secret.py:3",
             "Answer so far: No line says it.",
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)",
-            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return",
+            'Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz',
             "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return",
             "search returned 5 lines in 0.0 s",
             "no new passage was found",
@@ -654,7 +654,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "planning": "",
                     "reflection": "",
                     "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
-                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, return",
+                    "prompt": 'find VeryUniqueClassName_Phoenix_2025_QW3RTY, value',
                     "tool_calls": [
                         {
                             "name": "search",
@@ -691,7 +691,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "planning": "",
                     "reflection": "",
                     "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
-                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, qqqq, zzzz, uniqu, class, phoenix, return",
+                    "prompt": 'find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz',
                     "tool_calls": [
                         {
                             "name": "search",
@@ -1323,17 +1323,16 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     assert "The tools of these upstreams are not available: broken, exits." in told
 
 
-async def test_without_any_upstream_the_model_says_what_it_can(
+async def test_without_any_upstream_it_is_said_that_one_is_missing(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     place.upstreams = {}
-    ollama.expect(conclusion("There is nothing to look it up with.", success=False))
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=QUESTION)
         listed = await caller.call("list_tools")
     assert result.whole
     assert result.whole["status"] == "not_found"
-    assert text(result).startswith("There is nothing to look it up with.\n\n_Status: not found_")
+    assert text(result).startswith("Nothing can be looked up: this run has no tools.")
     assert text(listed) == snapshot("""\
 ### Upstreams
 

@@ -813,7 +813,7 @@ Reply:
 
 - looking for value
 
-- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, valu, uniqu, class, phoenix, which
+- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value
 
 - search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
 
