@@ -189,7 +189,7 @@ def false_claims(answer: str, calls: Sequence[Call], acting: bool) -> list[str]:
     Only where something was to be done (`acting`) does "was sent" speak of now; elsewhere it may
     tell what was found, and only "I have sent" counts."""
     made = {call.tool for call in calls if not call.failed}
-    text = answer.replace("\u2019", "'")
+    text = re.sub("Nothing was changed: .*", "", answer).replace("\u2019", "'")
     found = []
     for did, tools in CLAIMS.items():
         form = f"{_I_DID}|{_IT_IS_DONE}" if acting else _I_DID

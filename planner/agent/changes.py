@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.agent.tool_calls import find
-from planner.checks.deeds import invented
+from planner.checks.deeds import invented, unrelated
 from planner.checks.grounding import echoed
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
@@ -118,6 +118,12 @@ class Changes:
             first = failed[-1].result.strip().partition("\n")[0][:200]
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
         return "failed", NO_CALL
+
+    def unrelated(self, answer: str) -> list[str]:
+        """The sentences of an answer that have nothing to do with the request and its calls."""
+        names = {each.tool for each in self.calls if each.outcome is Outcome.SUCCESS}
+        known = [tool.model_dump_json() for name in names if (tool := find(name, self.tools))]
+        return unrelated(self.state, answer, "\n".join(known))
 
     def instead(self, answer: str) -> list[str]:
         """The words of the request that an answer repeats and no call and no result has, where a

@@ -254,6 +254,11 @@ class Caller:
         if message := repeats.not_again(self.state, tool, arguments):
             self.tripped("not_again", [message])
             return message
+        planned = iteration.prompt in self.state.planned_tools or not iteration.by_model
+        if not planned and (before := repeats.in_another_way(self.state, tool, arguments)):
+            message = f"It was not made: iteration {before.number} did it, with {before.tool}."
+            self.tripped("not_again", [message])
+            return message
         guessed = unseen(arguments, self.said) if iteration.by_model else []
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"

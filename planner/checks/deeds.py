@@ -5,10 +5,14 @@ from collections.abc import Sequence
 
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_number
-from planner.checks.grounding import said_in
-from planner.evidence.words import words
+from planner.checks.grounding import results, said_in
+from planner.checks.lenient import sentences_in
+from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
+
+MIN_TELLING = 5
+"""Characters of a word that says what a sentence is about."""
 
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
@@ -19,6 +23,15 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
     texts = [text for text in said_in(call.arguments, "", ()) if not is_number(text)]
     given = [{*words(text)} for text in texts]
     return call.by_model and any(told and not told & said for told in given)
+
+
+def unrelated(state: RunState, answer: str, known: str) -> list[str]:
+    """The sentences of an answer on what was done that have no telling word of the request, of a
+    call or its result, or of what is `known` of the tools: small models tell of other deeds."""
+    said = {*words("\n".join([state.user_words, known, results(state)]))}
+    sentences = [each for line in sentences_in(answer) for each in line]
+    telling = {each: {*long_words(each, MIN_TELLING)} for each in sentences}
+    return [each for each, told in telling.items() if told and not told & said]
 
 
 def done(calls: Sequence[Iteration]) -> str:

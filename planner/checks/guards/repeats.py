@@ -60,6 +60,23 @@ def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str
     return None
 
 
+def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
+    """The change of another tool that was made with all values of this one, two at least: a
+    payment that was sent, and is to be scheduled as well."""
+    values = _values(arguments)
+    for each in state.part_iterations:
+        done = each.changes and each.outcome is Outcome.SUCCESS and each.tool != tool.name
+        if done and len(values) > 1 and values <= _values(each.arguments):
+            return each
+    return None
+
+
+def _values(arguments: dict[str, Any]) -> set[str]:
+    """The texts and numbers of a call."""
+    told = (each for each in arguments.values() if not isinstance(each, bool))
+    return {str(each) for each in told if each not in (None, "")}
+
+
 def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
     """Whether an iteration made this call, or an equal one."""
     return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)

@@ -165,6 +165,54 @@ async def test_what_a_model_says_is_left_to_do_makes_an_answer_partial() -> None
     assert (ran.state.status, ran.state.reason) == ("partial", "something is left to do: tell Bob")
 
 
+async def test_a_deed_that_no_call_has_to_do_with_is_not_told() -> None:
+    pool = office(post=["Sent."])
+    ran = await acted(
+        "Say hello in general",
+        steps(("Say it", "post")),
+        {"room": "general", "text": "hello"},
+        was_done("hello was said in general. The password was replaced by another."),
+        pool=pool,
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer == 'What was done:\n- post {"room": "general", "text": "hello"}'
+    assert ran.state.reason == ("no call that was made says The password was replaced by another.")
+
+
+async def test_what_is_missing_is_not_the_same_thing_in_another_way() -> None:
+    tell = spec("tell", "room", "text", upstream="office", safety=Safety.WRITE)
+    pool = office(post=["Sent."])
+    pool.specs.append(tell)
+    hello = {"room": "general", "text": "hello"}
+    ran = await acted(
+        "Say hello in general",
+        steps(("Say it", "post")),
+        hello,
+        was_done("hello was said in general.", "tell them", "tell"),
+        hello,
+        was_done("hello was said in general."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["post"]
+    assert "not_again" in ran.guards
+
+
+async def test_of_a_plan_both_are_made() -> None:
+    tell = spec("tell", "room", "text", upstream="office", safety=Safety.WRITE)
+    pool = office(post=["Sent."], tell=["Told."])
+    pool.specs.append(tell)
+    hello = {"room": "general", "text": "hello"}
+    await acted(
+        "Say and tell hello in general",
+        steps(("Say it", "post"), ("Tell it", "tell")),
+        hello,
+        hello,
+        was_done("hello was said and told in general."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["post", "tell"]
+
+
 @pytest.mark.parametrize(
     ("argument", "value", "is_guess"),
     [

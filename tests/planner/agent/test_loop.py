@@ -244,6 +244,18 @@ async def test_tools_that_change_something_are_not_offered_for_reading_files(
     assert '"empty_file"' not in offered
 
 
+async def test_tools_without_a_path_do_not_list_or_read_files(pool: DictionaryPool) -> None:
+    pool.specs = [READ, spec("list_payments")]
+    ran = await planned(
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        found(ANSWER.partition(", line")[0]),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert not [each for each in ran.script.asides if each.last.startswith("Which tool lists")]
+
+
 @pytest.mark.parametrize("listed", ["general, random", '[{"id": 6, "amount": 50.0}]', "12.00"])
 async def test_what_lists_no_files_leads_to_a_plan(listed: str, pool: DictionaryPool) -> None:
     pool.results["list_dir"] = [listed]

@@ -531,14 +531,14 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "Started with 6 read-only tools",
             "qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)",
             "looking for value",
-            'Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value',
+            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value",
             "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return",
             "search returned 5 lines in 0.0 s",
             "found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:8, jobs/secret.py:3",
             "Answer so far: No line says it.",
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)",
-            'Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz',
+            "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz",
             "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return",
             "search returned 5 lines in 0.0 s",
             "no new passage was found",
@@ -654,7 +654,7 @@ _Run RUN: 4 tool calls (0.0 s), 10 model calls (N prompt tokens, N of them cache
                     "planning": "",
                     "reflection": "",
                     "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
-                    "prompt": 'find VeryUniqueClassName_Phoenix_2025_QW3RTY, value',
+                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, value",
                     "tool_calls": [
                         {
                             "name": "search",
@@ -691,7 +691,7 @@ jobs/secret.py:12:     return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()\
                     "planning": "",
                     "reflection": "",
                     "approach": "What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?",
-                    "prompt": 'find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz',
+                    "prompt": "find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz",
                     "tool_calls": [
                         {
                             "name": "search",
