@@ -11,8 +11,12 @@ from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
 
-MIN_TELLING = 5
+MIN_TELLING = 4
 """Characters of a word that says what a sentence is about."""
+RELATED_SHARE = 0.2
+"""Of these words of a sentence: as many are said elsewhere too."""
+MIN_TOLD = 3
+"""Such words of a sentence that may be judged; "as you wish" tells nothing."""
 
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
@@ -26,12 +30,16 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
 
 
 def unrelated(state: RunState, answer: str, known: str) -> list[str]:
-    """The sentences of an answer on what was done that have no telling word of the request, of a
-    call or its result, or of what is `known` of the tools: small models tell of other deeds."""
+    """The sentences of an answer on what was done that share next to no word with the request, the
+    calls, their results, or what is `known` of the tools: small models tell of other deeds."""
     said = {*words("\n".join([state.user_words, known, results(state)]))}
     sentences = [each for line in sentences_in(answer) for each in line]
     telling = {each: {*long_words(each, MIN_TELLING)} for each in sentences}
-    return [each for each, told in telling.items() if told and not told & said]
+    return [
+        each
+        for each, told in telling.items()
+        if len(told) >= MIN_TOLD and len(told & said) < RELATED_SHARE * len(told)
+    ]
 
 
 def done(calls: Sequence[Iteration]) -> str:
