@@ -293,11 +293,11 @@ class Caller:
     ) -> ToolResult:
         """A call that changes nothing; a broader one where it comes back empty."""
         result = await self.sent(tool, arguments)
-        if iteration.by != "choice":  # a look-up widens by itself
-            return result
-        if nothing_in(result):
+        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
             return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
-        if result.outcome is Outcome.FAILURE and iteration.by_model:
+        if not iteration.by_model:
+            return result
+        if result.outcome is Outcome.FAILURE:
             fewer = widening.in_fewer_words(tool, arguments)
             return await self.widened(tool, arguments, result, fewer)
         return await self.with_siblings(tool, arguments, result)
@@ -306,22 +306,28 @@ class Caller:
         self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
     ) -> ToolResult:
         """The result, and those for the other items of a short list that one argument was taken
-        from, where the user did not say which: a small model takes the first one."""
+        from, where the user did not say which: a small model takes the first one. Not where
+        passages of files were gathered, which are ranked."""
+        if result.outcome is not Outcome.SUCCESS or self.state.passages:
+            return result
+        said = self.state.user_words.casefold()
+        lists = [
+            each.result
+            for each in self.state.part_iterations[-2::-1]
+            if each.outcome is Outcome.SUCCESS
+        ]
         for name, value in arguments.items():
-            if not isinstance(value, str) or takes_path(name):
+            if not isinstance(value, str) or takes_path(name) or value.casefold() in said:
                 continue
-            if value.casefold() in self.state.user_words.casefold():
-                continue
-            for earlier in reversed(self.state.part_iterations[:-1]):
-                others = widening.siblings(value, earlier.result)
-                if not others or earlier.outcome is not Outcome.SUCCESS:
-                    continue
+            others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
+            if others:
                 self.tripped("siblings", [f"{tool.name} is called for {', '.join(others)} as well"])
-                texts = [f"{value}:\n{result.text}"]
+                results = {value: result}
                 for other in others:
-                    more = await self.sent(tool, arguments | {name: other})
-                    texts.append(f"{other}:\n{more.text}")
-                return result.model_copy(update={"text": "\n".join(texts)})
+                    results[other] = await self.sent(tool, arguments | {name: other})
+                text = "\n".join(f"{item}:\n{each.text}" for item, each in results.items())
+                seconds = sum(each.seconds for each in results.values())
+                return result.model_copy(update={"text": text, "seconds": seconds})
         return result
 
     async def change(
