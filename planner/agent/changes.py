@@ -121,20 +121,23 @@ class Changes:
 
     def unrelated(self, answer: str) -> list[str]:
         """The sentences of an answer that have nothing to do with the request and its calls."""
-        names = {each.tool for each in self.calls if each.outcome is Outcome.SUCCESS}
-        known = [tool.model_dump_json() for name in names if (tool := find(name, self.tools))]
-        return unrelated(self.state, answer, "\n".join(known))
+        made = [each for each in self.calls if each.outcome is Outcome.SUCCESS]
+        return unrelated(self.state, answer, "\n".join(self._described(made).values()))
 
     def instead(self, answer: str) -> list[str]:
         """The words of the request that an answer repeats and no call and no result has, where a
         change was given a text that nobody had said: something else may have been done."""
         made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
-        tools = {each.tool: find(each.tool, self.tools) for each in made}
-        known = {name: tool.model_dump_json() for name, tool in tools.items() if tool}
+        known = self._described(made)
         if not any(invented(self.state, each, known.get(each.tool, "")) for each in made):
             return []
         of_tools = {*words("\n".join(known.values()))}
         return [word for word in echoed(self.state, answer) if word not in of_tools]
+
+    def _described(self, calls: Sequence[Iteration]) -> dict[str, str]:
+        """What the tools of calls say of themselves, by their names."""
+        tools = {each.tool: find(each.tool, self.tools) for each in calls}
+        return {name: tool.model_dump_json() for name, tool in tools.items() if tool}
 
     @property
     def due(self) -> bool:

@@ -638,14 +638,15 @@ class _Run:
         """Look up what was guessed for a change, and make the call then, with values that were
         found under the same name if there are any. Where no tool finds it, a person is asked about
         the call as it is."""
-        missing = self.caller.guessed
+        guessed = self.caller.guessed
+        missing = [*map(str, guessed)]
         [*_, newest] = self.state.newest
         self.hold_limits()
         if tool := await self.asker.select_to_find(missing):
             await self.caller.call(Call(prompt=f"Find {', '.join(missing)}", tool=tool))
             self.hold_limits()
             [*_, found] = self.state.newest
-            names = [each.partition(": ")[0] for each in missing]
+            names = [each.argument for each in guessed]
             choices = {name: sources.candidates(name, found.result) for name in names}
             await self.caller.call(call, choices=choices)
         elif self.request.policy is not Policy.ALLOW:

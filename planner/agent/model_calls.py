@@ -237,17 +237,15 @@ class Asker:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
         tools = [chosen.tool, *step.offered]
-        question = self.prompts.select_for_step(chosen.prompt, tools)
-        selected = await self._select("select", question, schemas.one_of(tools))
-        return chosen.model_copy(update={"tool": selected or chosen.tool})
+        return await self._selected(
+            chosen, self.prompts.select_for_step(chosen.prompt, tools), tools
+        )
 
     async def select_to_do(self, chosen: Call) -> Call:
         """The choice once more of the tool that does what is asked, with what was looked up for it
         in view: a plan is made before."""
-        names = [tool.name for tool in self.choices if not tool.read_only]
-        question = self.prompts.select_to_do(self.state)
-        selected = await self._select("select", question, schemas.one_of([*names]))
-        return chosen.model_copy(update={"tool": selected or chosen.tool})
+        tools = [tool.name for tool in self.choices if not tool.read_only]
+        return await self._selected(chosen, self.prompts.select_to_do(self.state), tools)
 
     async def select_to_find(self, missing: Sequence[str]) -> str | None:
         """The tool that finds out what no result says yet; None where none does."""
@@ -256,6 +254,11 @@ class Asker:
             return None
         question = self.prompts.select_to_find(self.state, missing)
         return await self._select("select", question, schemas.or_none(names))
+
+    async def _selected(self, chosen: Call, question: str, tools: Sequence[str]) -> Call:
+        """A call with the tool that is selected for it."""
+        selected = await self._select("select", question, schemas.one_of(tools))
+        return chosen.model_copy(update={"tool": selected or chosen.tool})
 
     async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
         said = await self.ask(

@@ -18,7 +18,7 @@ from planner.checks.guards.arguments import (
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.checks.guards.results import NOTHING, empty, fault
-from planner.checks.guards.sources import unseen
+from planner.checks.guards.sources import Guess, unseen
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
@@ -76,7 +76,7 @@ class Caller:
         self.asker = asker
         self.state = state
         self.emit = emit
-        self.guessed: list[str] = []
+        self.guessed: list[Guess] = []
         """The arguments of the newest change that nobody had said."""
 
     async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
@@ -162,9 +162,7 @@ class Caller:
             unplanned = f"{tool.name} may change something, and only a planned step may do that."
             return Refusal("not_allowed", unplanned)
         if arguments is None:
-            schema = schemas.narrowed(tool.input_schema, choices)
-            narrowed = tool.model_copy(update={"input_schema": schema})
-            written = await self.write_arguments(iteration, narrowed, problem)
+            written = await self.write_arguments(iteration, _narrowed(tool, choices), problem)
             if isinstance(written, str):
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
@@ -251,19 +249,17 @@ class Caller:
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any], may_guess: bool
     ) -> str | None:
         """Why a call that may change something is not made; None when it was approved."""
-        if message := repeats.not_again(self.state, tool, arguments):
+        message = repeats.not_again(self.state, tool, arguments)
+        if iteration.by_model and iteration.prompt not in self.state.planned_tools:
+            message = message or repeats.in_another_way(self.state, tool, arguments)
+        if message:
             self.tripped("not_again", [message])
             return message
-        planned = iteration.prompt in self.state.planned_tools or not iteration.by_model
-        if not planned and (before := repeats.in_another_way(self.state, tool, arguments)):
-            message = f"It was not made: iteration {before.number} did it, with {before.tool}."
-            self.tripped("not_again", [message])
-            return message
-        guessed = unseen(arguments, self.said) if iteration.by_model else []
+        self.guessed = unseen(arguments, self.said) if iteration.by_model else []
+        guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
             self.tripped("unseen", [f"{tool.name}: {message}"])
-            self.guessed = guessed
             if self.policy is Policy.ALLOW or not may_guess:  # nobody is asked, who could tell
                 return f"It was not made: {message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
@@ -434,6 +430,15 @@ def _arguments(tool: ToolSpec, value: str, topic: str) -> dict[str, Any]:
     if tool.topic_argument and topic:
         told[tool.topic_argument] = topic
     return told | {name: "." for name in tool.required if name not in told}
+
+
+def _narrowed(tool: ToolSpec, choices: Mapping[str, Sequence[str]]) -> ToolSpec:
+    """The tool with arguments that take only some values."""
+    if not choices:
+        return tool
+    schema = schemas.narrowed(tool.input_schema, choices)
+    # Not a copy, which would keep the grammar of the schema before.
+    return ToolSpec.model_validate(tool.model_dump() | {"input_schema": schema})
 
 
 def nothing_in(result: ToolResult) -> bool:

@@ -60,14 +60,14 @@ def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str
     return None
 
 
-def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
-    """The change of another tool that was made with all values of this one, two at least: a
+def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
+    """Why a change is not made that another tool has made with all its values, two at least: a
     payment that was sent, and is to be scheduled as well."""
     values = _values(arguments)
     for each in state.part_iterations:
         done = each.changes and each.outcome is Outcome.SUCCESS and each.tool != tool.name
         if done and len(values) > 1 and values <= _values(each.arguments):
-            return each
+            return f"It was not made: iteration {each.number} did it, with {each.tool}."
     return None
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
@@ -25,13 +25,23 @@ _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
-def unseen(arguments: dict[str, Any], seen: str) -> list[str]:
+class Guess(NamedTuple):
+    """A value that a model gave an argument, and that nobody had said."""
+
+    argument: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.argument}: {self.value}"
+
+
+def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, addresses,
-    paths and amounts, each as `name: value`. Free text is the model's own; dates are spelled in
-    many ways; a number may follow from two others."""
+    paths and amounts. Free text is the model's own; dates are spelled in many ways; a number may
+    follow from two others."""
     numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
     return [
-        f"{name}: {value}"
+        Guess(name, value)
         for name, each in arguments.items()
         for value in (each if isinstance(each, list) else [each])
         if _has_no_source(value, seen, numbers, known_only=_ID_ARGUMENT.search(name) is not None)

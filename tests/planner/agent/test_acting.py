@@ -59,17 +59,23 @@ async def test_an_id_is_chosen_among_those_that_were_found() -> None:
     assert ran.state.status == "answered"
 
 
-async def test_where_nobody_said_which_each_of_a_short_list_is_looked_at() -> None:
-    pool = office(list_rooms=[ROOMS], read_room=["Hello.", "Where is my mug?", "-"], post=["Sent."])
-    ran = await acted(
-        "Say 'found' in the room where the mug is missed",
+async def posted_after_reading(prompt: str, room: str, pool: DictionaryPool) -> Ran:
+    """A run that lists the rooms, reads the first one, and says "found" in one."""
+    return await acted(
+        prompt,
         steps(("Find rooms", "list_rooms"), ("Read it", "read_room"), ("Say it", "post")),
         {"room": "general"},
         {"tool": "post"},
-        {"room": "random", "text": "found"},
-        was_done("found was said in random."),
+        {"room": room, "text": "found"},
+        was_done(f"found was said in {room}."),
         pool=pool,
     )
+
+
+async def test_where_nobody_said_which_each_of_a_short_list_is_looked_at() -> None:
+    pool = office(list_rooms=[ROOMS], read_room=["Hello.", "Where is my mug?", "-"], post=["Sent."])
+    prompt = "Say 'found' in the room where the mug is missed"
+    ran = await posted_after_reading(prompt, "random", pool)
     read = [arguments["room"] for name, arguments in pool.calls if name == "read_room"]
     assert read == ["general", "random", "private"]
     results = [result for name, _, result in ran.results if name == "read_room"]
@@ -78,15 +84,7 @@ async def test_where_nobody_said_which_each_of_a_short_list_is_looked_at() -> No
 
 async def test_where_the_user_said_which_no_other_is_looked_at() -> None:
     pool = office(list_rooms=[ROOMS], read_room=["Hello."], post=["Sent."])
-    await acted(
-        "Say 'found' in general if nobody did",
-        steps(("Find rooms", "list_rooms"), ("Read it", "read_room"), ("Say it", "post")),
-        {"room": "general"},
-        {"tool": "post"},
-        {"room": "general", "text": "found"},
-        was_done("found was said in general."),
-        pool=pool,
-    )
+    await posted_after_reading("Say 'found' in general if nobody did", "general", pool)
     assert [name for name, _ in pool.calls] == ["list_rooms", "read_room", "post"]
 
 
@@ -226,14 +224,12 @@ async def test_of_a_plan_both_are_made() -> None:
 )
 def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
     said = "Move notes.txt to archive and call it notes_2024.txt, for the Introduction day"
-    assert unseen({argument: value}, said) == [f"{argument}: {value}"] * is_guess
+    assert [*map(str, unseen({argument: value}, said))] == [f"{argument}: {value}"] * is_guess
 
 
 def test_small_numbers_need_a_source_only_as_ids() -> None:
-    assert unseen({"ticket_id": 1, "ids": 1, "paid": 1, "grid": 1}, "") == [
-        "ticket_id: 1",
-        "ids: 1",
-    ]
+    guesses = unseen({"ticket_id": 1, "ids": 1, "paid": 1, "grid": 1}, "")
+    assert [*map(str, guesses)] == ["ticket_id: 1", "ids: 1"]
 
 
 def test_candidates_are_the_values_of_the_same_name() -> None:
