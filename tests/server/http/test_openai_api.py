@@ -618,7 +618,7 @@ async def test_continue_shows_the_plan_and_the_answer(place: Place, ollama: Scri
             )
     shown = done.stdout.decode().strip()
     assert done.returncode == 0, (shown, done.stderr)
-    assert shown.startswith("A plan has been created where the objective is: Find out the value")
+    assert shown.startswith(f"A plan has been created where the objective is: {RETURNS}")
     assert f"{CONCLUSION}\n{'-' * 24}\n\n`{CONSTANT}` is {VALUE}.{EVIDENCE}" in shown
 
 
