@@ -87,10 +87,7 @@ def for_short_answer(
     best = [each for each in best if related(each, names) not in shown]
     others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
     asked = {*words(question), *words(beside)}
-    lines = [line for each in best for line in mentions(each, names)]
-    places = {(line.source, line.heading): line for line in reversed(lines)}
-    lines = list(places.values())[::-1]
-    lines.sort(key=lambda line: not line.heading)  # an import stands in nothing
+    lines = _mentions(best, names)
     excerpts = [
         *lines[:FIRST_EXCERPTS],
         *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
@@ -107,35 +104,54 @@ def for_long_answer(
     room: int,
     before: Sequence[Passage],
 ) -> list[Passage]:
-    """The definitions of what the request names, those of what they mention, the lines that define
-    something of its words, and then the best passages."""
+    """The definitions of what the request names, the lines that use it, the definitions of what it
+    mentions, the lines that define something of its words, and then the best passages."""
     names = named(question)
+    best = ranked(passages, question, " ".join(more))
     own = [related(each, names) for each in subjects(passages, question)]
     shown = fitting(own, round(room * SUBJECT_SHARE), before)
     used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
+    uses = [line for line in _mentions(best, names) if line.heading]
+    shown += fitting(uses, round(room * LINES_SHARE), [*before, *shown])
     shown += fitting(used, round(room * FOLLOWED_SHARE), [*before, *shown])
     lines = _defining(passages, {*words(question), *words(" ".join(more))})
     shown += fitting(lines, round(room * LINES_SHARE), [*before, *shown])
-    best = ranked(passages, question, " ".join(more))
     return [*shown, *fitting(best, room - size(shown), [*before, *shown])]
+
+
+def _mentions(passages: Sequence[Passage], names: set[str]) -> list[Passage]:
+    """The lines that have one of the names, one of each place; last those that stand in nothing,
+    such as imports."""
+    lines = [line for each in passages for line in mentions(each, names)]
+    places = {(line.source, line.heading): line for line in reversed(lines)}
+    return sorted([*places.values()][::-1], key=lambda line: not line.heading)
 
 
 def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
     """The definitions, as a whole, of what a request names: of what it spells like a name, and of
-    its other words where something with an inside has that very name. The longest come first."""
+    its other words where something with an inside has that very name. What stands within another
+    of them comes first, then what is defined in the fewest places, and then the longest."""
     names = named(question)
     plain = {*tokens(question)} - names
-    found: list[tuple[bool, float, Passage]] = []
+    places = Counter(name for each in passages for name in defined(each))
+    found: list[tuple[tuple[bool, bool, int, float, int], Passage]] = []
     for each in passages:
-        own = defined(each).keys()
-        if not own & (names | plain):
+        own = defined(each).keys() & (names | plain)
+        if not own:
             continue
         definition = _definition(passages, each)
-        spelled = bool(own & names)
+        spelled = own & names
         if spelled or definition != each:
-            found.append((spelled, weight(each.source, {*words(question)}), definition))
-    found.sort(key=lambda each: (not each[0], -each[1], -len(each[2].text)))
-    return [definition for *_, definition in found]
+            rank = (
+                not spelled,
+                not names & heads(each),
+                min(places[name] for name in spelled or own),
+                -weight(each.source, {*words(question)}),
+                -len(definition.text),
+            )
+            found.append((rank, definition))
+    found.sort(key=lambda each: each[0])
+    return [definition for _, definition in found]
 
 
 def _used(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:

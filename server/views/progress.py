@@ -17,6 +17,8 @@ HEARTBEAT_SECONDS = 5.0
 """After so long without an event, a line says what the run waits for."""
 MAX_LINE_CHARS = 200
 """Characters of a progress message; hosts cut longer ones."""
+MAX_CALL_CHARS = 80
+"""Of a call's arguments: the pattern of a search can be longer than a screen."""
 MAX_ASKED_CHARS = 8000
 """Of a message that asks for approval: a person has to see the whole call."""
 MAX_DRAFT_CHARS = 160
@@ -147,7 +149,8 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.ApprovalDecided():
             return f"{at}{event.tool} was {consent.outcome(event)}"
         case events.ToolCalled():
-            return f"{at}{event.tool} {in_words(event.arguments)}"
+            given = shortened(in_words(event.arguments), MAX_CALL_CHARS)
+            return f"{at}{event.tool} {given}"
         case events.ToolReturned(outcome=Outcome.SUCCESS):
             return f"{at}{event.tool} returned {size(event.text)} in {duration(event.seconds)}"
         case events.ToolReturned():
