@@ -103,6 +103,8 @@ class Gatherer:
         self.asked_for_files = False
         self.candidates: _Candidates | None = None
         """What the newest look-up found."""
+        self.absent: list[str] = []
+        """Words of the question that the model searched for, and that no file has."""
         used = (self.search, self.read, self.library, self.documents)
         self.upstreams = {tool.upstream for tool in used if tool}
 
@@ -260,6 +262,8 @@ class Gatherer:
         for chosen in options:
             iteration, found = await self._lines(tool, chosen, said)
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
+                if chosen == options[0]:
+                    self.absent = _absent(question, more, chosen, found)
                 return iteration, found
         newest: Iteration | None = None
         lines: list[Hit] = []
@@ -424,6 +428,26 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
     widest = [[*names, *plain, *own], [*names, *plain], names]
     return [_distinct(each)[:MAX_TERMS] for each in widest if each]
+
+
+def _absent(
+    question: str, more: Sequence[str], searched: Sequence[str], found: Sequence[Hit]
+) -> list[str]:
+    """The words of the question among `more` that stand in none of the lines found, nor in their
+    paths, though they were searched for."""
+    text = "\n".join(f"{hit.path} {hit.text}" for hit in found).lower()
+    terms = {term.lower() for term in searched}
+    absent = []
+    for each in more:
+        own = [beginning(stem, token) for token in tokens(each) for stem in words(token)]
+        if (
+            own
+            and terms >= {*own}
+            and says(question, each)
+            and not any(map(text.__contains__, own))
+        ):
+            absent.append(each)
+    return absent
 
 
 def _distinct(terms: Iterable[str]) -> list[str]:

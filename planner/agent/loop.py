@@ -515,7 +515,13 @@ class _Run:
         self.best, self.unsure = answer, unsure
 
     def concluded(self, answer: str) -> Conclude:
+        """The conclusion with this answer. One that tells nothing and that no line says is worth
+        less than that what it is about stands nowhere."""
         self.quotes = supporting(self.state, answer, self.request.prompt)
+        absent = self.gatherer.absent
+        if absent and not (self.quotes or self.acting or beyond(answer, self.request.prompt)):
+            nowhere = " or ".join(f'"{each}"' for each in absent)
+            return Conclude(final_answer=f"No file contains {nowhere}.", success=False)
         return Conclude(final_answer=re.sub(r"</?result>", "", answer))
 
     # Working: a plan of tool calls.

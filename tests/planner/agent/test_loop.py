@@ -1021,6 +1021,27 @@ async def test_an_answer_needs_a_line_or_something_that_code_can_find(
     assert ran.state.reason == known
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Yes", 'No file contains "scheduler".'),
+        ("notes/guide.md", "notes/guide.md"),  # what it names can be looked at
+    ],
+)
+async def test_that_something_stands_nowhere_is_worth_more_than_a_bare_yes(
+    said: str, told: str, pool: DictionaryPool
+) -> None:
+    ran = await planned(
+        brief("short answer", "scheduler", "guide"),
+        found(said),
+        second(said),
+        pool=pool,
+        prompt="Is there a scheduler in the guide?",
+    )
+    assert ran.state.answer == told
+    assert (ran.state.status == "not_found") == (told != said)
+
+
 async def test_no_plan_is_begun_that_there_is_no_time_for(pool: DictionaryPool) -> None:
     """What models took is in the record, so that a resumed run decides the same."""
     ran = await planned(
