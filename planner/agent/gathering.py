@@ -437,17 +437,22 @@ def _absent(
     paths, though they were searched for."""
     text = "\n".join(f"{hit.path} {hit.text}" for hit in found).lower()
     terms = {term.lower() for term in searched}
-    absent = []
-    for each in more:
-        own = [beginning(stem, token) for token in tokens(each) for stem in words(token)]
-        if (
-            own
-            and terms >= {*own}
-            and says(question, each)
-            and not any(map(text.__contains__, own))
-        ):
-            absent.append(each)
-    return absent
+
+    def spelled(said: str) -> set[str]:
+        """What to look for: a name as a whole, and the stems of other words."""
+        return {
+            beginning(part, token)
+            for token in tokens(said)
+            for part in ([token.lower()] if is_name(token) else words(token))
+        }
+
+    return [
+        each
+        for each in more
+        if says(question, each)
+        and terms >= (looked_for := spelled(each))
+        and not any(part in text for part in looked_for)
+    ]
 
 
 def _distinct(terms: Iterable[str]) -> list[str]:

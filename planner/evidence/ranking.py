@@ -113,8 +113,10 @@ def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passag
                 defining[name].append((position, number))
     found: list[int] = []
     for passage in top:
-        own = defined(passage)
-        head = set(tokens(passage.text.lstrip().partition("\n")[0]))
+        lines = [(line, defined_in(line)) for line in passage.text.splitlines()]
+        head = set(tokens(next((line for line, name in lines if name), "")))
+        # What stands within it too: many classes have methods of the same names.
+        own = defined(passage).keys() | {name[0] for _, name in lines if name and name[1]}
         names = {name for name in tokens(passage.text) if is_name(name) and name not in own}
         for name in sorted(names, key=lambda name: (name not in head, spread[name], name)):
             found += [number for _, number in sorted(defining[name])[:2]]
