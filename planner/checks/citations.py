@@ -32,8 +32,8 @@ TELLING_SHARE = 0.25
 """A number is proved by a row that says at least so much of the subject, as a share of the row with
 a number that says most of it (docs/evaluation.md, "Numbers for another reason")."""
 LINE_SHARE = 0.8
-"""The same for a row whose own number it is, in an answer that does not name the file: any small
-count is the number of some line."""
+"""The same for a row whose own number it is, in an answer that does not name the file, held against
+all rows: any small count is the number of some line."""
 
 _PLACE = re.compile(r"(.+):(\d+)(?:-\d+)?")
 
@@ -258,11 +258,12 @@ class Subject:
             path, first = place.groups()
             line = int(claim) - int(first)
             if 0 <= line < len(told) and (  # it may be the number of a line
-                holds(self.answer, path.rsplit("/", 1)[-1]) or self._enough(told[line], LINE_SHARE)
+                holds(self.answer, path.rsplit("/", 1)[-1])
+                or 0 < told[line] >= LINE_SHARE * max(map(max, filter(None, self.telling)))
             ):
                 return True
         rows = zip(source.rows, told, strict=True)
         return any(self._enough(tells) for row, tells in rows if holds(row, claim))
 
-    def _enough(self, tells: float, share: float = TELLING_SHARE) -> bool:
-        return tells > 0 and tells >= share * self.most
+    def _enough(self, tells: float) -> bool:
+        return tells > 0 and tells >= TELLING_SHARE * self.most

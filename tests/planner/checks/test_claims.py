@@ -71,3 +71,19 @@ def test_a_number_is_proved_by_a_name_that_stands_where_the_subject_does(
     gathered = PassagesGathered(iteration=0, query="", passages=passages)
     state = RunState(iterations=[Iteration(0, 0, "read", "", gathered=gathered)])
     assert unproved(state, "Cut lines have 600 characters.") == loose
+
+
+@pytest.mark.parametrize(
+    ("answer", "loose"),
+    [
+        ("There are 7 kinds of gates.", ["7"]),
+        ("The kinds of gates begin on line 3.", []),
+        ("`gates.md` lists swing on line 7.", []),
+    ],
+)
+def test_a_count_is_not_proved_by_a_line_of_that_number(answer: str, loose: list[str]) -> None:
+    text = "# Gates\n\nThe kinds of gates:\n\n- lift\n- slide\n- swing"
+    passages = [Passage(source="gates.md", first=1, last=7, text=text)]
+    gathered = PassagesGathered(iteration=0, query="", passages=passages)
+    state = RunState(iterations=[Iteration(0, 0, "read", "", gathered=gathered)])
+    assert unproved(state, answer) == loose

@@ -33,6 +33,43 @@ def test_what_it_calls_follows_it() -> None:
     assert text.index("33:     return total") < text.index("total.without_tax()")
 
 
+def test_the_lines_that_use_it_follow_it() -> None:
+    """And not the imports, nor the many lines with other words of the request."""
+    noise = "\n\n".join(f"# which calls are made, {place}\nCALL_{place} = 1" for place in range(60))
+    uses = (
+        "from gates import cross\n\n\ndef pay(sum):\n    total = sum + 1\n    return cross(total)\n"
+    )
+    text = shown("Which functions call `cross`?", "call", noise=noise, gates=CROSS, tolls=uses)
+    after = text.partition("33:     return total\n")[2].strip()
+    assert after.startswith(
+        "tolls.py (uses cross)\n   in def pay(sum):\n6:     return cross(total)"
+    )
+
+
+def test_of_several_names_that_of_the_fewest_definitions_comes_first() -> None:
+    long = f"    def open(self):\n        pass\n\n{TOLLS.replace('total', 'self.total')}\n"
+    others = "\n\n".join(f"class Lift{number}:\n{long}" for number in range(3))
+    first, *_ = subjects(
+        passages(lifts=others, gates="class Gate:\n    def open(self):\n        pass\n"),
+        "How many methods has `Gate`, `open` included?",
+    )
+    assert first.source == "gates.py"
+
+
+def test_a_base_is_followed_and_no_method_that_a_class_has_itself() -> None:
+    other = "class Other:\n    def __init__(self):\n        pass\n"
+    gate = "@final\nclass LiftGate(BaseGate):\n    def __init__(self):\n        pass\n"
+    found = for_short_answer(
+        passages(other=other, lifts=gate, base="class BaseGate:\n    pass\n"),
+        "Where is the base of LiftGate?",
+        ["LiftGate"],
+        3000,
+        [],
+    )
+    first, second = found[:2]
+    assert (first.source, second.source) == ("lifts.py", "base.py")
+
+
 def test_a_definition_that_is_too_long_is_shown_up_to_a_bound() -> None:
     long = CROSS.replace(TOLLS, "\n\n".join([TOLLS] * 9))
     (definition,) = subjects(passages(gates=long), "Explain how cross works")
