@@ -46,28 +46,33 @@ def test_the_lines_that_use_it_follow_it() -> None:
     )
 
 
+def long_class(name: str, method: str) -> str:
+    """One whose methods are passages of their own."""
+    body = TOLLS.replace("    total", "        self.total")
+    return f"class {name}:\n    def begin(self):\n{body}\n\n    def {method}(self):\n{body}\n"
+
+
 def test_of_several_names_that_of_the_fewest_definitions_comes_first() -> None:
-    long = f"    def open(self):\n        pass\n\n{TOLLS.replace('total', 'self.total')}\n"
-    others = "\n\n".join(f"class Lift{number}:\n{long}" for number in range(3))
-    first, *_ = subjects(
-        passages(lifts=others, gates="class Gate:\n    def open(self):\n        pass\n"),
-        "How many methods has `Gate`, `open` included?",
+    others = "\n\n".join(long_class(f"Lift{number}", "open_all") for number in range(3))
+    first, *others_ = subjects(
+        passages(lifts=others, gates="class Gate:\n    def open_all(self):\n        pass\n"),
+        "How many methods has `Gate`, `open_all` included?",
     )
     assert first.source == "gates.py"
+    assert others_
 
 
 def test_a_base_is_followed_and_no_method_that_a_class_has_itself() -> None:
-    other = "class Other:\n    def __init__(self):\n        pass\n"
     gate = "@final\nclass LiftGate(BaseGate):\n    def __init__(self):\n        pass\n"
+    base = "\n\n".join(long_class(f"Base{kind}", "close") for kind in ("Gate", "Door"))
     found = for_short_answer(
-        passages(other=other, lifts=gate, base="class BaseGate:\n    pass\n"),
+        passages(other=long_class("Other", "__init__"), lifts=gate, base=base),
         "Where is the base of LiftGate?",
         ["LiftGate"],
         3000,
         [],
     )
-    first, second = found[:2]
-    assert (first.source, second.source) == ("lifts.py", "base.py")
+    assert [each.source for each in found[:2]] == ["lifts.py", "base.py"]
 
 
 def test_a_definition_that_is_too_long_is_shown_up_to_a_bound() -> None:
