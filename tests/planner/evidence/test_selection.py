@@ -72,7 +72,9 @@ def test_a_base_is_followed_and_no_method_that_a_class_has_itself() -> None:
         3000,
         [],
     )
-    assert [each.source for each in found[:2]] == ["lifts.py", "base.py"]
+    sources = [each.source for each in found]
+    assert sources[:2] == ["lifts.py", "base.py"]
+    assert "other.py" not in sources
 
 
 def test_a_definition_that_is_too_long_is_shown_up_to_a_bound() -> None:
