@@ -88,7 +88,7 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
             "not appear, please report it."
         )
     if address:
-        asks = " once it asks" if entry.inputs else f" in {entries.TOKEN}"
+        asks = " once it asks" if entry.inputs else f" in {clients.TOKEN}"
         lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")
     elif variables := named_variables(own_file()):
         lines.append(
@@ -150,9 +150,8 @@ def _report(
     if imported:
         lines.append("Imported:")
         for each in imported:
-            lines.append(
-                f"  {one_line(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
-            )
+            said = ", ".join([f"{each.name} ({each.source.title})", *each.notes])
+            lines.append(f"  {one_line(said)}")
     if skipped:
         lines += ["Left out:", *(f"  {_line(each)}" for each in skipped)]
     if variables := missing_variables(imported):

@@ -19,7 +19,8 @@ from planner.errors import ConfigError
 from planner.hosts import is_loopback
 from server import auth
 from server.app import Parts, build
-from server.client_configs.entries import NAME, http_server
+from server.client_configs.clients import http_server
+from server.client_configs.entries import NAME
 from server.config import Settings
 from server.http.connections import BoundedConnection, max_backlog
 
