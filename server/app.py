@@ -102,18 +102,15 @@ class FleetSeal:
     """Seals the states that clients send back, so that every server of the fleet can open them. The
     key comes from their journal, which is open before any request."""
 
-    def __init__(self) -> None:
-        self._codec: AESGCMRequestStateCodec | None = None
+    _codec: AESGCMRequestStateCodec
 
     async def open(self, journal: Journal) -> None:
         self._codec = AESGCMRequestStateCodec([await journal.secret()])
 
     def seal(self, payload: bytes) -> str:
-        assert self._codec
         return self._codec.seal(payload)
 
     def unseal(self, token: str) -> bytes:
-        assert self._codec
         return self._codec.unseal(token)
 
 

@@ -24,10 +24,7 @@ from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.auth.provider import principal_components
-from mcp.server.transport_security import (
-    DEFAULT_MAX_REQUEST_BODY_SIZE,
-    RequestBodyLimitMiddleware,
-)
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, RequestBodyLimitMiddleware
 from platformdirs import user_state_path
 from starlette.authentication import has_required_scope
 from starlette.requests import HTTPConnection, Request

@@ -149,17 +149,15 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
             f"{_pulls(missing)}, or name others with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
         )
     client = OllamaClient(settings.host)
-    fast, full = (
-        InTurn(
-            OllamaModel(
-                name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive
-            ),
+    size, keep_alive = settings.num_ctx, settings.keep_alive
+    models = {
+        name: InTurn(
+            OllamaModel(name, client, context_tokens=size, keep_alive=keep_alive),
             settings.parallel,
         )
-        for name in (settings.fast, settings.full)
-    )
-    full = fast if settings.full == settings.fast else full
-    return Models(fast, full)
+        for name in _wanted(settings)
+    }
+    return Models(models[settings.fast], models[settings.full])
 
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":

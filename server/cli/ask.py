@@ -19,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.errors import ConfigError
-from planner.models.base import Models
 from planner.protocol import RunRequest
 from server.app import open_parts
 from server.approval import elicitation
@@ -230,8 +229,8 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                 upstream = settings.upstreams[each.upstream]
                 if digest and not (same := pins.accept(identity(each.upstream, upstream), each)):
                     break
-                shown_count = "Accepted" if digest else "Would accept"
-                output.print(Text(f"{shown_count} {each.upstream}.{each}"), soft_wrap=True)
+                done = "Accepted" if digest else "Would accept"
+                output.print(Text(f"{done} {each.upstream}.{each}"), soft_wrap=True)
             if not same:
                 raise ConfigError(
                     f"--accept {named}: its definition has changed since; see what is held "
@@ -249,7 +248,7 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
 async def prepare_models(settings: Settings) -> None:
     """Open the models once, fetching what is missing."""
     with closing(Downloads(console)) as downloads:
-        models: Models = await open_models(settings.models, downloads.advance)
+        models = await open_models(settings.models, downloads.advance)
     await models.aclose()
     console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
 

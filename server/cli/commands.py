@@ -297,7 +297,7 @@ def runs_show(
     whole: Annotated[
         bool, typer.Option("--transcript", help="Print all prompts, replies and results.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: AsJson = False,
     follow: Annotated[bool, typer.Option("--follow", help="Watch it until it ends.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,

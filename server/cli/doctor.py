@@ -12,12 +12,7 @@ from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.ollama import OllamaServer, host_url, probe
 from planner.models.weights import cached
 from planner.tools import Safety
-from server.backends import (
-    api_client,
-    api_models,
-    embedded_installed,
-    missing_model,
-)
+from server.backends import api_client, api_models, embedded_installed, missing_model
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
 from server.config import ModelSettings, Settings

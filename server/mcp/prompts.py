@@ -87,9 +87,7 @@ def register(mcp: FastMCP) -> None:
         """
         run = await callers_run(ctx, run_id, PromptError)
         contents = mcp_types.TextResourceContents(
-            uri=RUN.format(run_id=run.id),
-            mime_type="text/markdown",
-            text=markdown(report_of(run)),
+            uri=RUN.format(run_id=run.id), mime_type="text/markdown", text=markdown(report_of(run))
         )
         report = mcp_types.EmbeddedResource(type="resource", resource=contents)
         return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]

@@ -158,11 +158,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             return await _resume(ctx, run_id, request, "step", wait_s)
         return await _begin(ctx, request, wait_s, request_key)
 
-    @mcp.tool(
-        title="Make a plan",
-        annotations=LOOKS,
-        output_schema=short_report.SHORT_SCHEMA,
-    )
+    @mcp.tool(title="Make a plan", annotations=LOOKS, output_schema=short_report.SHORT_SCHEMA)
     async def make_plan(
         prompt: Prompt,
         ctx: Context,
@@ -177,11 +173,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         request = RunRequest(prompt=prompt, goal="plan", limits=limits)
         return await _begin(ctx, request, wait_s, request_key)
 
-    @mcp.tool(
-        title="Follow a run",
-        annotations=OWN_READS,
-        output_schema=short_report.SHORT_SCHEMA,
-    )
+    @mcp.tool(title="Follow a run", annotations=OWN_READS, output_schema=short_report.SHORT_SCHEMA)
     async def get_run(
         run_id: RunId,
         ctx: Context,

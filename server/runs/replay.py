@@ -300,11 +300,7 @@ class TapedPool(PoolAround):
     """The pool of a run: with the tools that it began with, and every result on the tape."""
 
     def __init__(
-        self,
-        pool: ToolPool,
-        tape: Tape,
-        tools: Sequence[ToolSpec],
-        began: RunStarted | None,
+        self, pool: ToolPool, tape: Tape, tools: Sequence[ToolSpec], began: RunStarted | None
     ) -> None:
         """`tools`: those the run began with; `began`: how, if that is recorded."""
         super().__init__(pool)

@@ -35,12 +35,7 @@ packages come from."""
 class Launch:
     """One start of a stdio upstream: what it is started with, and its process."""
 
-    def __init__(
-        self,
-        settings: UpstreamSettings,
-        cache_dir: Path,
-        reaper: Reaper,
-    ) -> None:
+    def __init__(self, settings: UpstreamSettings, cache_dir: Path, reaper: Reaper) -> None:
         assert settings.command  # the settings hold a command or a URL
         self.mark = f"{reaper.mark}.{uuid.uuid4().hex}"
         """The value that every process below it has in its environment."""

@@ -204,10 +204,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return self._redactor.redact_output(text)
 
     async def call(
-        self,
-        tool: ToolSpec,
-        arguments: dict[str, Any],
-        channel: SideChannel | None = None,
+        self, tool: ToolSpec, arguments: dict[str, Any], channel: SideChannel | None = None
     ) -> ToolResult:
         """See `planner.tools.ToolPool`. `channel` gets what else the upstream sends."""
         upstream = self._upstreams.get(tool.upstream)
