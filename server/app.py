@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -59,15 +59,12 @@ async def open_parts(
 ) -> AsyncIterator[Parts]:
     """Pool, models and engine; closed in reverse order: the runs before what they use. `launcher`
     comes from a `head_start`. `for_operator`: nobody but the operator makes calls."""
-    async with AsyncExitStack() as stack:
-        backend = Backend(settings.models, on_download)
-        stack.push_async_callback(backend.aclose)
-        upstreams = UpstreamPool(settings, launcher=launcher, for_operator=for_operator)
-        pool = await stack.enter_async_context(upstreams)
-        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redact))
-        engine = await stack.enter_async_context(
-            Engine.open(backend, pool, journal, settings.approval)
-        )
+    async with (
+        aclosing(Backend(settings.models, on_download)) as backend,
+        UpstreamPool(settings, launcher=launcher, for_operator=for_operator) as pool,
+        journal_for(settings.runs, pool.redact) as journal,
+        Engine.open(backend, pool, journal, settings.approval) as engine,
+    ):
         engine.driver.warm_up(backend.warm)
         yield Parts(pool, engine, backend, journal)
 

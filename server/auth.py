@@ -106,13 +106,13 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
     return publish
 
 
+@dataclass
 class _LetIn:
     """Refuses strangers before reading their request, with an error in the form of the OpenAI API,
     which some of the routes speak."""
 
-    def __init__(self, app: ASGIApp, scopes: list[str]) -> None:
-        self.app = app
-        self.scopes = scopes
+    app: ASGIApp
+    scopes: list[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)  # the provider's middleware has read its token

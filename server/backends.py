@@ -227,10 +227,10 @@ async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> 
         weights = await fetch(name, progress=progress)
         return EmbeddedModel(name, weights, context_tokens=settings.num_ctx)
 
-    fast = await model(settings.fast)
-    full = fast if settings.full == settings.fast else await model(settings.full)
+    models = {name: await model(name) for name in _wanted(settings)}
 
     def doing() -> str:
-        return next((f"{each.name} {each.doing}" for each in (full, fast) if each.doing), "")
+        busy = (f"{each.name} {each.doing}" for each in reversed(models.values()) if each.doing)
+        return next(busy, "")
 
-    return Models(fast, full, doing)
+    return Models(models[settings.fast], models[settings.full], doing)

@@ -347,6 +347,5 @@ class GuardedPool(PoolAround):
 
 
 def _bound_to(tool: ToolSpec, arguments: dict[str, Any]) -> str:
-    """What an approval is bound to: the upstream, the tool, and all arguments."""
     call = [tool.upstream, tool.name, arguments | tool.fixed_arguments]
     return json.dumps(call, sort_keys=True)

@@ -224,18 +224,18 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                     f"--accept {name}: no tool of that name is held back; "
                     + (f"those that are: {', '.join(every)}" if every else "none is")
                 )
-            same = digest in ("", digest_of(meant))
-            for each in meant if same else []:
+            changed = ConfigError(
+                f"--accept {named}: its definition has changed since; see what is held "
+                f"back now: planloom tools --accept {name}"
+            )
+            if digest not in ("", digest_of(meant)):
+                raise changed
+            for each in meant:
                 upstream = settings.upstreams[each.upstream]
-                if digest and not (same := pins.accept(identity(each.upstream, upstream), each)):
-                    break
+                if digest and not pins.accept(identity(each.upstream, upstream), each):
+                    raise changed
                 done = "Accepted" if digest else "Would accept"
                 output.print(Text(f"{done} {each.upstream}.{each}"), soft_wrap=True)
-            if not same:
-                raise ConfigError(
-                    f"--accept {named}: its definition has changed since; see what is held "
-                    f"back now: planloom tools --accept {name}"
-                )
             if not digest:
                 shown.append(f"{name}@{digest_of(meant)}")
     except sqlite3.Error as error:
