@@ -124,7 +124,7 @@ def _entry(imported: ImportedServer) -> str:
     comments = [f"From {imported.source.title}, {short(imported.source.file)}"]
     comments += [f"Imported {note}" for note in imported.notes]
     if imported.variables:
-        comments.append(f"Set {', '.join(each.name for each in imported.variables)}")
+        comments.append(f"Set {', '.join(imported.variables)}")
     data = _dumped({imported.name: imported.settings})
     lines = [*(f"# {one_line(comment)}." for comment in comments), *data.splitlines()]
     return "\n".join(f"  {each}" for each in lines)

@@ -79,15 +79,6 @@ class Source:
     file: Path
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A variable that the person has to set, because its value was not copied."""
-
-    name: str
-    place: str
-    """Where the value is, or who asks for it."""
-
-
 @dataclass
 class ImportedServer:
     """A server as an entry of `upstreams`."""
@@ -95,7 +86,9 @@ class ImportedServer:
     name: str
     source: Source
     settings: dict[str, Any]
-    variables: list[Variable] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    """Those that the person has to set, because their values were not copied: where each value is,
+    or who asks for it."""
     notes: list[str] = field(default_factory=list)
     """What was not imported."""
 
@@ -246,7 +239,7 @@ class _Translator:
     """Translates the texts of one server, with variables in place of secrets."""
 
     def __init__(self, upstream: str, source: Source, variables: "_Variables") -> None:
-        self.missing_variables: list[Variable] = []
+        self.missing_variables: dict[str, str] = {}
         self._upstream = upstream
         self._source = source
         self._variables = variables
@@ -335,8 +328,7 @@ class _Translator:
 
     def _require_variable(self, name: str, place: str) -> str:
         self._variables.add_used(name)
-        if name not in [each.name for each in self.missing_variables]:
-            self.missing_variables.append(Variable(name, place))
+        self.missing_variables.setdefault(name, place)
         return f"${{{name}:-}}"
 
 
@@ -409,6 +401,6 @@ def missing_variables(imported: Iterable[ImportedServer]) -> Mapping[str, list[s
     """Every variable that has to be set, with the places where its value is."""
     found: dict[str, list[str]] = {}
     for each in imported:
-        for variable in each.variables:
-            found.setdefault(variable.name, []).append(variable.place)
+        for name, place in each.variables.items():
+            found.setdefault(name, []).append(place)
     return found

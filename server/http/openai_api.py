@@ -43,14 +43,8 @@ MAX_CONVERSATION_CHARS, MAX_MESSAGE_CHARS = 2000, 600
 """Of the conversation and of one message in it: some 500 tokens, with which each prompt begins."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 IN_CONTENT = (
-    *(
-        events.ApprovalAsked,
-        events.ApprovalDecided,
-        events.PlanMade,
-        events.PlanRevised,
-        events.RunFinished,
-    ),
-    *(events.StepConcluded, events.StepContinued, events.StepStarted),
+    *(events.ApprovalAsked, events.ApprovalDecided, events.PlanMade, events.PlanRevised),
+    *(events.RunFinished, events.StepConcluded, events.StepContinued, events.StepStarted),
 )
 """The events in the content; the others are reasoning."""
 

@@ -124,12 +124,10 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         ctx: Context,
         prompt: StepPrompt = "",
         tool: Annotated[
-            str | None,
-            Field(description="The tool to call (see list_tools); null: let it choose."),
+            str | None, "The tool to call (see list_tools); null: let it choose."
         ] = None,
         arguments: Annotated[
-            dict[str, Any] | None,
-            Field(description="The tool's arguments; null: let the model write them."),
+            dict[str, Any] | None, "The tool's arguments; null: let the model write them."
         ] = None,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
@@ -187,8 +185,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             ),
         ] = None,
         whole: Annotated[
-            bool,
-            Field(description="Return the whole report: each action, model call and upstream."),
+            bool, "Return the whole report: each action, model call and upstream."
         ] = False,
     ) -> ToolResult | InputRequiredResult:
         """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
