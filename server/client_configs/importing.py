@@ -301,9 +301,7 @@ class _Translator:
         the server itself does not use that name."""
         wanted = f"{self._upstream}_{name}" if own else name
         variable = self._variables.name_for(wanted, value, self._upstream)
-        return self._require_variable(
-            variable, f"`{key}` of {self._upstream} in {short(self._source.file)}"
-        )
+        return self._require(variable, f"`{key}` of {self._upstream} in {short(self._source.file)}")
 
     def _referred(self, match: re.Match[str], key: str) -> str:
         if match["other"]:
@@ -320,13 +318,11 @@ class _Translator:
             return f"${{{match['name']}:-{default}}}"
         if asked := match["input"] or match["secret"]:
             place = f"{self._source.title} asks for it ({asked}), for {self._upstream}"
-            return self._require_variable(_variable_name(asked), place)
+            return self._require(_variable_name(asked), place)
         name = match["env"] or match["braces"] or match["name"]
-        return self._require_variable(
-            name, f"`{key}` of {self._upstream} takes it from your environment"
-        )
+        return self._require(name, f"`{key}` of {self._upstream} takes it from your environment")
 
-    def _require_variable(self, name: str, place: str) -> str:
+    def _require(self, name: str, place: str) -> str:
         self._variables.add_used(name)
         self.missing_variables.setdefault(name, place)
         return f"${{{name}:-}}"
@@ -357,13 +353,10 @@ def _variable_name(text: str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    match value:
-        case str():
-            return value
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
     raise _CannotImportError("one of its values is not text")
 
 

@@ -333,18 +333,16 @@ class Completion:
         return inert(text)
 
     def _problem(self) -> dict[str, Any] | None:
-        name = self.run.id
+        code, name = "interrupted", self.run.id
         if self.run.elsewhere:
-            code, text = (
-                "interrupted",
+            text = (
                 f"Another server goes on with run {name}; `planloom runs show --follow {name}` "
-                "shows it.",
+                "shows it."
             )
         elif self.run.interrupted:
-            code, text = (
-                "interrupted",
+            text = (
                 f"The server ended, and run {name} with it; `planloom runs resume {name}` goes on "
-                "with it.",
+                "with it."
             )
         elif self.run.state.status == "failed":
             code, text = "run_failed", self.run.state.answer

@@ -9,7 +9,7 @@ import re
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -103,12 +103,9 @@ class Launcher:
 @asynccontextmanager
 async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
     """A launcher for `UpstreamPool` that has begun with all upstreams."""
-    launcher = Launcher()
-    try:
+    async with aclosing(Launcher()) as launcher:
         await launcher.begin(settings.upstreams)
         yield launcher
-    finally:
-        await launcher.aclose()
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
