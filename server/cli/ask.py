@@ -37,18 +37,10 @@ from server.views.report_text import conclusion
 
 Detail = Literal["quiet", "usual", "verbose"]
 """How much is shown beside the answer: nothing; progress; progress and the cost."""
-EXIT_CODES = {
-    "answered": 0,
-    "not_found": 0,
-    "partial": 1,
-    "refused": 1,
-    "failed": 1,
-    "cancelled": 1,
-    "interrupted": 130,
-    "running": 130,
-}
-"""What a command that runs a question ends with, by the run's status. An honest "not found" is an
-answer; 2 is for what cannot be run at all. "running": another server has taken the run over."""
+EXIT_CODES = {"answered": 0, "not_found": 0, "interrupted": 130, "running": 130}
+"""What a command that runs a question ends with, by the run's status; others are 1. An honest "not
+found" is an answer; 2 is for what cannot be run at all. "running": another server has taken the run
+over."""
 REDRAW_SECONDS = 1.0
 """How often a run is drawn again while nothing happens in it."""
 
@@ -88,7 +80,7 @@ async def run_on_terminal(
     if detail == "verbose":
         sys.stdout.flush()  # the answer comes first, wherever both go
         show_ledger(found.usage)
-    return EXIT_CODES[found.status]
+    return EXIT_CODES.get(found.status, 1)
 
 
 async def show(run: Run, project: Path, beside: Console) -> None:

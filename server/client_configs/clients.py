@@ -189,7 +189,7 @@ def _matching(place: str) -> list[Path]:
 
 def servers(file: Path) -> list[tuple[str, Any]]:
     """Every server in a client's file, with its entry unchanged. Raises `ConfigError`."""
-    data = read(file)
+    data = parsed(file, read_text(file))
     found = list(_servers(data, file.stem)) if isinstance(data, dict) else []
     return [(str(name), entry) for name, entry in found]
 
@@ -207,10 +207,6 @@ def _servers(data: dict[str, Any], stem: str) -> Iterator[tuple[Any, Any]]:
                 for number, entry in enumerate(entries):
                     named = isinstance(entry, dict) and "name" in entry
                     yield entry["name"] if named else f"{key}.{number}", entry
-
-
-def read(file: Path) -> Any:
-    return parsed(file, read_text(file))
 
 
 def parsed(file: Path, text: str) -> Any:

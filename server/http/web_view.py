@@ -241,13 +241,11 @@ async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
 
 async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
     """The fields of a list entry that only a running run has."""
-    if listed.status != "running":
-        return {"approval": None}
-    try:
-        run = await find(engine, listed.id)
-    except RequestError:  # it was deleted since it was listed
-        return {"approval": None}
-    return {"approval": approval(run), "doing": doing(run)}
+    with suppress(RequestError):  # it was deleted since it was listed
+        if listed.status == "running":
+            run = await find(engine, listed.id)
+            return {"approval": approval(run), "doing": doing(run)}
+    return {"approval": None}
 
 
 def approval(run: Run) -> dict[str, Any] | None:
