@@ -39,7 +39,6 @@ class Parts:
     pool: UpstreamPool
     engine: Engine
     backend: Backend
-    journal: Journal
 
     async def aclose(self) -> None:
         """End every child process now, from any task. The runs stop and can be resumed."""
@@ -66,7 +65,7 @@ async def open_parts(
         Engine.open(backend, pool, journal, settings.approval) as engine,
     ):
         engine.driver.warm_up(backend.warm)
-        yield Parts(pool, engine, backend, journal)
+        yield Parts(pool, engine, backend)
 
 
 @asynccontextmanager
@@ -145,15 +144,11 @@ def build(
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
             if fleet:
-                await seal.open(opened.journal)
+                await seal.open(opened.engine.journal)
                 opened.engine.driver.join(fleet)
             if on_open:
                 on_open(opened)
-            given: dict[str, Any] = {
-                "pool": opened.pool,
-                "engine": opened.engine,
-                "journal": opened.journal,
-            }
+            given: dict[str, Any] = {"engine": opened.engine}
             if auth is None and not settings.project_named:
 
                 async def move(project: Path) -> None:

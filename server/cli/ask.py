@@ -62,7 +62,7 @@ async def run_on_terminal(
             if isinstance(asked, RunRequest):
                 run = await parts.engine.start(asked, can_ask=sys.stdin.isatty())
             else:
-                stored = await load(parts.journal, asked)
+                stored = await load(parts.engine.journal, asked)
                 run = await parts.engine.resume(stored.id, stored.caller)
             downloads.close()  # the terminal is the run's now
             try:

@@ -115,7 +115,7 @@ def register(mcp: FastMCP) -> None:
                     asked = dict.fromkeys(run.prompt for run in runs)
                     return [each for each in asked if each.lower().startswith(prefix)]
                 case "tool":
-                    names = [tool.name for tool in ctx.lifespan_context["pool"].tools()]
+                    names = [tool.name for tool in engine_of(ctx).pool.tools()]
                     names = [name for name in names if prefix in name.lower()]
                     return sorted(names, key=lambda name: not name.lower().startswith(prefix))
                 case "iteration":

@@ -44,7 +44,6 @@ from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.text import counted
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
-from server.upstreams.pool import UpstreamPool
 from server.views.report import UP, SteeringReport
 
 WAIT_SECONDS = 45.0
@@ -85,8 +84,8 @@ class SteeringResult(BaseModel):
 
 
 def register(mcp: FastMCP, changes: bool, project: Path) -> None:
-    """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
-    may do more than read; `project`: what they are about."""
+    """Publish the tools on a server whose lifespan yields `engine`; `changes`: its runs may do
+    more than read; `project`: what they are about."""
 
     @mcp.tool(
         title="Plan and answer",
@@ -259,7 +258,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     )
     async def list_tools(ctx: Context) -> ToolResult:
         """The upstream servers with their state, and their tools with safety class and priority."""
-        pool: UpstreamPool = ctx.lifespan_context["pool"]
+        pool = engine_of(ctx).pool
         await pool.ready(LISTING_SECONDS)
         found = pool_listing(pool)
         return ToolResult(
@@ -361,7 +360,7 @@ async def _answered(ctx: Context) -> Run | None:
 async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
     """Refuse an impossible call before a run starts. While upstreams are starting, the run checks
     it."""
-    pool: UpstreamPool = ctx.lifespan_context["pool"]
+    pool = engine_of(ctx).pool
     tool = pool.find(name)
     if tool is None:
         if not await pool.ready(wait_s):
