@@ -57,7 +57,7 @@ class Entry:
 
     def name_in(self, before: str) -> str:
         """The entry's name in the file: an entry's with the same subject, else a free one."""
-        servers = dict(self._servers(self._data(before)))
+        servers = self._servers(self._data(before))
         ours = [name for name in servers if name == NAME or name.startswith(f"{NAME}-")]
         for name in ours:
             if _subject(servers[name][1]) == self.subject:
@@ -76,22 +76,20 @@ class Entry:
             raise ConfigError(f"{self.file}: it is not a map of settings; correct that first")
         return data
 
-    def _servers(self, data: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, Any]]]:
-        """Each server's name, and its key and entry."""
+    def _servers(self, data: dict[str, Any]) -> dict[str, tuple[str | int, Any]]:
+        """Each server's key and entry, by its name."""
         listed, key = self.client.listed, self.client.key
         servers = data.get(key) or ([] if listed else {})
         if not isinstance(servers, list if listed else dict):
             kind = "list" if listed else "map"
             raise ConfigError(f"{self.file}: `{key}` is not a {kind}; correct that first")
         if isinstance(servers, dict):
-            yield from ((str(name), (name, entry)) for name, entry in servers.items())
-        else:
-            for number, entry in enumerate(servers):
-                if isinstance(entry, dict):
-                    yield str(entry.get("name")), (number, entry)
+            return {str(name): (name, entry) for name, entry in servers.items()}
+        maps = ((number, each) for number, each in enumerate(servers) if isinstance(each, dict))
+        return {str(each.get("name")): (number, each) for number, each in maps}
 
     def _changes(self, data: dict[str, Any], name: str) -> Iterator[tuple[Place, Any]]:
-        form, servers = self.client, dict(self._servers(data))
+        form, servers = self.client, self._servers(data)
         for key, value in form.head.items():
             if key not in data:
                 yield (key,), value
