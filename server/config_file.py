@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import partial
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -131,8 +130,9 @@ def own_file() -> Path:
 
 def shipped_file() -> Path:
     """The `upstreams.yaml` that comes with Planloom: in the wheel, or in a source checkout."""
-    packaged = Path(str(resources.files("server"))) / "upstreams.yaml"
-    return packaged if packaged.is_file() else Path(__file__).parent.parent / "upstreams.yaml"
+    here = Path(__file__).parent
+    packaged = here / "upstreams.yaml"
+    return packaged if packaged.is_file() else here.parent / "upstreams.yaml"
 
 
 def named_variables(path: Path) -> list[str]:

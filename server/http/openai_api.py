@@ -309,13 +309,11 @@ class Completion:
 
     def _content(self, event: events.Event) -> str:
         document = self._document.add(event)
-        match event:
-            case events.ApprovalAsked():
-                return self._question(event)
-            case events.ApprovalDecided():
-                return f"{line(f'{event.tool} was {consent.outcome(event)}.')}\n\n"
-            case _:
-                return document
+        if isinstance(event, events.ApprovalAsked):
+            return self._question(event)
+        if isinstance(event, events.ApprovalDecided):
+            return f"{line(f'{event.tool} was {consent.outcome(event)}.')}\n\n"
+        return document
 
     def _question(self, asked: events.ApprovalAsked) -> str:
         """A call that the run waits with, and how a person answers; nothing once it is decided."""

@@ -138,12 +138,11 @@ class Tasks(ServerExtension):
                 is_error=found.is_error,
             )
             return DetailedTask(**fields, status="completed", result=_wire(result))
-        asks = can_ask(context)
-        if asks:
+        if can_ask(context):
             await engine_of(context).attend(run)
-        if asks and (question := run.approvals.question):
-            requests = {question.id: _wire(question.request())}
-            return DetailedTask(**fields, status="input_required", input_requests=requests)
+            if question := run.approvals.question:
+                requests = {question.id: _wire(question.request())}
+                return DetailedTask(**fields, status="input_required", input_requests=requests)
         return DetailedTask(**fields, status="working")
 
     async def _update(self, request: Requested, params: UpdateParams) -> Acknowledged:
