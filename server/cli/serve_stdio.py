@@ -14,13 +14,16 @@ CLOSE_SECONDS = 8.0
 """A host kills us a few seconds after its signal; the upstreams have to be gone by then."""
 
 
-async def serve_stdio(settings: Settings, front: Front, launcher: Launcher) -> None:
+async def serve_stdio(
+    settings: Settings, front: Front | None = None, launcher: Launcher | None = None
+) -> None:
     """Serve on standard input and output, until the input ends or a signal comes."""
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, launcher=launcher)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_exit_on_signal, opened)
-        front.take()
+        if front:
+            front.take()
         await mcp.run_async("stdio", show_banner=False)
         tasks.cancel_scope.cancel()
 
