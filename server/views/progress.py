@@ -41,8 +41,6 @@ DOING = {
     "conclude": "concluded",
     "format": "put the answer into data",
 }
-
-
 GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 
 
