@@ -188,8 +188,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
                 again = anyio.current_time() + LATE_SECONDS
 
     async def _write_waiting(self, *, late: bool = False) -> None:
-        """Make the waiting writes, in their order: of runs with a failed write, which what follows
-        it waits for (`late`), or of all others, so that none waits for what fails again."""
+        """Make the waiting writes, in their order. What follows a failed write of the same run
+        waits with it. Both are made apart (`late`), so that no other run waits for what may fail
+        again."""
         async with self._writing:
             due = [each for each in self._waiting if each[0].late is late]
             self._waiting = [each for each in self._waiting if each[0].late is not late]
