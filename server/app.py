@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -39,7 +39,6 @@ class Parts:
     pool: UpstreamPool
     engine: Engine
     backend: Backend
-    journal: Journal
 
     async def aclose(self) -> None:
         """End every child process now, from any task. The runs stop and can be resumed."""
@@ -59,17 +58,14 @@ async def open_parts(
 ) -> AsyncIterator[Parts]:
     """Pool, models and engine; closed in reverse order: the runs before what they use. `launcher`
     comes from a `head_start`. `for_operator`: nobody but the operator makes calls."""
-    async with AsyncExitStack() as stack:
-        backend = Backend(settings.models, on_download)
-        stack.push_async_callback(backend.aclose)
-        upstreams = UpstreamPool(settings, launcher=launcher, for_operator=for_operator)
-        pool = await stack.enter_async_context(upstreams)
-        journal = await stack.enter_async_context(journal_for(settings.runs, pool.redact))
-        engine = await stack.enter_async_context(
-            Engine.open(backend, pool, journal, settings.approval)
-        )
+    async with (
+        aclosing(Backend(settings.models, on_download)) as backend,
+        UpstreamPool(settings, launcher=launcher, for_operator=for_operator) as pool,
+        journal_for(settings.runs, pool.redact) as journal,
+        Engine.open(backend, pool, journal, settings.approval) as engine,
+    ):
         engine.driver.warm_up(backend.warm)
-        yield Parts(pool, engine, backend, journal)
+        yield Parts(pool, engine, backend)
 
 
 @asynccontextmanager
@@ -102,18 +98,15 @@ class FleetSeal:
     """Seals the states that clients send back, so that every server of the fleet can open them. The
     key comes from their journal, which is open before any request."""
 
-    def __init__(self) -> None:
-        self._codec: AESGCMRequestStateCodec | None = None
+    _codec: AESGCMRequestStateCodec
 
     async def open(self, journal: Journal) -> None:
         self._codec = AESGCMRequestStateCodec([await journal.secret()])
 
     def seal(self, payload: bytes) -> str:
-        assert self._codec
         return self._codec.seal(payload)
 
     def unseal(self, token: str) -> bytes:
-        assert self._codec
         return self._codec.unseal(token)
 
 
@@ -151,15 +144,11 @@ def build(
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
             if fleet:
-                await seal.open(opened.journal)
+                await seal.open(opened.engine.journal)
                 opened.engine.driver.join(fleet)
             if on_open:
                 on_open(opened)
-            given: dict[str, Any] = {
-                "pool": opened.pool,
-                "engine": opened.engine,
-                "journal": opened.journal,
-            }
+            given: dict[str, Any] = {"engine": opened.engine}
             if auth is None and not settings.project_named:
 
                 async def move(project: Path) -> None:

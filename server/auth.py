@@ -24,10 +24,7 @@ from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.auth.provider import principal_components
-from mcp.server.transport_security import (
-    DEFAULT_MAX_REQUEST_BODY_SIZE,
-    RequestBodyLimitMiddleware,
-)
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, RequestBodyLimitMiddleware
 from platformdirs import user_state_path
 from starlette.authentication import has_required_scope
 from starlette.requests import HTTPConnection, Request
@@ -109,13 +106,13 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
     return publish
 
 
+@dataclass
 class _LetIn:
     """Refuses strangers before reading their request, with an error in the form of the OpenAI API,
     which some of the routes speak."""
 
-    def __init__(self, app: ASGIApp, scopes: list[str]) -> None:
-        self.app = app
-        self.scopes = scopes
+    app: ASGIApp
+    scopes: list[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)  # the provider's middleware has read its token

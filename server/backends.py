@@ -149,17 +149,15 @@ def _ollama(settings: ModelSettings, server: "OllamaServer") -> Models:
             f"{_pulls(missing)}, or name others with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
         )
     client = OllamaClient(settings.host)
-    fast, full = (
-        InTurn(
-            OllamaModel(
-                name, client, context_tokens=settings.num_ctx, keep_alive=settings.keep_alive
-            ),
+    size, keep_alive = settings.num_ctx, settings.keep_alive
+    models = {
+        name: InTurn(
+            OllamaModel(name, client, context_tokens=size, keep_alive=keep_alive),
             settings.parallel,
         )
-        for name in (settings.fast, settings.full)
-    )
-    full = fast if settings.full == settings.fast else full
-    return Models(fast, full)
+        for name in _wanted(settings)
+    }
+    return Models(models[settings.fast], models[settings.full])
 
 
 def api_client(settings: ModelSettings) -> "OpenAIClient":
@@ -229,10 +227,10 @@ async def _embedded(settings: ModelSettings, on_download: OnDownload | None) -> 
         weights = await fetch(name, progress=progress)
         return EmbeddedModel(name, weights, context_tokens=settings.num_ctx)
 
-    fast = await model(settings.fast)
-    full = fast if settings.full == settings.fast else await model(settings.full)
+    models = {name: await model(name) for name in _wanted(settings)}
 
     def doing() -> str:
-        return next((f"{each.name} {each.doing}" for each in (full, fast) if each.doing), "")
+        busy = (f"{each.name} {each.doing}" for each in reversed(models.values()) if each.doing)
+        return next(busy, "")
 
-    return Models(fast, full, doing)
+    return Models(models[settings.fast], models[settings.full], doing)

@@ -10,7 +10,6 @@ from platformdirs import user_state_path
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -19,6 +18,7 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -380,25 +380,22 @@ class RunSettings(_Frozen):
     ends or has no free turn, another one takes over its runs."""
 
 
-def _empty_if_none(value: object) -> object:
-    return {} if value is None else value  # a key whose entries are all commented out
-
-
 class File(_Frozen):
     """What `upstreams.yaml` may hold."""
 
-    models: Annotated[ModelSettings, BeforeValidator(_empty_if_none)] = ModelSettings()
+    models: ModelSettings = ModelSettings()
     """Which models play the two roles and where they run. The environment overrides it."""
-    approval: Annotated[ApprovalSettings, BeforeValidator(_empty_if_none)] = ApprovalSettings()
+    approval: ApprovalSettings = ApprovalSettings()
     """How a person is asked for approval."""
-    runs: Annotated[RunSettings, BeforeValidator(_empty_if_none)] = Field(
-        default_factory=RunSettings
-    )
+    runs: RunSettings = Field(default_factory=RunSettings)
     """How many runs a server accepts, where it records them, and how long it keeps ended ones."""
-    upstreams: Annotated[dict[UpstreamName, UpstreamSettings], BeforeValidator(_empty_if_none)] = (
-        Field(default_factory=dict)
-    )
+    upstreams: dict[UpstreamName, UpstreamSettings] = Field(default_factory=dict)
     """The upstream MCP servers, by names of letters, digits, `_` and `-`."""
+
+    @field_validator("models", "approval", "runs", "upstreams", mode="before")
+    @classmethod
+    def _empty_if_none(cls, value: Any) -> Any:
+        return {} if value is None else value  # a key whose entries are all commented out
 
 
 class Settings(File):

@@ -7,9 +7,8 @@ variable's value.
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -131,8 +130,9 @@ def own_file() -> Path:
 
 def shipped_file() -> Path:
     """The `upstreams.yaml` that comes with Planloom: in the wheel, or in a source checkout."""
-    packaged = Path(str(resources.files("server"))) / "upstreams.yaml"
-    return packaged if packaged.is_file() else Path(__file__).parent.parent / "upstreams.yaml"
+    here = Path(__file__).parent
+    packaged = here / "upstreams.yaml"
+    return packaged if packaged.is_file() else here.parent / "upstreams.yaml"
 
 
 def named_variables(path: Path) -> list[str]:
@@ -142,18 +142,8 @@ def named_variables(path: Path) -> list[str]:
         data, _ = parse(path, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ConfigError):
         return []
-    return sorted(set(_variables_in(data)) - PUBLIC_VARIABLES)
-
-
-def _variables_in(data: object) -> Iterator[str]:
-    match data:
-        case str():
-            yield from (match["name"] for match in VARIABLE.finditer(data) if match["name"])
-        case dict():
-            yield from _variables_in(list(data.values()))
-        case list():
-            for each in data:
-                yield from _variables_in(each)
+    found = {match["name"] for match in VARIABLE.finditer(str(data))}  # which has no comments
+    return sorted(found - PUBLIC_VARIABLES - {None})
 
 
 def _read(path: Path, variables: Mapping[str, str]) -> File:

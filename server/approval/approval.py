@@ -139,13 +139,7 @@ class Question:
 class Approvals:
     """The approvals of one run, and the person who is asked for them: about one thing at a time."""
 
-    def __init__(
-        self,
-        run_id: str,
-        request: RunRequest,
-        state: RunState,
-        timeout_s: float,
-    ) -> None:
+    def __init__(self, run_id: str, request: RunRequest, state: RunState, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         """How long a question waits for its answer."""
         self.turn = anyio.Lock()
@@ -353,6 +347,5 @@ class GuardedPool(PoolAround):
 
 
 def _bound_to(tool: ToolSpec, arguments: dict[str, Any]) -> str:
-    """What an approval is bound to: the upstream, the tool, and all arguments."""
     call = [tool.upstream, tool.name, arguments | tool.fixed_arguments]
     return json.dumps(call, sort_keys=True)

@@ -212,7 +212,6 @@ def _titles(field: Mapping[str, Any]) -> dict[str, str]:
 
 
 def asks_for_secret(message: str, built: Mapping[str, Any]) -> bool:
-    """Whether a question seems to ask for a secret."""
     texts = [message]
     for name, field in built["properties"].items():
         texts += [name, field.get("title", ""), field.get("description", "")]

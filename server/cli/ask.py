@@ -19,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.errors import ConfigError
-from planner.models.base import Models
 from planner.protocol import RunRequest
 from server.app import open_parts
 from server.approval import elicitation
@@ -38,18 +37,10 @@ from server.views.report_text import conclusion
 
 Detail = Literal["quiet", "usual", "verbose"]
 """How much is shown beside the answer: nothing; progress; progress and the cost."""
-EXIT_CODES = {
-    "answered": 0,
-    "not_found": 0,
-    "partial": 1,
-    "refused": 1,
-    "failed": 1,
-    "cancelled": 1,
-    "interrupted": 130,
-    "running": 130,
-}
-"""What a command that runs a question ends with, by the run's status. An honest "not found" is an
-answer; 2 is for what cannot be run at all. "running": another server has taken the run over."""
+EXIT_CODES = {"answered": 0, "not_found": 0, "interrupted": 130, "running": 130}
+"""What a command that runs a question ends with, by the run's status; others are 1. An honest "not
+found" is an answer; 2 is for what cannot be run at all. "running": another server has taken the run
+over."""
 REDRAW_SECONDS = 1.0
 """How often a run is drawn again while nothing happens in it."""
 
@@ -71,7 +62,7 @@ async def run_on_terminal(
             if isinstance(asked, RunRequest):
                 run = await parts.engine.start(asked, can_ask=sys.stdin.isatty())
             else:
-                stored = await load(parts.journal, asked)
+                stored = await load(parts.engine.journal, asked)
                 run = await parts.engine.resume(stored.id, stored.caller)
             downloads.close()  # the terminal is the run's now
             try:
@@ -89,7 +80,7 @@ async def run_on_terminal(
     if detail == "verbose":
         sys.stdout.flush()  # the answer comes first, wherever both go
         show_ledger(found.usage)
-    return EXIT_CODES[found.status]
+    return EXIT_CODES.get(found.status, 1)
 
 
 async def show(run: Run, project: Path, beside: Console) -> None:
@@ -225,18 +216,18 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                     f"--accept {name}: no tool of that name is held back; "
                     + (f"those that are: {', '.join(every)}" if every else "none is")
                 )
-            same = digest in ("", digest_of(meant))
-            for each in meant if same else []:
+            changed = ConfigError(
+                f"--accept {named}: its definition has changed since; see what is held "
+                f"back now: planloom tools --accept {name}"
+            )
+            if digest not in ("", digest_of(meant)):
+                raise changed
+            for each in meant:
                 upstream = settings.upstreams[each.upstream]
-                if digest and not (same := pins.accept(identity(each.upstream, upstream), each)):
-                    break
-                shown_count = "Accepted" if digest else "Would accept"
-                output.print(Text(f"{shown_count} {each.upstream}.{each}"), soft_wrap=True)
-            if not same:
-                raise ConfigError(
-                    f"--accept {named}: its definition has changed since; see what is held "
-                    f"back now: planloom tools --accept {name}"
-                )
+                if digest and not pins.accept(identity(each.upstream, upstream), each):
+                    raise changed
+                done = "Accepted" if digest else "Would accept"
+                output.print(Text(f"{done} {each.upstream}.{each}"), soft_wrap=True)
             if not digest:
                 shown.append(f"{name}@{digest_of(meant)}")
     except sqlite3.Error as error:
@@ -249,7 +240,7 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
 async def prepare_models(settings: Settings) -> None:
     """Open the models once, fetching what is missing."""
     with closing(Downloads(console)) as downloads:
-        models: Models = await open_models(settings.models, downloads.advance)
+        models = await open_models(settings.models, downloads.advance)
     await models.aclose()
     console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
 

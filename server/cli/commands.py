@@ -50,29 +50,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+def _option(spelling: str, text: str, **bounds: Any) -> Any:
+    """An option as its help writes it: `--from FILE`, `--quiet -q`."""
+    words = spelling.split()
+    names = [word for word in words if word.startswith("-")]
+    return typer.Option(*names, metavar=next(iter(words[len(names) :]), None), help=text, **bounds)
+
+
 Project = Annotated[
     Path | None,
-    typer.Option(
-        "--project",
-        metavar="FOLDER",
-        help="The project's folder. Default: PLANLOOM_PROJECT, or the current directory.",
+    _option(
+        "--project FOLDER",
+        "The project's folder. Default: PLANLOOM_PROJECT, or the current directory.",
     ),
 ]
 Upstreams = Annotated[
     Path | None,
-    typer.Option(
-        "--upstreams",
-        metavar="FILE",
-        help="The upstreams file. Default: PLANLOOM_UPSTREAMS, or your own.",
-    ),
+    _option("--upstreams FILE", "The upstreams file. Default: PLANLOOM_UPSTREAMS, or your own."),
 ]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="The model for everything, or FAST,FULL."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the cost, after the answer.")]
+Model = Annotated[str | None, _option("--model NAME", "The model for everything, or FAST,FULL.")]
+AsJson = Annotated[bool, _option("--json", "Print the report as JSON.")]
+Quiet = Annotated[bool, _option("--quiet -q", "Print the answer only.")]
+Verbose = Annotated[bool, _option("--verbose -v", "Print the cost, after the answer.")]
 
 
 def main() -> None:
@@ -94,7 +94,7 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def planloom(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, _option("--version", "Print the version.")] = False,
 ) -> None:
     """A planning agent for small local models, as an MCP server."""
     if version:
@@ -107,14 +107,11 @@ def planloom(
 @app.command(short_help="Write your upstreams.yaml, or the entry for a client.")
 def init(
     client_files: Annotated[
-        list[Path] | None,
-        typer.Option("--from", metavar="FILE", help="Read this client's file or folder only."),
+        list[Path] | None, _option("--from FILE", "Read this client's file or folder only.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the file instead of writing it.")
-    ] = False,
+    dry_run: Annotated[bool, _option("--dry-run", "Print the file instead of writing it.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace your upstreams.yaml; a copy of it is kept.")
+        bool, _option("--force", "Replace your upstreams.yaml; a copy of it is kept.")
     ] = False,
     client: Annotated[
         Literal[
@@ -132,25 +129,23 @@ def init(
             "zed",
         ]
         | None,
-        typer.Option(help="Print the entry that makes this client use Planloom."),
+        _option("--client", "Print the entry that makes this client use Planloom."),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="With --client: put the entry into the client's file.")
+        bool, _option("--write", "With --client: put the entry into the client's file.")
     ] = False,
     http: Annotated[
         str | None,
-        typer.Option(
-            "--http",
-            metavar="ADDRESS",
-            help="With --client: connect to a running `planloom serve --http`; HOST:PORT or URL.",
+        _option(
+            "--http ADDRESS",
+            "With --client: connect to a running `planloom serve --http`; HOST:PORT or URL.",
         ),
     ] = None,
     project: Annotated[
         Path | None,
-        typer.Option(
-            "--project",
-            metavar="FOLDER",
-            help="With --client: the project's folder. Default: the current directory.",
+        _option(
+            "--project FOLDER",
+            "With --client: the project's folder. Default: the current directory.",
         ),
     ] = None,
 ) -> None:
@@ -183,22 +178,17 @@ def ask(
     verbose: Verbose = False,
     schema: Annotated[
         Path | None,
-        typer.Option(
-            "--schema",
-            metavar="FILE",
-            help="A JSON Schema; the answer comes as data that fits it too.",
-        ),
+        _option("--schema FILE", "A JSON Schema; the answer comes as data that fits it too."),
     ] = None,
-    seconds: Annotated[
-        float, typer.Option(min=1, metavar="N", help="The time limit, in seconds.")
-    ] = 600,
+    seconds: Annotated[float, _option("--seconds N", "The time limit, in seconds.", min=1)] = 600,
     iterations: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="The limit of tool calls.")
+        int, _option("--iterations N", "The limit of tool calls.", min=1, max=100)
     ] = 10,
     policy: Annotated[
         Literal["read_only", "ask", "allow"],
-        typer.Option(
-            help="Whether tools that may change something are used: read_only, never; ask, when "
+        _option(
+            "--policy",
+            "Whether tools that may change something are used: read_only, never; ask, when "
             "you approve the call; allow, without asking. upstreams.yaml can be stricter.",
         ),
     ] = "ask",
@@ -227,10 +217,7 @@ def ask(
 @app.command(short_help="Run the MCP server, on standard input and output or over HTTP.")
 def serve(
     http: Annotated[
-        str | None,
-        typer.Option(
-            "--http", metavar="HOST:PORT", help="Serve HTTP at this address instead of stdio."
-        ),
+        str | None, _option("--http HOST:PORT", "Serve HTTP at this address instead of stdio.")
     ] = None,
     project: Project = None,
     upstreams: Upstreams = None,
@@ -274,9 +261,9 @@ WaitingRun = Annotated[
 def runs_listed(
     context: typer.Context,
     most: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many runs to show, the newest first.")
+        int, _option("--most N", "How many runs to show, the newest first.", min=1)
     ] = 20,
-    follow: Annotated[bool, typer.Option("--follow", help="Watch the newest run instead.")] = False,
+    follow: Annotated[bool, _option("--follow", "Watch the newest run instead.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
@@ -295,10 +282,10 @@ def runs_listed(
 def runs_show(
     run_id: RunId,
     whole: Annotated[
-        bool, typer.Option("--transcript", help="Print all prompts, replies and results.")
+        bool, _option("--transcript", "Print all prompts, replies and results.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Watch it until it ends.")] = False,
+    as_json: AsJson = False,
+    follow: Annotated[bool, _option("--follow", "Watch it until it ends.")] = False,
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
@@ -358,10 +345,9 @@ def tools(
     upstreams: Upstreams = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(
-            "--accept",
-            metavar="NAME",
-            help="Show what a tool that is held back would change, or all of an upstream; with the "
+        _option(
+            "--accept NAME",
+            "Show what a tool that is held back would change, or all of an upstream; with the "
             "digest that this prints (NAME@DIGEST), consent to it.",
         ),
     ] = None,
@@ -393,17 +379,15 @@ def try_models(
         ),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Put the best ones into your upstreams.yaml.")
+        bool, _option("--write", "Put the best ones into your upstreams.yaml.")
     ] = False,
-    last: Annotated[
-        bool, typer.Option("--last", help="Show the last results without asking again.")
-    ] = False,
+    last: Annotated[bool, _option("--last", "Show the last results without asking again.")] = False,
     minutes: Annotated[
         float,
-        typer.Option(
+        _option(
+            "--minutes N",
+            "The time for each model, in minutes; a question may take an eighth of it.",
             min=0.1,
-            metavar="N",
-            help="The time for each model, in minutes; a question may take an eighth of it.",
         ),
     ] = 5,
     upstreams: Upstreams = None,

@@ -12,18 +12,14 @@ from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.ollama import OllamaServer, host_url, probe
 from planner.models.weights import cached
 from planner.tools import Safety
-from server.backends import (
-    api_client,
-    api_models,
-    embedded_installed,
-    missing_model,
-)
+from server.backends import api_client, api_models, embedded_installed, missing_model
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
 from server.config import ModelSettings, Settings
 from server.config_file import named_variables, shipped_file
 from server.runs.execution import START_SECONDS
 from server.text import counted, indented
+from server.upstreams.listing import pool_listing
 from server.upstreams.pool import UpstreamPool
 
 
@@ -69,14 +65,12 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     with console.status("starting the upstreams"):
         async with UpstreamPool(settings) as pool:
             await pool.ready(START_SECONDS)
-            states = list(pool.upstreams())
-            tools = list(pool.tools())
-            first_seen, shadowed = pool.first_seen, pool.shadowed
-    for upstream in states:
-        mine = [tool for tool in tools if tool.upstream == upstream.name]
+            found = pool_listing(pool)
+    for upstream in found.upstreams:
+        mine = [tool for tool in found.tools if tool.upstream == upstream.name]
         free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
         if upstream.state == "ready":
-            new = first_seen.get(upstream.name)
+            new = upstream.first_seen
             pinned = f"; {new} seen for the first time, now pinned" if new else ""
             detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only{pinned}"
             yield Finding(f"upstream {upstream.name}", detail)
@@ -95,7 +89,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
         if upstream.unreadable:
             fix = f"They are left out, the others work. Tell the author of {upstream.name}."
             yield Finding(f"tools of {upstream.name}", "\n".join(upstream.unreadable), fix)
-    for names in shadowed:
+    for names in found.shadowed:
         yield Finding("names that look the same", names)
 
 

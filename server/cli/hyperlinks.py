@@ -4,6 +4,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -32,11 +33,12 @@ def linked(text: Text, project: Path) -> Text:
     return text
 
 
+@dataclass
 class Linked:
     """A renderable, with links on its places."""
 
-    def __init__(self, drawn: RenderableType, project: Path) -> None:
-        self.drawn, self.project = drawn, project
+    drawn: RenderableType
+    project: Path
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in console.render_lines(self.drawn, options, pad=False):

@@ -88,7 +88,7 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
             "not appear, please report it."
         )
     if address:
-        asks = " once it asks" if entry.inputs else f" in {entries.TOKEN}"
+        asks = " once it asks" if entry.inputs else f" in {clients.TOKEN}"
         lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")
     elif variables := named_variables(own_file()):
         lines.append(
@@ -124,7 +124,7 @@ def _entry(imported: ImportedServer) -> str:
     comments = [f"From {imported.source.title}, {short(imported.source.file)}"]
     comments += [f"Imported {note}" for note in imported.notes]
     if imported.variables:
-        comments.append(f"Set {', '.join(each.name for each in imported.variables)}")
+        comments.append(f"Set {', '.join(imported.variables)}")
     data = _dumped({imported.name: imported.settings})
     lines = [*(f"# {one_line(comment)}." for comment in comments), *data.splitlines()]
     return "\n".join(f"  {each}" for each in lines)
@@ -150,9 +150,8 @@ def _report(
     if imported:
         lines.append("Imported:")
         for each in imported:
-            lines.append(
-                f"  {one_line(', '.join([f'{each.name} ({each.source.title})', *each.notes]))}"
-            )
+            said = ", ".join([f"{each.name} ({each.source.title})", *each.notes])
+            lines.append(f"  {one_line(said)}")
     if skipped:
         lines += ["Left out:", *(f"  {_line(each)}" for each in skipped)]
     if variables := missing_variables(imported):

@@ -53,7 +53,7 @@ async def list_runs(settings: Settings, most: int) -> None:
         output.print("No runs yet. `planloom ask` begins one, or a client does.")
         return
     asked = {
-        run.id: await _call_of(settings, journal, run.id) if run.status == "running" else None
+        run.id: _call_of(settings, await journal.load(run.id)) if run.status == "running" else None
         for run in runs
     }
     for run in runs:
@@ -120,13 +120,12 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
     `RequestError`."""
     beginning, _, digest = named.partition("@")
     async with journal_for(settings.runs) as journal:
-        run_id = await journal.whole_id(beginning)
-        call = await _call_of(settings, journal, run_id)
+        stored = await load(journal, beginning)
+        run_id, call = stored.id, _call_of(settings, stored)
         if call is None:
-            status = await journal.status(run_id)
             raise RequestError(
                 f"Run {run_id[:SHORT_ID]} is not waiting for approval; it is "
-                f"{status_in_words(status or 'gone')}."
+                f"{status_in_words(stored.status)}."
             )
         if approve and not digest:
             console.print(asking(call), soft_wrap=True)
@@ -152,11 +151,10 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
     )
 
 
-async def _call_of(settings: Settings, journal: Journal, run_id: str) -> Waiting | None:
-    stored = await journal.load(run_id)
+def _call_of(settings: Settings, stored: StoredRun | None) -> Waiting | None:
     if stored is None or stored.status != "running":
         return None
-    return waiting(run_id, RunState.of(stored.events), settings.approval.timeout_s)
+    return waiting(stored.id, RunState.of(stored.events), settings.approval.timeout_s)
 
 
 async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) -> None:
@@ -170,7 +168,7 @@ async def show_run(settings: Settings, run_id: str, whole: bool, as_json: bool) 
     now = time.time() if going_on else events[-1].at
     interrupted = stored.status == "interrupted"
     found = report(stored.id, RunState.of(events), now, interrupted=interrupted)
-    if call := await _call_of(settings, journal, stored.id):
+    if call := _call_of(settings, stored):
         console.print(asking(call), soft_wrap=True)
     print_report(found, as_json, settings.project)
 

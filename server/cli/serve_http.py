@@ -19,7 +19,8 @@ from planner.errors import ConfigError
 from planner.hosts import is_loopback
 from server import auth
 from server.app import Parts, build
-from server.client_configs.entries import NAME, http_server
+from server.client_configs.clients import http_server
+from server.client_configs.entries import NAME
 from server.config import Settings
 from server.http.connections import BoundedConnection, max_backlog
 
@@ -135,15 +136,11 @@ class _Server(uvicorn.Server):
         self._opened = opened
         self._ending: asyncio.Future[None] | None = None
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)
-
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._ending or not self._opened:
             super().handle_exit(sig, frame)
         else:
-            self._loop.call_soon_threadsafe(self._end, sig, frame)
+            asyncio.get_running_loop().call_soon_threadsafe(self._end, sig, frame)
 
     def _end(self, sig: int, frame: FrameType | None) -> None:
         self._ending = asyncio.ensure_future(self._end_runs(sig, frame))

@@ -6,8 +6,8 @@ and the files name commands to run.
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,52 @@ from platformdirs import PlatformDirs
 from planner.errors import ConfigError
 from server.client_configs import documents
 
-KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers", "extensions", "mcp")
-"""The keys of the servers in clients' files: most of them, VS Code, Zed, Codex, goose, opencode."""
+SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
+TOKEN = "PLANLOOM_TOKEN"
+INPUT_ID = "planloom-token"
+"""Of the input by which VS Code asks for the token once and keeps it."""
+
+Server = dict[str, Any]
+"""A server as a client's file has it."""
+
+
+def http_server(url: str, token: str | None) -> Server:
+    """The entry in the form of most clients; without a token if the client gets its own."""
+    return {"url": url} | ({"headers": _bearer(token)} if token else {})
+
+
+def _bearer(token: str) -> Server:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _command(name: str, words: list[str]) -> Server:
+    return {"command": words[0], "args": words[1:]}
+
+
+def _goose(kind: str, name: str, server: Server) -> Server:
+    about = "A planning agent for questions about a project"
+    head = {"enabled": True, "type": kind, "name": name, "description": about}
+    return {**head, **server, "timeout": 300}
 
 
 @dataclass(frozen=True)
 class Client:
-    """A program, and the user's files in which it keeps its servers."""
+    """A program, the user's files in which it keeps its servers, and their form there."""
 
-    name: str
     title: str
     patterns: tuple[str, ...]
     """Where they may be; `CONFIG` is where the system keeps configurations of programs, `XDG`
     where Linux does."""
+    key: str
+    """The key under which it has them."""
+    stdio: Callable[[str, list[str]], Server] = _command
+    """Makes the server of the entry's name and the words of the command."""
+    http: Callable[[str, str], Server] | None = None
+    """Makes the server of the name and a URL; None if the file cannot refer to the token."""
+    head: Server = field(default_factory=dict)
+    """What else a new file needs."""
+    listed: bool = False
+    """The servers are a list, not a map."""
     tried: bool = True
     """Whether the program was seen to start Planloom by its entry (docs/clients.md)."""
 
@@ -44,39 +77,100 @@ class Client:
 
 
 CLIENTS = {
-    client.name: client
-    for client in (
-        Client(
-            "claude-desktop",
-            "Claude Desktop",
-            ("CONFIG/Claude/claude_desktop_config.json",),
-            tried=False,
+    "claude-desktop": Client(
+        "Claude Desktop", ("CONFIG/Claude/claude_desktop_config.json",), "mcpServers", tried=False
+    ),
+    "claude-code": Client(
+        "Claude Code",
+        ("~/.claude.json",),
+        "mcpServers",
+        lambda name, words: {"type": "stdio", **_command(name, words)},
+        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}")},
+    ),
+    "cursor": Client(
+        "Cursor",
+        ("~/.cursor/mcp.json",),
+        "mcpServers",
+        http=lambda name, url: http_server(url, f"${{env:{TOKEN}}}"),
+        tried=False,
+    ),
+    "vscode": Client(
+        "VS Code",
+        ("CONFIG/Code/User/mcp.json",),
+        "servers",
+        lambda name, words: {"type": "stdio", **_command(name, words)},
+        lambda name, url: {"type": "http", **http_server(url, f"${{input:{INPUT_ID}}}")},
+        tried=False,
+    ),
+    "continue": Client(
+        "Continue",
+        ("~/.continue/config.yaml", "~/.continue/mcpServers/*"),
+        "mcpServers",
+        lambda name, words: {"name": name, **_command(name, words)},
+        lambda name, url: {
+            "name": name,
+            "type": "streamable-http",
+            "url": url,
+            "requestOptions": {"headers": _bearer(f"${{{{ secrets.{TOKEN} }}}}")},
+        },
+        head={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
+        listed=True,
+    ),
+    "zed": Client(
+        "Zed",
+        ("XDG/zed/settings.json", "CONFIG/Zed/settings.json"),
+        "context_servers",
+        tried=False,
+    ),
+    "codex": Client(
+        "Codex",
+        ("~/.codex/config.toml",),
+        "mcp_servers",
+        http=lambda name, url: {"url": url, "bearer_token_env_var": TOKEN},
+    ),
+    "gemini": Client(
+        "Gemini CLI",
+        ("~/.gemini/settings.json",),
+        "mcpServers",
+        http=lambda name, url: {"httpUrl": url, "headers": _bearer(f"${{{TOKEN}}}")},
+    ),
+    "copilot": Client(
+        "Copilot CLI",
+        ("~/.copilot/mcp-config.json",),
+        "mcpServers",
+        lambda name, words: {"type": "local", **_command(name, words), "tools": ["*"]},
+        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}"), "tools": ["*"]},
+    ),
+    "cline": Client(
+        "Cline",
+        (
+            "~/.cline/data/settings/cline_mcp_settings.json",
+            "CONFIG/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
+            "cline_mcp_settings.json",
         ),
-        Client("claude-code", "Claude Code", ("~/.claude.json",)),
-        Client("cursor", "Cursor", ("~/.cursor/mcp.json",), tried=False),
-        Client("vscode", "VS Code", ("CONFIG/Code/User/mcp.json",), tried=False),
-        Client("continue", "Continue", ("~/.continue/config.yaml", "~/.continue/mcpServers/*")),
-        Client("zed", "Zed", ("XDG/zed/settings.json", "CONFIG/Zed/settings.json"), tried=False),
-        Client("codex", "Codex", ("~/.codex/config.toml",)),
-        Client("gemini", "Gemini CLI", ("~/.gemini/settings.json",)),
-        Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",)),
-        Client(
-            "cline",
-            "Cline",
-            (
-                "~/.cline/data/settings/cline_mcp_settings.json",
-                "CONFIG/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
-                "cline_mcp_settings.json",
-            ),
+        "mcpServers",
+        lambda name, words: {**_command(name, words), "timeout": 60},  # s; its own is 3 at a start
+    ),
+    "goose": Client(
+        "goose",
+        ("XDG/goose/config.yaml", "CONFIG/Block/goose/config/config.yaml"),
+        "extensions",
+        lambda name, words: _goose("stdio", name, {"cmd": words[0], "args": words[1:]}),
+        lambda name, url: _goose(
+            "streamable_http",
+            name,
+            {"uri": url, "headers": _bearer(f"${{{TOKEN}}}"), "env_keys": [TOKEN]},
         ),
-        Client(
-            "goose", "goose", ("XDG/goose/config.yaml", "CONFIG/Block/goose/config/config.yaml")
-        ),
-        Client(
-            "opencode", "opencode", ("XDG/opencode/opencode.json", "XDG/opencode/opencode.jsonc")
-        ),
-    )
+    ),
+    "opencode": Client(
+        "opencode",
+        ("XDG/opencode/opencode.json", "XDG/opencode/opencode.jsonc"),
+        "mcp",
+        lambda name, words: {"type": "local", "command": words, "timeout": 60_000},  # ms
+        lambda name, url: {"type": "remote", **http_server(url, f"{{env:{TOKEN}}}")},
+    ),
 }
+KEYS = tuple(dict.fromkeys(client.key for client in CLIENTS.values()))
 
 
 def _expanded(place: str) -> Path:
@@ -93,12 +187,9 @@ def _matching(place: str) -> list[Path]:
     return sorted(each for each in path.parent.glob(path.name) if each.suffix in SUFFIXES)
 
 
-SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
-
-
 def servers(file: Path) -> list[tuple[str, Any]]:
     """Every server in a client's file, with its entry unchanged. Raises `ConfigError`."""
-    data = read(file)
+    data = parsed(file, read_text(file))
     found = list(_servers(data, file.stem)) if isinstance(data, dict) else []
     return [(str(name), entry) for name, entry in found]
 
@@ -116,10 +207,6 @@ def _servers(data: dict[str, Any], stem: str) -> Iterator[tuple[Any, Any]]:
                 for number, entry in enumerate(entries):
                     named = isinstance(entry, dict) and "name" in entry
                     yield entry["name"] if named else f"{key}.{number}", entry
-
-
-def read(file: Path) -> Any:
-    return parsed(file, read_text(file))
 
 
 def parsed(file: Path, text: str) -> Any:

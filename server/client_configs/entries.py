@@ -12,13 +12,11 @@ import yaml
 
 from planner.errors import ConfigError
 from server.client_configs import clients, documents, files
-from server.client_configs.clients import CLIENTS
+from server.client_configs.clients import CLIENTS, INPUT_ID, Client, Server
 from server.client_configs.jsonc import Place
 from server.project import project_folder
 
 NAME = "planloom"
-TOKEN = "PLANLOOM_TOKEN"
-INPUT_ID = "planloom-token"
 INPUT = {
     "type": "promptString",
     "id": INPUT_ID,
@@ -36,104 +34,10 @@ WORKSPACE = "${workspaceFolder}"
 MAX_STEM_CHARS = 24
 """Characters of a project's name in that of its entry: clients put it before each tool's."""
 
-Server = dict[str, Any]
-
-
-def http_server(url: str, token: str | None) -> Server:
-    """The entry in the form of most clients; without a token if the client gets its own."""
-    return {"url": url} | ({"headers": _bearer(token)} if token else {})
-
-
-def _bearer(token: str) -> Server:
-    return {"Authorization": f"Bearer {token}"}
-
-
-def _command(name: str, words: list[str]) -> Server:
-    return {"command": words[0], "args": words[1:]}
-
-
-@dataclass(frozen=True)
-class Form:
-    key: str
-    """The key under which it has them."""
-    stdio: Callable[[str, list[str]], Server] = _command
-    """Makes the server of the entry's name and the words of the command."""
-    http: Callable[[str, str], Server] | None = None
-    """Makes the server of the name and a URL; None if the file cannot refer to the token."""
-    head: Server = field(default_factory=dict)
-    """What else a new file needs."""
-    listed: bool = False
-    """The servers are a list, not a map."""
-
-
-def _goose(kind: str, name: str, server: Server) -> Server:
-    about = "A planning agent for questions about a project"
-    head = {"enabled": True, "type": kind, "name": name, "description": about}
-    return {**head, **server, "timeout": 300}
-
-
-FORMS = {
-    "claude-code": Form(
-        "mcpServers",
-        lambda name, words: {"type": "stdio", **_command(name, words)},
-        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}")},
-    ),
-    "claude-desktop": Form("mcpServers"),
-    "cline": Form(
-        "mcpServers",
-        lambda name, words: {**_command(name, words), "timeout": 60},  # s; its own is 3 at a start
-    ),
-    "codex": Form(
-        "mcp_servers", http=lambda name, url: {"url": url, "bearer_token_env_var": TOKEN}
-    ),
-    "continue": Form(
-        "mcpServers",
-        lambda name, words: {"name": name, **_command(name, words)},
-        lambda name, url: {
-            "name": name,
-            "type": "streamable-http",
-            "url": url,
-            "requestOptions": {"headers": _bearer(f"${{{{ secrets.{TOKEN} }}}}")},
-        },
-        head={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
-        listed=True,
-    ),
-    "copilot": Form(
-        "mcpServers",
-        lambda name, words: {"type": "local", **_command(name, words), "tools": ["*"]},
-        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}"), "tools": ["*"]},
-    ),
-    "cursor": Form("mcpServers", http=lambda name, url: http_server(url, f"${{env:{TOKEN}}}")),
-    "gemini": Form(
-        "mcpServers",
-        http=lambda name, url: {"httpUrl": url, "headers": _bearer(f"${{{TOKEN}}}")},
-    ),
-    "goose": Form(
-        "extensions",
-        lambda name, words: _goose("stdio", name, {"cmd": words[0], "args": words[1:]}),
-        lambda name, url: _goose(
-            "streamable_http",
-            name,
-            {"uri": url, "headers": _bearer(f"${{{TOKEN}}}"), "env_keys": [TOKEN]},
-        ),
-    ),
-    "opencode": Form(
-        "mcp",
-        lambda name, words: {"type": "local", "command": words, "timeout": 60_000},  # ms
-        lambda name, url: {"type": "remote", **http_server(url, f"{{env:{TOKEN}}}")},
-    ),
-    "vscode": Form(
-        "servers",
-        lambda name, words: {"type": "stdio", **_command(name, words)},
-        lambda name, url: {"type": "http", **http_server(url, f"${{input:{INPUT_ID}}}")},
-    ),
-    "zed": Form("context_servers"),
-}
-
 
 @dataclass(frozen=True)
 class Entry:
-    client: str
+    client: Client
     file: Path
     subject: str
     """The project or the address it is for: a client may have several."""
@@ -153,7 +57,7 @@ class Entry:
 
     def name_in(self, before: str) -> str:
         """The entry's name in the file: an entry's with the same subject, else a free one."""
-        servers = dict(self._servers(self._data(before)))
+        servers = self._servers(self._data(before))
         ours = [name for name in servers if name == NAME or name.startswith(f"{NAME}-")]
         for name in ours:
             if _subject(servers[name][1]) == self.subject:
@@ -172,22 +76,20 @@ class Entry:
             raise ConfigError(f"{self.file}: it is not a map of settings; correct that first")
         return data
 
-    def _servers(self, data: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, Any]]]:
-        """Each server's name, and its key and entry."""
-        form = FORMS[self.client]
-        servers = data.get(form.key) or ([] if form.listed else {})
-        if not isinstance(servers, list if form.listed else dict):
-            kind = "list" if form.listed else "map"
-            raise ConfigError(f"{self.file}: `{form.key}` is not a {kind}; correct that first")
+    def _servers(self, data: dict[str, Any]) -> dict[str, tuple[str | int, Any]]:
+        """Each server's key and entry, by its name."""
+        listed, key = self.client.listed, self.client.key
+        servers = data.get(key) or ([] if listed else {})
+        if not isinstance(servers, list if listed else dict):
+            kind = "list" if listed else "map"
+            raise ConfigError(f"{self.file}: `{key}` is not a {kind}; correct that first")
         if isinstance(servers, dict):
-            yield from ((str(name), (name, entry)) for name, entry in servers.items())
-        else:
-            for number, entry in enumerate(servers):
-                if isinstance(entry, dict):
-                    yield str(entry.get("name")), (number, entry)
+            return {str(name): (name, entry) for name, entry in servers.items()}
+        maps = ((number, each) for number, each in enumerate(servers) if isinstance(each, dict))
+        return {str(each.get("name")): (number, each) for number, each in maps}
 
     def _changes(self, data: dict[str, Any], name: str) -> Iterator[tuple[Place, Any]]:
-        form, servers = FORMS[self.client], dict(self._servers(data))
+        form, servers = self.client, self._servers(data)
         for key, value in form.head.items():
             if key not in data:
                 yield (key,), value
@@ -235,23 +137,23 @@ def over_stdio(client: str, project: Path | None) -> Entry:
     """The entry by which a client starts Planloom itself, for `project` or the working folder. VS
     Code has it in the working folder unless a project is named. Raises `ConfigError`."""
     folder = str(project_folder(project, {}))
-    file = CLIENTS[client].file
+    form = CLIENTS[client]
+    file = form.file
     if client == "vscode" and project is None:
         file, folder = Path.cwd() / ".vscode" / "mcp.json", WORKSPACE
     words = [*planloom_command(), "serve", "--project", folder]
-    return Entry(client, file, folder, lambda name: FORMS[client].stdio(name, words))
+    return Entry(form, file, folder, lambda name: form.stdio(name, words))
 
 
 def over_http(client: str, address: str) -> Entry:
     """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; for the
     token it has the client's own kind of reference. Raises `ConfigError`."""
     url = address if "://" in address else f"http://{address}/mcp"
-    if (form := FORMS[client].http) is None:
-        raise ConfigError(
-            f"--http: {CLIENTS[client].title}'s file cannot refer to a token; leave --http out"
-        )
+    form = CLIENTS[client]
+    if (over_http := form.http) is None:
+        raise ConfigError(f"--http: {form.title}'s file cannot refer to a token; leave --http out")
     inputs = [INPUT] if client == "vscode" else []
-    return Entry(client, CLIENTS[client].file, url, lambda name: form(name, url), inputs)
+    return Entry(form, form.file, url, lambda name: over_http(name, url), inputs)
 
 
 def planloom_command() -> list[str]:

@@ -79,15 +79,6 @@ class Source:
     file: Path
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A variable that the person has to set, because its value was not copied."""
-
-    name: str
-    place: str
-    """Where the value is, or who asks for it."""
-
-
 @dataclass
 class ImportedServer:
     """A server as an entry of `upstreams`."""
@@ -95,7 +86,9 @@ class ImportedServer:
     name: str
     source: Source
     settings: dict[str, Any]
-    variables: list[Variable] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    """Those that the person has to set, because their values were not copied: where each value is,
+    or who asks for it."""
     notes: list[str] = field(default_factory=list)
     """What was not imported."""
 
@@ -246,7 +239,7 @@ class _Translator:
     """Translates the texts of one server, with variables in place of secrets."""
 
     def __init__(self, upstream: str, source: Source, variables: "_Variables") -> None:
-        self.missing_variables: list[Variable] = []
+        self.missing_variables: dict[str, str] = {}
         self._upstream = upstream
         self._source = source
         self._variables = variables
@@ -308,9 +301,7 @@ class _Translator:
         the server itself does not use that name."""
         wanted = f"{self._upstream}_{name}" if own else name
         variable = self._variables.name_for(wanted, value, self._upstream)
-        return self._require_variable(
-            variable, f"`{key}` of {self._upstream} in {short(self._source.file)}"
-        )
+        return self._require(variable, f"`{key}` of {self._upstream} in {short(self._source.file)}")
 
     def _referred(self, match: re.Match[str], key: str) -> str:
         if match["other"]:
@@ -327,16 +318,13 @@ class _Translator:
             return f"${{{match['name']}:-{default}}}"
         if asked := match["input"] or match["secret"]:
             place = f"{self._source.title} asks for it ({asked}), for {self._upstream}"
-            return self._require_variable(_variable_name(asked), place)
+            return self._require(_variable_name(asked), place)
         name = match["env"] or match["braces"] or match["name"]
-        return self._require_variable(
-            name, f"`{key}` of {self._upstream} takes it from your environment"
-        )
+        return self._require(name, f"`{key}` of {self._upstream} takes it from your environment")
 
-    def _require_variable(self, name: str, place: str) -> str:
+    def _require(self, name: str, place: str) -> str:
         self._variables.add_used(name)
-        if name not in [each.name for each in self.missing_variables]:
-            self.missing_variables.append(Variable(name, place))
+        self.missing_variables.setdefault(name, place)
         return f"${{{name}:-}}"
 
 
@@ -365,13 +353,10 @@ def _variable_name(text: str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    match value:
-        case str():
-            return value
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
     raise _CannotImportError("one of its values is not text")
 
 
@@ -409,6 +394,6 @@ def missing_variables(imported: Iterable[ImportedServer]) -> Mapping[str, list[s
     """Every variable that has to be set, with the places where its value is."""
     found: dict[str, list[str]] = {}
     for each in imported:
-        for variable in each.variables:
-            found.setdefault(variable.name, []).append(variable.place)
+        for name, place in each.variables.items():
+            found.setdefault(name, []).append(place)
     return found

@@ -7,37 +7,39 @@ No maintained package on PyPI does the second: they rewrite comments, or only re
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 Place = tuple[str | int, ...]
 """Where a value stands: keys of maps, numbers of list items."""
 
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|[{\[]\s*,|,(?=\s*[}\]])', re.DOTALL)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _COMMENTS_TO_LINE_END = re.compile(
     r"(?:[ \t]*/\*(?:(?!\*/)[^\n])*\*/)*(?:[ \t]*//[^\n]*)?(?=[ \t]*(?:\n|\Z))"
 )
+_COMMA = re.compile(r"\s*,")
+_NOT_SPACE = re.compile(r"\S")
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_decode = json.JSONDecoder().raw_decode
 
 
 def loads(text: str) -> Any:
     """The data; an empty text is an empty map. Raises `ValueError`, `RecursionError`."""
-    plain = _blanked(_STRING_OR_COMMA, _blanked(_STRING_OR_COMMENT, text))
+    plain = _plain(text)
     return json.loads(plain) if plain.strip() else {}
 
 
 def changed(text: str, place: Place, value: Any) -> str:
     """The text with this value at this place. Missing parents are created, and a list gets the item
     at its end. Raises `ValueError`, `RecursionError`."""
-    loads(text)  # the rest relies on its being valid
-    plain = _blanked(_STRING_OR_COMMENT, text)
-    if not plain.strip():
+    if not _plain(text).strip():
         gap = "" if text.endswith("\n") or not text else "\n"
-        text, plain = f"{text}{gap}{{\n}}\n", f"{plain}{gap}{{\n}}\n"
-    start = _next(plain, 0).start()
+        text = f"{text}{gap}{{\n}}\n"
+    loads(text)  # the rest relies on its being valid
+    plain = _plain(text)
+    start = _next(plain, 0)
     for number, key in enumerate(place):
         members = list(_members(plain, start))
         there = [each for each in members if each.key == key]
@@ -50,8 +52,7 @@ def changed(text: str, place: Place, value: Any) -> str:
     return before + _written(value, text, _line_indent(text, start)) + after
 
 
-@dataclass(frozen=True)
-class _Member:
+class _Member(NamedTuple):
     """An entry of a map or an item of a list."""
 
     key: str | int
@@ -60,48 +61,36 @@ class _Member:
     start: int
     """Of its value."""
     end: int
-    comma: int | None
-    """Where the comma after it stands."""
-
-    def after(self, text: str) -> int:
-        """Where the next member may begin: after the comma and a comment on the same line."""
-        end = self.end if self.comma is None else self.comma + 1
-        found = _COMMENTS_TO_LINE_END.match(text, end)
-        return found.end() if found else end
 
 
 def _members(plain: str, start: int) -> Iterator[_Member]:
     """The members of a container; none if the value is not one."""
-    token = _next(plain, start)
-    if token[0] not in ("{", "["):
+    if plain[start] not in "{[":
         return
-    number, mapping, at = 0, token[0] == "{", token.end()
-    while (token := _next(plain, at))[0] not in ("}", "]"):
-        begin, key = token.start(), number
-        if mapping:
-            key = json.loads(token[0])
-            token = _next(plain, _next(plain, token.end()).end())
-        end = _end(plain, token.start())
-        following = _next(plain, end)
-        comma = following.start() if following[0] == "," else None
-        yield _Member(key, begin, token.start(), end, comma)
-        number, at = number + 1, end if comma is None else comma + 1
+    at = _next(plain, start + 1)
+    for number in count():
+        if plain[at] in "}]":
+            return
+        begin, key = at, number
+        if plain[start] == "{":
+            key, end = _decode(plain, at)
+            at = _next(plain, _next(plain, end) + 1)
+        end = _end(plain, at)
+        yield _Member(key, begin, at, end)
+        at = _next(plain, end)
+        if plain[at] == ",":
+            at = _next(plain, at + 1)
 
 
-def _next(plain: str, at: int) -> re.Match[str]:
-    found = _TOKEN.search(plain, at)
+def _next(plain: str, at: int) -> int:
+    found = _NOT_SPACE.search(plain, at)
     assert found  # the text was read before
-    return found
+    return found.start()
 
 
 def _end(plain: str, start: int) -> int:
     """Where the value that begins at `start` ends."""
-    depth = 0
-    for token in _TOKEN.finditer(plain, start):
-        depth += (token[0] in ("{", "[")) - (token[0] in ("}", "]"))
-        if not depth:
-            return token.end()
-    raise AssertionError  # the text was read before
+    return _decode(plain, start)[1]
 
 
 def _added(
@@ -122,10 +111,13 @@ def _added(
         return f"{text[: last.end]}, {name}{_written(value, None, '')}{text[last.end :]}"
     inner = _line_indent(text, last.begin)
     new = f"\n{inner}{name}{_written(value, text, inner)}"
-    where = last.after(text)
-    if last.comma is None:
-        return f"{text[: last.end]},{text[last.end : where]}{new}{text[where:]}"
-    return f"{text[:where]}{new},{text[where:]}"
+    comma = _COMMA.match(_blanked(_STRING_OR_COMMENT, text), last.end)
+    where = comma.end() if comma else last.end
+    if beside := _COMMENTS_TO_LINE_END.match(text, where):
+        where = beside.end()
+    if comma:
+        return f"{text[:where]}{new},{text[where:]}"
+    return f"{text[: last.end]},{text[last.end : where]}{new}{text[where:]}"
 
 
 def _written(value: Any, like: str | None, indent: str) -> str:
@@ -145,6 +137,11 @@ def _unit(text: str) -> str:
 def _line_indent(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _plain(text: str) -> str:
+    """The text as plain JSON, in which every place is the same."""
+    return _blanked(_STRING_OR_COMMA, _blanked(_STRING_OR_COMMENT, text))
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:

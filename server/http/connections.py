@@ -25,7 +25,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > max_connections():
+        if len(self.connections) > min(MAX_CONNECTIONS, _files() // 2):
             idle = [each for each in self.connections if isinstance(each, BoundedConnection)]
             gives_way = next((each for each in idle if each.idle and each is not self), self)
             gives_way.transport.abort()
@@ -49,10 +49,6 @@ class BoundedConnection(H11Protocol):
             return
         self._idle_since = self.cycle if self.idle else self
         self._timer = self.loop.call_later(HEADER_SECONDS, self._look)
-
-
-def max_connections() -> int:
-    return min(MAX_CONNECTIONS, _files() // 2)
 
 
 def max_backlog() -> int:

@@ -43,14 +43,8 @@ MAX_CONVERSATION_CHARS, MAX_MESSAGE_CHARS = 2000, 600
 """Of the conversation and of one message in it: some 500 tokens, with which each prompt begins."""
 EVIDENCE = "\n\n---\n\nEvidence:"
 IN_CONTENT = (
-    *(
-        events.ApprovalAsked,
-        events.ApprovalDecided,
-        events.PlanMade,
-        events.PlanRevised,
-        events.RunFinished,
-    ),
-    *(events.StepConcluded, events.StepContinued, events.StepStarted),
+    *(events.ApprovalAsked, events.ApprovalDecided, events.PlanMade, events.PlanRevised),
+    *(events.RunFinished, events.StepConcluded, events.StepContinued, events.StepStarted),
 )
 """The events in the content; the others are reasoning."""
 
@@ -315,13 +309,11 @@ class Completion:
 
     def _content(self, event: events.Event) -> str:
         document = self._document.add(event)
-        match event:
-            case events.ApprovalAsked():
-                return self._question(event)
-            case events.ApprovalDecided():
-                return f"{line(f'{event.tool} was {consent.outcome(event)}.')}\n\n"
-            case _:
-                return document
+        if isinstance(event, events.ApprovalAsked):
+            return self._question(event)
+        if isinstance(event, events.ApprovalDecided):
+            return f"{line(f'{event.tool} was {consent.outcome(event)}.')}\n\n"
+        return document
 
     def _question(self, asked: events.ApprovalAsked) -> str:
         """A call that the run waits with, and how a person answers; nothing once it is decided."""
@@ -339,18 +331,16 @@ class Completion:
         return inert(text)
 
     def _problem(self) -> dict[str, Any] | None:
-        name = self.run.id
+        code, name = "interrupted", self.run.id
         if self.run.elsewhere:
-            code, text = (
-                "interrupted",
+            text = (
                 f"Another server goes on with run {name}; `planloom runs show --follow {name}` "
-                "shows it.",
+                "shows it."
             )
         elif self.run.interrupted:
-            code, text = (
-                "interrupted",
+            text = (
                 f"The server ended, and run {name} with it; `planloom runs resume {name}` goes on "
-                "with it.",
+                "with it."
             )
         elif self.run.state.status == "failed":
             code, text = "run_failed", self.run.state.answer

@@ -34,7 +34,7 @@ from planner.protocol import RunRequest
 from planner.tools import Policy
 from server import auth
 from server.journal.records import RunSummary
-from server.mcp.context import engine_of
+from server.mcp.context import engine_of, errors_as
 from server.mcp.links import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
@@ -209,10 +209,8 @@ def register_app(mcp: FastMCP) -> None:
     @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
     async def newest(ctx: Context) -> str:
         """Id, status, prompt and times of the newest runs."""
-        try:
+        with errors_as(ResourceError):
             return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
-        except PlanloomError as error:
-            raise ResourceError(str(error)) from None
 
 
 @cache
@@ -243,13 +241,11 @@ async def listing(engine: Engine, callers: Sequence[str]) -> dict[str, Any]:
 
 async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
     """The fields of a list entry that only a running run has."""
-    if listed.status != "running":
-        return {"approval": None}
-    try:
-        run = await find(engine, listed.id)
-    except RequestError:  # it was deleted since it was listed
-        return {"approval": None}
-    return {"approval": approval(run), "doing": doing(run)}
+    with suppress(RequestError):  # it was deleted since it was listed
+        if listed.status == "running":
+            run = await find(engine, listed.id)
+            return {"approval": approval(run), "doing": doing(run)}
+    return {"approval": None}
 
 
 def approval(run: Run) -> dict[str, Any] | None:

@@ -122,8 +122,6 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         self._redact = redact
         self._secrets = SecretMemory()
         self._waiting: list[Due] = []
-        self._late: list[Due] = []
-        """Writes that failed."""
         self._due = anyio.Event()
         self._writing = anyio.Lock()
         self._bells: WeakValueDictionary[str, anyio.Event] = WeakValueDictionary()
@@ -186,21 +184,17 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
             self._due = anyio.Event()
             await self._write_waiting()
             if anyio.current_time() >= again:
-                await self._write_late()
+                await self._write_waiting(late=True)
                 again = anyio.current_time() + LATE_SECONDS
 
-    async def _write_waiting(self) -> None:
+    async def _write_waiting(self, *, late: bool = False) -> None:
         """Make the waiting writes, in their order. What follows a failed write of the same run
-        waits with it, and no run waits for a store that does not answer."""
+        waits with it. Both are made apart (`late`), so that no other run waits for what may fail
+        again."""
         async with self._writing:
-            waiting, self._waiting = self._waiting, []
-            self._late += [each for each in waiting if each[0].late]
-            await self._write([each for each in waiting if each[0].problem is None])
-
-    async def _write_late(self) -> None:
-        async with self._writing:
-            late, self._late = self._late, []
-            await self._write(late)
+            due = [each for each in self._waiting if each[0].late is late]
+            self._waiting = [each for each in self._waiting if each[0].late is not late]
+            await self._write([each for each in due if late or each[0].problem is None])
 
     async def _write(self, due: Sequence[Due]) -> None:
         if not due:
@@ -215,7 +209,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
             first = failed.get(id(writer))
             writer.late, writer.lost = isinstance(first, self.passing), isinstance(first, Lost)
             writer.problem = self._why(first) if first else None
-        self._late += [each for each in due if each[0].late]
+        self._waiting[:0] = [each for each in due if each[0].late]
 
     @abstractmethod
     async def _commit(self, due: Sequence[Due]) -> Sequence[Exception | None]:

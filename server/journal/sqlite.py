@@ -140,7 +140,7 @@ class SqliteJournal(base.Journal):
         finally:
             with anyio.CancelScope(shield=True):
                 await self._write_waiting()
-                await self._write_late()
+                await self._write_waiting(late=True)
                 await self._in_thread(self._close)
             self._thread.shutdown()
 

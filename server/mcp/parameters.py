@@ -8,17 +8,13 @@ from planner.tools import Policy
 
 Prompt = Annotated[
     str,
-    Field(
-        description="The question or task, complete in itself: this agent sees nothing else of "
-        "your conversation. Example: 'In which file and line is parse_url defined?'"
-    ),
+    "The question or task, complete in itself: this agent sees nothing else of your conversation. "
+    "Example: 'In which file and line is parse_url defined?'",
 ]
 StepPrompt = Annotated[
     str,
-    Field(
-        description="What this step should find out, complete in itself. With run_id it may be "
-        "left out: the step that is planned next, or the one that was interrupted."
-    ),
+    "What this step should find out, complete in itself. With run_id it may be left out: the step "
+    "that is planned next, or the one that was interrupted.",
 ]
 WaitSeconds = Annotated[
     float,
@@ -46,19 +42,15 @@ ModelTokens = Annotated[
 ]
 DataSchema = Annotated[
     dict[str, Any] | None,
-    Field(
-        description="A JSON Schema: the answer then comes as `data` that fits it too. Example: "
-        '{"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": '
-        '"integer"}}, "required": ["file", "line"]}'
-    ),
+    "A JSON Schema: the answer then comes as `data` that fits it too. Example: "
+    '{"type": "object", "properties": {"file": {"type": "string"}, "line": {"type": "integer"}}, '
+    '"required": ["file", "line"]}',
 ]
 RunPolicy = Annotated[
     Policy,
-    Field(
-        description="read_only: tools that only read. ask: others too, each call after the user "
-        "approved it, if your client can ask (elicitation). allow: without asking where the "
-        "operator's file permits it."
-    ),
+    "read_only: tools that only read. ask: others too, each call after the user approved it, if "
+    "your client can ask (elicitation). allow: without asking where the operator's file permits "
+    "it.",
 ]
 RunId = Annotated[str, Field(description="The run_id of a report.", max_length=100)]
 GoesOn = Annotated[

@@ -4,6 +4,7 @@ time is over."""
 import math
 import warnings
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any
 
 import anyio
@@ -106,19 +107,17 @@ def _progress_sender(ctx: Context, run: Run) -> Callable[..., Awaitable[None]]:
     """Sends progress notifications with growing numbers, and with the event in `_meta`."""
     request = ctx.request_context
     token = (request.meta or {}).get("progressToken") if request else None
-    number = 0
+    numbers = count(1)
 
     async def send(text: str, event: dict[str, Any] | None) -> None:
-        nonlocal number
         if token is None:
             return
-        number += 1
         meta: dict[str, Any] = {META_RUN: run.id}
         await ctx.send_notification(
             ProgressNotification(
                 params=ProgressNotificationParams(
                     progress_token=token,
-                    progress=float(number),
+                    progress=float(next(numbers)),
                     message=text,
                     _meta=meta | {META_EVENT: event} if event else meta,
                 )

@@ -87,9 +87,7 @@ def register(mcp: FastMCP) -> None:
         """
         run = await callers_run(ctx, run_id, PromptError)
         contents = mcp_types.TextResourceContents(
-            uri=RUN.format(run_id=run.id),
-            mime_type="text/markdown",
-            text=markdown(report_of(run)),
+            uri=RUN.format(run_id=run.id), mime_type="text/markdown", text=markdown(report_of(run))
         )
         report = mcp_types.EmbeddedResource(type="resource", resource=contents)
         return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]
@@ -117,7 +115,7 @@ def register(mcp: FastMCP) -> None:
                     asked = dict.fromkeys(run.prompt for run in runs)
                     return [each for each in asked if each.lower().startswith(prefix)]
                 case "tool":
-                    names = [tool.name for tool in ctx.lifespan_context["pool"].tools()]
+                    names = [tool.name for tool in engine_of(ctx).pool.tools()]
                     names = [name for name in names if prefix in name.lower()]
                     return sorted(names, key=lambda name: not name.lower().startswith(prefix))
                 case "iteration":

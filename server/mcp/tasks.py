@@ -39,7 +39,6 @@ from planner.errors import PlanloomError, RequestError
 from server.auth import caller
 from server.mcp.context import as_task, can_ask, engine_of
 from server.mcp.results import result_of
-from server.runs.engine import Engine
 from server.runs.run import Run
 from server.views.progress import message
 
@@ -139,12 +138,11 @@ class Tasks(ServerExtension):
                 is_error=found.is_error,
             )
             return DetailedTask(**fields, status="completed", result=_wire(result))
-        asks = can_ask(context)
-        if asks:
+        if can_ask(context):
             await engine_of(context).attend(run)
-        if asks and (question := run.approvals.question):
-            requests = {question.id: _wire(question.request())}
-            return DetailedTask(**fields, status="input_required", input_requests=requests)
+            if question := run.approvals.question:
+                requests = {question.id: _wire(question.request())}
+                return DetailedTask(**fields, status="input_required", input_requests=requests)
         return DetailedTask(**fields, status="working")
 
     async def _update(self, request: Requested, params: UpdateParams) -> Acknowledged:
@@ -189,13 +187,12 @@ def _fields(run: Run, context: Context) -> dict[str, Any]:
         doing = run.doing(run.state)
     else:
         doing = message(run.events[-1], run.state)
-    engine: Engine = engine_of(context)
     return {
         "task_id": run.id,
         "status_message": doing,
         "created_at": _iso(run.created),
         "last_updated_at": _iso(updated),
-        "ttl_ms": int(engine.journal.settings.days * 86_400_000),
+        "ttl_ms": int(engine_of(context).journal.settings.days * 86_400_000),
     }
 
 

@@ -44,7 +44,6 @@ from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.text import counted
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
-from server.upstreams.pool import UpstreamPool
 from server.views.report import UP, SteeringReport
 
 WAIT_SECONDS = 45.0
@@ -85,8 +84,8 @@ class SteeringResult(BaseModel):
 
 
 def register(mcp: FastMCP, changes: bool, project: Path) -> None:
-    """Publish the tools on a server whose lifespan yields `engine` and `pool`; `changes`: its runs
-    may do more than read; `project`: what they are about."""
+    """Publish the tools on a server whose lifespan yields `engine`; `changes`: its runs may do
+    more than read; `project`: what they are about."""
 
     @mcp.tool(
         title="Plan and answer",
@@ -124,12 +123,10 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         ctx: Context,
         prompt: StepPrompt = "",
         tool: Annotated[
-            str | None,
-            Field(description="The tool to call (see list_tools); null: let it choose."),
+            str | None, "The tool to call (see list_tools); null: let it choose."
         ] = None,
         arguments: Annotated[
-            dict[str, Any] | None,
-            Field(description="The tool's arguments; null: let the model write them."),
+            dict[str, Any] | None, "The tool's arguments; null: let the model write them."
         ] = None,
         wait_s: WaitSeconds = WAIT_SECONDS,
         max_seconds: Seconds = LIMITS.seconds,
@@ -158,11 +155,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             return await _resume(ctx, run_id, request, "step", wait_s)
         return await _begin(ctx, request, wait_s, request_key)
 
-    @mcp.tool(
-        title="Make a plan",
-        annotations=LOOKS,
-        output_schema=short_report.SHORT_SCHEMA,
-    )
+    @mcp.tool(title="Make a plan", annotations=LOOKS, output_schema=short_report.SHORT_SCHEMA)
     async def make_plan(
         prompt: Prompt,
         ctx: Context,
@@ -177,11 +170,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         request = RunRequest(prompt=prompt, goal="plan", limits=limits)
         return await _begin(ctx, request, wait_s, request_key)
 
-    @mcp.tool(
-        title="Follow a run",
-        annotations=OWN_READS,
-        output_schema=short_report.SHORT_SCHEMA,
-    )
+    @mcp.tool(title="Follow a run", annotations=OWN_READS, output_schema=short_report.SHORT_SCHEMA)
     async def get_run(
         run_id: RunId,
         ctx: Context,
@@ -195,8 +184,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             ),
         ] = None,
         whole: Annotated[
-            bool,
-            Field(description="Return the whole report: each action, model call and upstream."),
+            bool, "Return the whole report: each action, model call and upstream."
         ] = False,
     ) -> ToolResult | InputRequiredResult:
         """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
@@ -270,7 +258,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     )
     async def list_tools(ctx: Context) -> ToolResult:
         """The upstream servers with their state, and their tools with safety class and priority."""
-        pool: UpstreamPool = ctx.lifespan_context["pool"]
+        pool = engine_of(ctx).pool
         await pool.ready(LISTING_SECONDS)
         found = pool_listing(pool)
         return ToolResult(
@@ -372,7 +360,7 @@ async def _answered(ctx: Context) -> Run | None:
 async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
     """Refuse an impossible call before a run starts. While upstreams are starting, the run checks
     it."""
-    pool: UpstreamPool = ctx.lifespan_context["pool"]
+    pool = engine_of(ctx).pool
     tool = pool.find(name)
     if tool is None:
         if not await pool.ready(wait_s):

@@ -53,7 +53,7 @@ class Driver:
         self._models = models
         self.pool = pool
         self.journal = journal
-        self._approval = approval
+        self.approval = approval
         self._tasks = tasks
         self._turns = Turns(journal.settings)
         self._letters = Letters(journal, tasks, self.under_way)
@@ -87,7 +87,7 @@ class Driver:
         fleet = self._fleet_of(setup)
         await self._check_room(caller, fleet)
         elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
-        run = Run(request, self._approval, caller, request_key)
+        run = Run(request, self.approval, caller, request_key)
         run.project = setup.project
         run.approvals.can_ask = can_ask
         if not elsewhere:
@@ -190,7 +190,7 @@ class Driver:
         return run
 
     def _drive_here(self, writer: base.RunWriter, stored: StoredRun) -> Run:
-        run = Run.of(stored, self._approval)
+        run = Run.of(stored, self.approval)
         run.interrupted, run.writer = False, writer
         self._own(run)
         return run

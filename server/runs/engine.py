@@ -50,11 +50,10 @@ class Engine:
     `Driver` has those that are driven here, `Peers` those of other servers.
     """
 
-    def __init__(self, driver: Driver, peers: Peers, approval: ApprovalSettings) -> None:
+    def __init__(self, driver: Driver, peers: Peers) -> None:
         self.driver = driver
         self.pool, self.journal = driver.pool, driver.journal
         self._peers = peers
-        self._approval = approval
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
@@ -75,7 +74,7 @@ class Engine:
         """An engine whose runs all stop with this scope."""
         async with background_tasks() as tasks:
             driver = Driver(models, pool, journal, approval, tasks)
-            yield cls(driver, Peers(journal, tasks), approval)
+            yield cls(driver, Peers(journal, tasks))
 
     async def start(
         self,
@@ -158,7 +157,7 @@ class Engine:
             )
         if there := self._peers.followed(run_id):  # since the journal was asked
             return there
-        run = Run.of(stored, self._approval)
+        run = Run.of(stored, self.driver.approval)
         if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
             return kept  # it has not; and it knows the questions that were asked
         if not run.finished:

@@ -26,8 +26,7 @@ class Peers:
     """Follows runs that other servers drive."""
 
     def __init__(self, journal: Journal, tasks: TaskGroup) -> None:
-        self._journal = journal
-        self._tasks = tasks
+        self._journal, self._tasks = journal, tasks
         self._followed: dict[str, Run] = {}
         """Those that somebody has asked for here."""
 
@@ -90,9 +89,7 @@ class Letters:
     def __init__(
         self, journal: Journal, tasks: TaskGroup, under_way: Callable[[], Collection[Run]]
     ) -> None:
-        self._journal = journal
-        self._tasks = tasks
-        self._under_way = under_way
+        self._journal, self._tasks, self._under_way = journal, tasks, under_way
         self._reading = False
 
     def read(self) -> None:

@@ -14,18 +14,9 @@ import anyio
 from anyio import get_cancelled_exc_class
 from pydantic import BaseModel
 
-from planner import errors
+from planner import errors, events
 from planner.clock import Clock
 from planner.errors import ModelError
-from planner.events import (
-    FROM_OUTSIDE,
-    AnswerDelta,
-    BaseEvent,
-    Event,
-    RunContinued,
-    RunStarted,
-    SteeringTaken,
-)
 from planner.inbox import Inbox
 from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
 from planner.protocol import Steering
@@ -46,7 +37,7 @@ from server.journal.records import Entry, StoredRun
 from server.text import digest
 
 T = TypeVar("T", bound=BaseModel)
-E = TypeVar("E", bound=BaseEvent)
+E = TypeVar("E", bound=events.BaseEvent)
 
 TURNS = 50
 """In so many turns of the event loop the tasks of a replayed run should make progress. After that,
@@ -83,7 +74,7 @@ class Tape:
     def __init__(
         self,
         writer: RunWriter,
-        emit: Callable[[Event], None],
+        emit: Callable[[events.Event], None],
         stored: StoredRun | None = None,
         spent: float = 0.0,
     ) -> None:
@@ -95,7 +86,7 @@ class Tape:
         self.diverged: str | None = None
         self._writer = writer
         self._emit = emit
-        self._played = [each for each in played if each.data.get("type") not in FROM_OUTSIDE]
+        self._played = [each for each in played if each.data.get("type") not in events.FROM_OUTSIDE]
         self._head = 0
         """The first entry that is not consumed yet; only calls that were cut off together may come
         before it."""
@@ -106,10 +97,10 @@ class Tape:
         if not self._played:
             self.clock.release()
 
-    def say(self, event: Event) -> None:
+    def say(self, event: events.Event) -> None:
         """Record an event, unless it is a draft. Raises `Diverged` if the record has another event
         there."""
-        if self._head == len(self._played) or isinstance(event, AnswerDelta):
+        if self._head == len(self._played) or isinstance(event, events.AnswerDelta):
             return self._emit(event)
         entry = self._played[self._head]
         if entry.kind != "event" or entry.event.type != event.type:
@@ -272,11 +263,11 @@ class TapedInbox(Inbox):
         self._tape, self._waiting = tape, waiting
 
     def steering(self) -> Sequence[Steering]:
-        taken = self._tape.ahead(SteeringTaken)
+        taken = self._tape.ahead(events.SteeringTaken)
         return list(self._waiting()) if taken is None else [each.steering for each in taken]
 
-    def next_request(self) -> RunContinued | None:
-        return next(iter(self._tape.ahead(RunContinued) or []), None)
+    def next_request(self) -> events.RunContinued | None:
+        return next(iter(self._tape.ahead(events.RunContinued) or []), None)
 
 
 class _TapedModel(ModelAround):
@@ -300,11 +291,7 @@ class TapedPool(PoolAround):
     """The pool of a run: with the tools that it began with, and every result on the tape."""
 
     def __init__(
-        self,
-        pool: ToolPool,
-        tape: Tape,
-        tools: Sequence[ToolSpec],
-        began: RunStarted | None,
+        self, pool: ToolPool, tape: Tape, tools: Sequence[ToolSpec], began: events.RunStarted | None
     ) -> None:
         """`tools`: those the run began with; `began`: how, if that is recorded."""
         super().__init__(pool)

@@ -143,12 +143,7 @@ class Run:
 
     def open_channel(self, tool: ToolSpec, iteration: int | None) -> SideChannel:
         return SideChannel(
-            tool,
-            iteration,
-            self.approvals,
-            self.record,
-            self.clock,
-            alone=self.caller == LOCAL,
+            tool, iteration, self.approvals, self.record, self.clock, alone=self.caller == LOCAL
         )
 
     def stop(self) -> None:

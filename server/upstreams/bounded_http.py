@@ -7,6 +7,7 @@ Measured with mcp 2.3: 50 MB take 6 s and 125 MB of memory.
 """
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -46,23 +47,23 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
     return factory
 
 
+@dataclass
 class _Bounded(httpx2.AsyncByteStream):
     """Bounds the length of each event, which an empty line ends, or of the whole response."""
 
-    def __init__(self, stream: Any, on_excess: Callable[[str], None]) -> None:
-        self._stream = stream
-        self._on_excess = on_excess
+    stream: Any
+    on_excess: Callable[[str], None]
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         length = 0
-        async for chunk in self._stream:
+        async for chunk in self.stream:
             end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
             length = len(chunk) - end if end >= 0 else length + len(chunk)
             if length > MAX_MESSAGE_BYTES:
                 why = f"its answer is longer than {MAX_MESSAGE_BYTES // 2**20} MiB; ask for less"
-                self._on_excess(why)
+                self.on_excess(why)
                 raise httpx2.ReadError(why)
             yield chunk
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self.stream.aclose()

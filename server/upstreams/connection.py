@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import mcp_types
-from fastmcp.client.messages import MessageHandler
 from fastmcp.client.progress import ProgressHandler
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 from mcp import MCPError
@@ -36,17 +35,6 @@ MAX_LOG_LINES = 5
 """Of what an upstream last wrote to its standard error."""
 
 
-class _Changes(MessageHandler):
-    """Notes that the tool list changed; the watcher fetches it, because a handler must not wait."""
-
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
-
-    async def on_tool_list_changed(self, message: mcp_types.ToolListChangedNotification) -> None:
-        self._connection.stale = True
-        self._connection.news.set()
-
-
 _CALL: ContextVar[SideChannel | None] = ContextVar("_CALL", default=None)
 """The channel of the call that is being made, which the SDK carries along: to what asks for
 input since 2026-07-28, and over HTTP to all that an upstream says in answer to the call."""
@@ -56,11 +44,7 @@ class Connection:
     """One client of an upstream, from its start to the end of its last process."""
 
     def __init__(
-        self,
-        name: str,
-        settings: UpstreamSettings,
-        launcher: Launcher,
-        redactor: Redactor,
+        self, name: str, settings: UpstreamSettings, launcher: Launcher, redactor: Redactor
     ) -> None:
         self.lost = False
         self.stale = False
@@ -97,7 +81,7 @@ class Connection:
             name=name,
             roots=[_as_uri(root) for root in settings.roots] or None,
             log_handler=self._logged,
-            message_handler=_Changes(self),
+            message_handler=self._heard,
             init_timeout=settings.start_timeout_s,
         )
 
@@ -143,6 +127,13 @@ class Connection:
         if not calls or len({each and each.approvals for each in calls}) > 1:
             return None
         return calls[-1]
+
+    async def _heard(self, message: object) -> None:
+        """Notes that the tool list changed; the watcher fetches it, because a handler must not
+        wait."""
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self.stale = True
+            self.news.set()
 
     async def _asked(
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams

@@ -9,7 +9,7 @@ import re
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -35,12 +35,7 @@ packages come from."""
 class Launch:
     """One start of a stdio upstream: what it is started with, and its process."""
 
-    def __init__(
-        self,
-        settings: UpstreamSettings,
-        cache_dir: Path,
-        reaper: Reaper,
-    ) -> None:
+    def __init__(self, settings: UpstreamSettings, cache_dir: Path, reaper: Reaper) -> None:
         assert settings.command  # the settings hold a command or a URL
         self.mark = f"{reaper.mark}.{uuid.uuid4().hex}"
         """The value that every process below it has in its environment."""
@@ -108,12 +103,9 @@ class Launcher:
 @asynccontextmanager
 async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
     """A launcher for `UpstreamPool` that has begun with all upstreams."""
-    launcher = Launcher()
-    try:
+    async with aclosing(Launcher()) as launcher:
         await launcher.begin(settings.upstreams)
         yield launcher
-    finally:
-        await launcher.aclose()
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -153,13 +153,6 @@ class Pins:
             database.execute("commit")
         return True
 
-    def stamp(self) -> int:
-        """A number that changes with the file."""
-        try:
-            return self.file.stat().st_mtime_ns
-        except OSError:
-            return 0
-
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from planner.checks.guards.decisions import unknown_tool
 from planner.state import RunState
@@ -59,7 +59,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         }
         self._retiring: set[Upstream] = set()
         self._running: TaskGroup
-        self._closing = anyio.Event()
+        self._closed = False
         self._seen: list[object] = []
         self._catalogue: dict[str, ToolSpec] = {}
 
@@ -69,19 +69,12 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
-        async with background_tasks() as self._tasks:
-            await self._tasks.start(self._run)
+        async with background_tasks() as self._running:
+            self._start(self._upstreams.values())
             try:
                 yield self
             finally:
                 await self.aclose()
-
-    async def _run(self, *, task_status: TaskStatus[None]) -> None:
-        async with anyio.create_task_group() as self._running:
-            self._start(self._upstreams.values())
-            task_status.started()
-            await self._closing.wait()
-            self._running.cancel_scope.cancel()
 
     def _start(self, upstreams: Iterable[Upstream]) -> None:
         enabled = [each for each in upstreams if each.settings.enabled]
@@ -95,7 +88,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         the rest stays. An upstream that is replaced answers its calls under way, and ends then."""
         before = self._upstreams
         settings = {name: each.settings for name, each in before.items()}
-        if self._closing.is_set() or settings == upstreams:
+        if self._closed or settings == upstreams:
             return
         self._everyone += [each for each in upstreams.values() if each not in self._everyone]
         self._upstreams = {
@@ -122,11 +115,11 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
     async def aclose(self) -> None:
         """End every upstream within about five seconds, from any task. Open and later calls return
         an error."""
+        self._closed = True
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
                 for upstream in [*self._upstreams.values(), *self._retiring]:
                     closing.start_soon(upstream.aclose)
-                self._closing.set()
             await anyio.to_thread.run_sync(self._reaper.close)
 
     async def usable(
@@ -204,10 +197,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return self._redactor.redact_output(text)
 
     async def call(
-        self,
-        tool: ToolSpec,
-        arguments: dict[str, Any],
-        channel: SideChannel | None = None,
+        self, tool: ToolSpec, arguments: dict[str, Any], channel: SideChannel | None = None
     ) -> ToolResult:
         """See `planner.tools.ToolPool`. `channel` gets what else the upstream sends."""
         upstream = self._upstreams.get(tool.upstream)

@@ -52,7 +52,8 @@ def recognisable(upstream: UpstreamSettings) -> Iterator[str]:
         for part in {secret, *secret.split()}:  # of `Bearer …`, the second
             if _is_token(part) or (secret in upstream.credentials and _is_password(secret)):
                 yield part
-        yield from (part for part in [_password_in(secret)] if part)
+        if password := _password_in(secret):
+            yield password
 
 
 def _is_token(value: str) -> bool:

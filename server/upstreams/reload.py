@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -53,14 +54,11 @@ async def apply_file(
     log.info("%s was changed and is in effect%s", now.source, f"; {pool.problem}" if other else "")
 
 
-def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int] | None]:
-    """A value that changes when a file is written."""
-    return {file: _stamp(file) for file in files}
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int]]:
+    """Of each file that there is, a value that changes when it is written."""
+    stamps = {}
+    for file in files:
+        with suppress(OSError):
+            found = file.stat()
+            stamps[file] = found.st_mtime_ns, found.st_size, found.st_ino
+    return stamps

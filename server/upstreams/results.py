@@ -18,13 +18,10 @@ from server.text import clean, cleaned, each_text
 
 MAX_TEXT_CHARS = 2_000_000
 """Of a result; a longer one is cut, and the text says so."""
-
 MAX_LINES = 20_000
 """Of a result; each of its lines is examined."""
-
 MAX_ENTRIES = 60
 """Of a directory listing that is shown."""
-
 MAX_NAME_CHARS = 255
 """Of a file; no system allows longer names."""
 

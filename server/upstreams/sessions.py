@@ -32,8 +32,6 @@ NO_QUESTIONS = (
 )
 REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
 """The error that an upstream gets which asks for it."""
-
-
 MAX_REQUESTS = 32
 """Requests of an upstream that are not answered yet. Each of our calls, 16 at a time, may cause
 one."""

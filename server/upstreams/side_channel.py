@@ -49,8 +49,6 @@ SECRET = (
     "It seems to ask for a secret. MCP forbids that in a form: leave it unless you know why it is "
     "needed."
 )
-
-
 NONE = ElicitResult(action="cancel")
 
 

@@ -190,9 +190,7 @@ class StdioTransport(ClientTransport):
                 tasks.cancel_scope.cancel()
 
     async def _receive(
-        self,
-        process: Process,
-        incoming: MemoryObjectSendStream[SessionMessage | Exception],
+        self, process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         assert process.stdout
         messages, limit, warned = Messages(), ChatterLimit(), False

@@ -75,7 +75,7 @@ class Upstream:
         """What it lists that is not a valid tool, and why."""
         self.changed = anyio.Event()
         self._launcher = launcher
-        self._pins, self._pins_stamp, self._redactor = pins, 0, redactor
+        self._pins, self._redactor = pins, redactor
         self._identity = identity(name, settings)
         self._error = None if settings.enabled else "it is switched off; set `enabled: true`"
         self._connection: Connection | None = None
@@ -101,10 +101,7 @@ class Upstream:
             while self.state != CLOSED:
                 try:
                     connection = Connection(
-                        self.name,
-                        self.settings,
-                        self._launcher,
-                        self._redactor,
+                        self.name, self.settings, self._launcher, self._redactor
                     )
                 except ValueError as error:  # nothing to connect to: another try does not help
                     self._become(FAILED, self._scrub(str(error)))
@@ -155,29 +152,20 @@ class Upstream:
     ) -> ToolResult:
         """`reading`: refuse the call if the tool is no longer read-only when it is sent."""
         async with self._turns:
-            return await self._call_now(name, arguments, channel, reading)
-
-    async def _call_now(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        channel: SideChannel | None,
-        reading: bool,
-    ) -> ToolResult:
-        started = anyio.current_time()
-        connection = await self._up()
-        if connection is None:
-            result = _failed(f"{self.name} is {self.state}: {self._error}")
-        elif name not in self.tools:
-            result = _failed(f"{self.name} no longer has the tool {name}.")
-        elif reading and not self.tools[name].read_only:
-            why = "the call was not approved and not made."
-            result = _failed(f"{name} may do more than read now; {why}")
-        else:
-            result = await self._call(connection, name, arguments, channel)
-            if channel:
-                result = result.model_copy(update={"text": channel.hide_typed(result.text)})
-        return result.model_copy(update={"seconds": anyio.current_time() - started})
+            started = anyio.current_time()
+            connection = await self._up()
+            if connection is None:
+                result = _failed(f"{self.name} is {self.state}: {self._error}")
+            elif name not in self.tools:
+                result = _failed(f"{self.name} no longer has the tool {name}.")
+            elif reading and not self.tools[name].read_only:
+                why = "the call was not approved and not made."
+                result = _failed(f"{name} may do more than read now; {why}")
+            else:
+                result = await self._call(connection, name, arguments, channel)
+                if channel:
+                    result = result.model_copy(update={"text": channel.hide_typed(result.text)})
+            return result.model_copy(update={"seconds": anyio.current_time() - started})
 
     async def _call(
         self,
@@ -321,11 +309,7 @@ class Upstream:
         self.held = checked.held
 
     async def _consented(self) -> bool:
-        """Whether the operator has accepted a held tool since the last check."""
-        stamp, before = self._pins.stamp(), self._pins_stamp
-        self._pins_stamp = stamp
-        if stamp == before:
-            return False
+        """Whether the operator has accepted a held tool since it was listed."""
         try:
             waiting = await anyio.to_thread.run_sync(self._pins.held, self._identity)
         except sqlite3.Error:

@@ -6,7 +6,6 @@ approval permits, is in `server.approval.approval`.
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -175,13 +174,9 @@ def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[
 
 def visible(text: str) -> str:
     """The text with invisible characters, and those that look like a space, as escapes."""
-    return "".join(_escape(each) if _unseen(each) else each for each in text)
-
-
-def _unseen(character: str) -> bool:
-    if character == " ":
-        return False
-    return unicodedata.category(character)[0] in "CZ" or bool(_BLANK.match(character))
+    return "".join(
+        each if each.isprintable() and not _BLANK.match(each) else _escape(each) for each in text
+    )
 
 
 def _escape(character: str) -> str:

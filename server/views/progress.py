@@ -43,8 +43,6 @@ DOING = {
     "conclude": "concluded",
     "format": "put the answer into data",
 }
-
-
 GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 
 

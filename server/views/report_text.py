@@ -168,15 +168,8 @@ def _decided(call: ActionToolCall) -> str:
 
 def asked_in_words(each: QuestionReport) -> str:
     """files asked in `read_file`: "Which branch?", answered."""
-    match each.action:
-        case "accept":
-            outcome = "answered"
-        case "decline":
-            outcome = "refused"
-        case "cancel":
-            outcome = f"not answered: {flat(each.reason)}"
-        case None:
-            outcome = "not answered yet"
+    answers = {"accept": "answered", "decline": "refused", None: "not answered yet"}
+    outcome = answers.get(each.action, f"not answered: {flat(each.reason)}")
     asked = shortened(flat(each.question), MAX_CLAIM_CHARS)
     return f'{each.upstream} asked in `{each.tool}`: "{asked}", {outcome}'
 

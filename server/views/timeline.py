@@ -7,14 +7,17 @@ from pydantic import BaseModel
 
 from planner import events
 from server.views.progress import DOING
+from server.views.report import Rounded
+
+Kind = Literal["model", "tool", "person", "pause"]
 
 
 class Span(BaseModel):
-    kind: Literal["model", "tool", "person", "pause"]
+    kind: Kind
     what: str
-    at: float
+    at: Rounded
     """Seconds since the run's first event."""
-    seconds: float
+    seconds: Rounded
     number: int | None = None
     """Of the model call in the ledger, or of the tool call's iteration; from 0."""
 
@@ -28,16 +31,9 @@ def timeline(record: Sequence[events.Event]) -> list[Span]:
     asked: float | None = None
     model_calls = 0
 
-    def add(
-        kind: Literal["model", "tool", "person", "pause"],
-        what: str,
-        until: float,
-        seconds: float,
-        number: int | None = None,
-    ) -> None:
+    def add(kind: Kind, what: str, until: float, seconds: float, number: int | None = None) -> None:
         at = max(0.0, until - seconds - began)
-        values = {"at": round(at, 3), "seconds": round(max(0.0, seconds), 3)}
-        spans.append(Span(kind=kind, what=what, number=number, **values))
+        spans.append(Span(kind=kind, what=what, at=at, seconds=max(0.0, seconds), number=number))
 
     for event in record:
         match event:
@@ -54,6 +50,4 @@ def timeline(record: Sequence[events.Event]) -> list[Span]:
                 add("person", f"{event.upstream}’s question", event.at, event.at - asked)
             case events.RunResumed():
                 add("pause", "no server", event.at, event.paused)
-            case _:
-                pass
     return spans

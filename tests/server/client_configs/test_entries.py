@@ -15,7 +15,6 @@ from paths import ROOT
 
 from server.client_configs import documents
 from server.client_configs.clients import CLIENTS, servers
-from server.client_configs.entries import FORMS
 
 COMMAND = str(Path(sys.executable).with_name("planloom"))
 PLACES = {
@@ -37,10 +36,10 @@ PLACES = {
 def entry_in(client: str, text: str) -> Any:
     """Planloom's entry in a file that has nothing else but what the client needs."""
     data = documents.parsed(text, CLIENTS[client].file.suffix)
-    servers = data.pop(FORMS[client].key)
+    servers = data.pop(CLIENTS[client].key)
     data.pop("inputs", None)
-    assert data == FORMS[client].head
-    (entry,) = servers if FORMS[client].listed else [servers.pop("planloom")]
+    assert data == CLIENTS[client].head
+    (entry,) = servers if CLIENTS[client].listed else [servers.pop("planloom")]
     return entry
 
 
@@ -56,7 +55,7 @@ def caveat(client: str) -> str:
     )
 
 
-@pytest.mark.parametrize("client", sorted(FORMS))
+@pytest.mark.parametrize("client", sorted(CLIENTS))
 def test_a_clients_entry_is_printed(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client)
     place = "~/.vscode/mcp.json" if client == "vscode" else PLACES[client]
@@ -139,7 +138,7 @@ OVER_HTTP: dict[str, Any] = {
 cannot be tested so, and theirs are as the pages say."""
 
 
-@pytest.mark.parametrize("client", sorted(name for name, form in FORMS.items() if form.http))
+@pytest.mark.parametrize("client", sorted(name for name, form in CLIENTS.items() if form.http))
 def test_an_entry_over_http_refers_to_the_token(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client, "--http", "127.0.0.1:8000")
     title = CLIENTS[client].title

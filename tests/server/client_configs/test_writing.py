@@ -11,7 +11,6 @@ from client_files import Run, put
 from inline_snapshot import snapshot
 
 from server.client_configs.clients import CLIENTS, servers
-from server.client_configs.entries import FORMS
 
 COMMAND = str(Path(sys.executable).with_name("planloom"))
 
@@ -202,7 +201,7 @@ def test_ends_of_lines_stay(run: Run, client: str) -> None:
     assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n") > 5
 
 
-@pytest.mark.parametrize("client", sorted(FORMS))
+@pytest.mark.parametrize("client", sorted(CLIENTS))
 def test_a_client_may_have_several_projects(run: Run, home: Path, client: str) -> None:
     folders = [home / "a/Some Shop", home / "b/some-shop", home / "c"]
     for folder in folders:

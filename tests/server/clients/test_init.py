@@ -24,7 +24,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.app import build
 from server.auth import Tokens
 from server.client_configs.clients import CLIENTS
-from server.client_configs.entries import FORMS
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -78,7 +77,7 @@ BEFORE = {
 }
 
 
-OVER_HTTP = {name for name in COMMANDS if FORMS[name].http}
+OVER_HTTP = {name for name in COMMANDS if CLIENTS[name].http}
 FILES = (".json", ".jsonc", ".toml", ".yaml")
 KEY = "mine-0123456789abcdef"
 
@@ -196,7 +195,7 @@ def test_the_page_says_which_were_seen() -> None:
     page = (ROOT / "docs" / "clients.md").read_text("utf-8")
     rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")][1:]
     told = {row[0].strip(" `"): (row[3].strip(), row[4].strip()) for row in rows if len(row) == 5}
-    assert told.keys() == FORMS.keys()
+    assert told.keys() == CLIENTS.keys()
     assert {name for name, (entry, _) in told.items() if entry.startswith("starts it")} == {
         *COMMANDS
     }
@@ -204,5 +203,5 @@ def test_the_page_says_which_were_seen() -> None:
     assert {name for name, client in CLIENTS.items() if client.tried} == {*COMMANDS}
     assert {name: http for name, (_, http) in told.items()} == {
         name: ("reaches it" if name in OVER_HTTP else "not seen") if form.http else "has no form"
-        for name, form in FORMS.items()
+        for name, form in CLIENTS.items()
     }

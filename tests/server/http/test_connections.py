@@ -149,5 +149,5 @@ async def test_health_says_when_the_pool_is_gone(place: Place) -> None:
         health = url.replace("/mcp", "/health")
         assert (await anyio.to_thread.run_sync(httpx.get, health)).json() == {"status": "ok"}
         loop, parts = opened[0]
-        loop.call_soon_threadsafe(parts.pool._tasks.cancel_scope.cancel)
+        loop.call_soon_threadsafe(parts.pool._running.cancel_scope.cancel)
         await until(lambda: httpx.get(health).status_code == 503)
