@@ -9,14 +9,15 @@ from typing import Any
 
 import openai
 import pytest
+from fastmcp import FastMCP
 from fastmcp.client.client import CallToolResult
 from generated import fitting
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from mcp_types import TextContent
-from scripted_ollama import Answer, Reply, Request, ScriptedOllama
-from serving import Place, served
+from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
+from serving import Place, found, nowhere, plan, served
 
 from server import auth
 from server.app import build
@@ -113,6 +114,56 @@ async def test_no_view_of_a_run_is_fetched(place: Place) -> None:
                 assert not fetched(text_of(result))
                 assert not fetched(told[0].text)  # type: ignore[union-attr]
             assert leaked
+
+
+LEAKING = "\n\n".join(LEAKS)
+UNDER_WAY: dict[str, list[Reply]] = {
+    "a draft": [Hang(after=json.dumps(found(LEAKING)).partition('", "found_in')[0])],
+    "a plan": [nowhere(), plan("read_file", *LEAKS[:4], objective=LEAKS[6]), Hang()],
+}
+"""What a model writes, until a client looks."""
+
+
+@pytest.mark.parametrize("written", UNDER_WAY)
+async def test_no_view_of_a_run_under_way_is_fetched(
+    written: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    for reply in UNDER_WAY[written]:
+        ollama.expect(reply)
+    async with place.client() as caller:
+        run_id = await caller.begin("What does it return?")
+        await ollama.arrived(len(UNDER_WAY[written]))
+        shown = ""
+        while "leak.example" not in shown:
+            shown = text_of(await caller.call("get_run", run_id=run_id, wait_s=0))
+    assert not fetched(shown)
+
+
+async def test_no_list_of_tools_is_fetched(place: Place) -> None:
+    mcp: FastMCP = FastMCP("leaking", version="1")
+    for number, leak in enumerate(LEAKS):
+        mcp.tool(name=f"tool_{number}", description=leak)(lambda: "nothing")
+    with served(mcp) as url:
+        place.upstreams = {"leaking": {"url": url}}
+        async with place.client() as caller:
+            shown = text_of(await caller.call("list_tools"))
+    assert "leak.example" in shown
+    assert not fetched(shown)
+
+
+async def test_no_answer_of_a_model_over_the_openai_api_is_fetched(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    with served(build(place.settings, auth=auth.Tokens([KEY]))) as url:
+        base = f"{url.removesuffix('/mcp')}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
+            for leak in LEAKS:
+                ollama.expect({"search": [], "reply": leak})
+                asked: Any = [{"role": "user", "content": "Hello!"}]
+                reply = await client.chat.completions.create(model="planloom", messages=asked)
+                said = reply.choices[0].message.content or ""
+                assert "leak.example" in said
+                assert not fetched(said)
 
 
 async def test_no_answer_over_the_openai_api_is_fetched(place: Place) -> None:
