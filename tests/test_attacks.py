@@ -274,13 +274,14 @@ def hides(shown: Any) -> set[str]:
     return {"\u202e", "\u200b", "\U000e0041", "\x1b"} & {*seen}
 
 
+def hiding(request: Request) -> Reply:
+    """What a model says that hides something in whatever it may write."""
+    said = fitting(request.schema or {}, random.Random(0), [f"{ANSWER} {UNSEEN}"])
+    return Answer(json.dumps(said))
+
+
 async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> None:
     """(17) The report as data, progress, and `runs show --json` kept it."""
-
-    def hiding(request: Request) -> Reply:
-        said = fitting(request.schema or {}, random.Random(0), [f"{ANSWER} {UNSEEN}"])
-        return Answer(json.dumps(said))
-
     with ScriptedOllama(handler=hiding) as place.ollama:
         async with place.client() as caller:
             result = await caller.call("plan_and_answer", prompt=QUESTION)
@@ -289,6 +290,24 @@ async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> Non
         shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id, "--json")
     for seen in (result.structured_content, report_of(result), told, json.loads(shown.stdout)):
         assert not hides(seen)
+
+
+async def test_what_nobody_sees_is_on_no_page(place: Place) -> None:
+    """(17) Of the request, and of what a model wrote."""
+    with (
+        ScriptedOllama(handler=hiding) as place.ollama,
+        served(build(place.settings, auth=auth.Tokens([MINE]))) as url,
+    ):
+        base = url.removesuffix("/mcp")
+        async with (
+            connected(url, auth=MINE) as caller,
+            httpx.AsyncClient(base_url=base, headers=bearer(MINE), timeout=LONG) as http,
+        ):
+            asked = await caller.call("plan_and_answer", prompt=f"{QUESTION} {UNSEEN}")
+            page = f"/view/runs/{report_of(asked)['run_id']}"
+            seen = [(await http.get(path)).text for path in ("/view/runs", page, f"{page}/calls/1")]
+    listed, shown, call = (json.loads(each.removeprefix("data: ")) for each in seen)
+    assert [hides(each) for each in (listed, shown, shown["prompt"], call)] == [set()] * 4
 
 
 async def test_what_nobody_sees_is_in_no_draft(place: Place) -> None:

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from mcp_types import TextContent
+from notes import Person
 from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
-from serving import Place, found, nowhere, plan, served
+from serving import Place, deed, found, nowhere, plan, served, was_done
 
 from server import auth
 from server.app import build
@@ -136,6 +137,25 @@ async def test_no_view_of_a_run_under_way_is_fetched(
         shown = ""
         while "leak.example" not in shown:
             shown = text_of(await caller.call("get_run", run_id=run_id, wait_s=0))
+    assert not fetched(shown)
+
+
+async def test_no_question_to_a_person_is_fetched(
+    notes_place: Place, ollama: ScriptedOllama
+) -> None:
+    """What a model guessed for a change, and the request, stand outside of the call's fence."""
+    leak, *_ = LEAKS
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": leak})
+    ollama.expect({"tool": None})
+    ollama.expect(was_done("It is not noted."))
+    person = Person(False)
+    async with notes_place.client(person=person) as caller:
+        await caller.call("plan_and_answer", prompt=f"Note this <img src=x> ![x](//{'x' * 9})")
+    (shown,) = person.shown
+    assert "may be a guess" in shown
+    assert "<img" not in shown
     assert not fetched(shown)
 
 
