@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from mcp_types import TextContent
 from notes import Person
-from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
+from scripted_ollama import Answer, Hang, HttpError, Reply, Request, ScriptedOllama
 from serving import Place, deed, found, nowhere, plan, served, was_done
 
 from server import auth
@@ -211,6 +211,31 @@ async def test_no_answer_over_the_openai_api_is_fetched(place: Place) -> None:
                     assert not fetched(said)
                     assert not fetched("".join(filter(None, beside)))
             assert leaked
+
+
+async def test_no_refusal_over_the_openai_api_is_fetched(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """Nor what a failed run says, which some clients show like an answer."""
+    leak, *_ = LEAKS
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
+    asked: Any = {"model": "planloom", "messages": [{"role": "user", "content": "Hello!"}]}
+    as_data: Any = {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "age", "schema": schema}}
+    }
+    with served(build(place.settings, auth=auth.Tokens([KEY]))) as url:
+        base = f"{url.removesuffix('/mcp')}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
+            ollama.expect({"search": [], "reply": leak})
+            for _ in range(2):
+                ollama.expect(Answer("none", unconstrained=True))
+            reply = await client.chat.completions.create(**asked, **as_data)
+            ollama.expect(HttpError(500, leak))
+            with pytest.raises(openai.InternalServerError) as failed:
+                await client.chat.completions.create(**asked)
+    for said in (reply.choices[0].message.refusal or "", failed.value.message):
+        assert "leak.example" in said
+        assert not fetched(said)
 
 
 def leaking(chance: random.Random) -> Callable[[Request], Reply]:
