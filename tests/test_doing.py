@@ -113,6 +113,24 @@ async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
     )
 
 
+async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("notes"))
+    steps = [{"objective": f"Note {each}", "tool": "add_note"} for each in ("hello", "farewell")]
+    ollama.expect({"steps": steps})
+    ollama.expect({"text": "hello"})
+    ollama.expect(conclusion("It is noted."))
+    asked = {"prompt": "Note hello and farewell", "max_iterations": 1}
+    async with place.client(person=Person(True)) as caller:
+        result = await caller.call("plan_and_answer", **asked)
+    assert noted(place.project) == [["hello", "nobody"]]
+    assert (report(result)["status"], report(result)["answer"]) == (
+        "partial",
+        "It is noted.\n\nNot done, as far as is known:\n- Note farewell: not begun",
+    )
+
+
 @pytest.mark.parametrize("face", ["mcp", "openai"])
 async def test_what_is_only_talk_says_that_nothing_was_done(
     face: str, place: Place, ollama: ScriptedOllama
@@ -227,18 +245,23 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
     assert noted(place.project) == []
 
 
+@pytest.mark.parametrize("policy", ["allow", "ask"])
 async def test_what_was_guessed_is_looked_up_before_a_change_is_made(
-    place: Place, ollama: ScriptedOllama
+    policy: str, place: Place, ollama: ScriptedOllama
 ) -> None:
+    """And before a person is asked about it."""
     noting_unasked(place, ollama, text="7")
     ollama.expect({"tool": "count_notes"}, contains=["No result says this yet: text: 7."])
     ollama.expect({"text": "0 notes"}, contains=["count_notes({}) returned this"])
     ollama.expect(was_done("0 notes was noted."))
-    async with place.client() as caller:
+    person = Person(True)
+    async with place.client(person=person) as caller:
         prompt = "Note how many notes there are"
-        result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+        result = await caller.call("plan_and_answer", prompt=prompt, policy=policy)
     assert report(result)["status"] == "answered"
     assert noted(place.project) == [["0 notes", "nobody"]]
+    assert len(person.shown) == (policy == "ask")
+    assert not any("guess" in each for each in person.shown)
 
 
 # Whatever happens to a call, and whoever asks

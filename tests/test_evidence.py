@@ -15,6 +15,7 @@ FILES = {
     "texts.py": "MAX_CHARS = 600\n\n\ndef cut(text):\n    return text[:MAX_CHARS]\n",
     "counts.py": "OLD_COUNT = 8123\n",
     "limits.py": "LIMIT = 45\n",
+    "calls.py": "MAX_CALLS = 16  # calls at a time\n\n\n\nold = 8123\n",
 }
 PORT = "On which port does the server listen?"
 
@@ -45,6 +46,14 @@ PROVED = {
         (PORT, "port", "count"),
         "The server listens on port 8123.",
         [("server.py", ["8123"], ["port = 8123"])],
+    ),
+    "the digits also beside another number": (
+        ("On which port does the server listen, with how many calls at a time?", "port", "calls"),
+        "It listens on port 8123, with 16 calls at a time.",
+        [
+            ("calls.py", ["16"], ["MAX_CALLS = 16  # calls at a time"]),
+            ("server.py", ["8123"], ["port = 8123"]),
+        ],
     ),
     "another language": (
         ("Auf welchem Port lauscht der Server?", "port"),
