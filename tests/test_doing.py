@@ -11,7 +11,7 @@ import openai
 import pytest
 from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
-from scripted_ollama import FAST, FULL, Reply, Request, ScriptedOllama
+from scripted_ollama import FAST, FULL, Answer, Reply, Request, ScriptedOllama
 from serving import LONG, Place, bearer, conclusion, deed, deep, found, plan, served, text, was_done
 
 from server import auth
@@ -129,6 +129,15 @@ async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
         "partial",
         "It is noted.\n\nNot done, as far as is known:\n- Note farewell: not begun",
     )
+
+
+async def test_a_plan_does_not_say_that_it_is_done(place: Place, ollama: ScriptedOllama) -> None:
+    """Where a model writes more than it was asked for."""
+    steps = [{"objective": "Note hello", "tool": "add_note"}]
+    ollama.expect(Answer({"assessment": CLAIM, "steps": steps}, unconstrained=True))
+    async with place.client(person=Person()) as caller:
+        result = await caller.call("make_plan", prompt="Note hello")
+    assert CLAIM not in text(result)
 
 
 @pytest.mark.parametrize("face", ["mcp", "openai"])

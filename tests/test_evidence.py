@@ -15,7 +15,7 @@ FILES = {
     "texts.py": "MAX_CHARS = 600\n\n\ndef cut(text):\n    return text[:MAX_CHARS]\n",
     "counts.py": "OLD_COUNT = 8123\n",
     "limits.py": "LIMIT = 45\n",
-    "calls.py": "MAX_CALLS = 16  # calls at a time\n\n\n\nold = 8123\n",
+    "calls.py": "def cut_off():\n    calls = 16  # at a time\n\n\n\n\n    old = 8123\n",
 }
 PORT = "On which port does the server listen?"
 
@@ -51,7 +51,7 @@ PROVED = {
         ("On which port does the server listen, with how many calls at a time?", "port", "calls"),
         "It listens on port 8123, with 16 calls at a time.",
         [
-            ("calls.py", ["16"], ["MAX_CALLS = 16  # calls at a time"]),
+            ("calls.py", ["16"], ["calls = 16  # at a time"]),
             ("server.py", ["8123"], ["port = 8123"]),
         ],
     ),
