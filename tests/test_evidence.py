@@ -15,7 +15,6 @@ FILES = {
     "texts.py": "MAX_CHARS = 600\n\n\ndef cut(text):\n    return text[:MAX_CHARS]\n",
     "counts.py": "OLD_COUNT = 8123\n",
     "limits.py": "LIMIT = 45\n",
-    "calls.py": "def cut_off():\n    calls = 16  # at a time\n\n\n\n\n    old = 8123\n",
 }
 PORT = "On which port does the server listen?"
 
@@ -46,14 +45,6 @@ PROVED = {
         (PORT, "port", "count"),
         "The server listens on port 8123.",
         [("server.py", ["8123"], ["port = 8123"])],
-    ),
-    "the digits also beside another number": (
-        ("On which port does the server listen, with how many calls at a time?", "port", "calls"),
-        "It listens on port 8123, with 16 calls at a time.",
-        [
-            ("calls.py", ["16"], ["calls = 16  # at a time"]),
-            ("server.py", ["8123"], ["port = 8123"]),
-        ],
     ),
     "another language": (
         ("Auf welchem Port lauscht der Server?", "port"),
@@ -124,6 +115,31 @@ async def test_a_number_of_another_line_does_not_prove_it(
     report = result.whole or {}
     why = "no line that has 77 says what the number is about"
     assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+
+
+CALLS = """def take():
+    most = 16  # calls at a time
+    one = open("a")
+    two = open("b")
+    three = open("c")
+    old = 8123
+"""
+
+
+async def test_the_same_digits_are_no_evidence_beside_another_number(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    (place.project / "calls.py").write_text(CALLS)
+    ollama.expect(read_as("harbour"))
+    files = ["server.py", "calls.py"]
+    ollama.expect({"steps": [{"objective": f"Read {each}", "tool": "read_file"} for each in files]})
+    for each in files:
+        ollama.expect({"path": each})
+    ollama.expect(found("It listens on port 8123, with 16 calls at a time."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Wo lauscht er, und wie oft zugleich?")
+    told = [each["claims"] for each in (result.whole or {})["evidence"]]
+    assert sorted(told) == [["16"], ["8123"]]
 
 
 async def test_two_readings_that_differ_are_both_told(place: Place, ollama: ScriptedOllama) -> None:

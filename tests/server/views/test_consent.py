@@ -201,11 +201,12 @@ async def test_who_looks_at_a_run_on_a_terminal_sees_what_waits(
             )
             os.close(theirs)
             try:
-                seen = b""
-                while b" APPROVAL NEEDED " not in seen:
-                    piece = await anyio.to_thread.run_sync(screen.read, 4096)
-                    assert piece, seen
-                    seen += piece
+                seen, read = b"", partial(screen.read, 4096)
+                with anyio.fail_after(LONG):
+                    while b" APPROVAL NEEDED " not in seen:
+                        piece = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+                        assert piece, seen
+                        seen += piece
             finally:
                 end(following)
         (command,) = re.findall(r"planloom (runs approve \w+@\w+)\n", shown.stderr)
