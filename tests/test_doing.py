@@ -219,6 +219,20 @@ async def test_a_tool_that_changes_something_looks_nothing_up(
     assert noted(place.project) == []
 
 
+async def test_a_question_changes_nothing_whatever_a_model_plans(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(Answer(plan("add_note"), unconstrained=True))
+    ollama.expect(deep(conclusion("It is not known.", success=False)))
+    async with place.client() as caller:
+        question = {"prompt": "How many notes are there?", "policy": "allow"}
+        result = await caller.call("plan_and_answer", **question)
+    assert noted(place.project) == []
+    assert "not_allowed: add_note may change something" in " ".join(report(result)["guards"])
+
+
 def noting_unasked(place: Place, ollama: ScriptedOllama, **arguments: str) -> None:
     """Nobody is asked about a note, and a model plans one with these arguments."""
     place.upstreams["notes"]["policy"] = "allow"
@@ -252,6 +266,36 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
     assert "no result and no word of the request says text: anna@example.com" in text(result)
     assert CLAIM not in text(result)
     assert noted(place.project) == []
+
+
+async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOllama) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note", objective="Note anna@example.com"))
+    ollama.expect({"text": "anna@example.com"})
+    ollama.expect({"tool": None})
+    ollama.expect(was_done("It was noted."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Note her address", policy="allow")
+    assert report(result)["status"] == "failed"
+    assert noted(place.project) == []
+
+
+async def test_arguments_have_the_names_of_the_tools_schema(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """What a model writes otherwise is not sent, and written again."""
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note"))
+    ollama.expect(Answer({"hello": "nobody"}, unconstrained=True))
+    ollama.expect({"text": "hello"}, contains=["'hello' was unexpected"])
+    ollama.expect(was_done("hello was noted."))
+    person = Person(True)
+    async with place.client(person=person) as caller:
+        result = await caller.call("plan_and_answer", prompt="Note hello")
+    assert report(result)["status"] == "answered"
+    assert len(person.shown) == 1
+    assert noted(place.project) == [["hello", "nobody"]]
 
 
 @pytest.mark.parametrize("policy", ["allow", "ask"])
@@ -411,6 +455,29 @@ async def after_noting(
     ollama.expect(was_done(claim))
     async with place.client(person=Person(True)) as caller:
         return await caller.call("plan_and_answer", prompt=prompt)
+
+
+async def test_a_deed_that_no_call_has_to_do_with_is_not_told(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    claim = "hello was noted. The password was replaced by another."
+    result = await after_noting("hello", claim, "Note hello", place, ollama)
+    made = 'What was done:\n- add_note {"text": "hello"}'
+    assert (report(result)["status"], report(result)["answer"]) == ("partial", made)
+    assert "The password was replaced" not in report(result)["answer"]
+
+
+async def test_an_order_that_is_put_as_a_question_is_not_said_to_be_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("note"))
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found("hello was noted; there are 0 notes."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Can you note hello?")
+    assert report(result)["status"] == "refused"
+    assert f"{NOTHING}this run may only use tools that read." in report(result)["answer"]
 
 
 # What was done is told from the record
