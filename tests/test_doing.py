@@ -9,6 +9,7 @@ import anyio.to_thread
 import httpx
 import openai
 import pytest
+from fastmcp import FastMCP
 from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
 from scripted_ollama import FAST, FULL, Answer, Reply, Request, ScriptedOllama
@@ -266,6 +267,35 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
     assert "no result and no word of the request says text: anna@example.com" in text(result)
     assert CLAIM not in text(result)
     assert noted(place.project) == []
+
+
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        ("random", conclusion("It was not posted.", success=False)),
+        ("general", was_done("It was not posted.")),
+    ],
+)
+async def test_a_channel_that_nobody_named_is_told_as_a_guess(
+    channel: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
+) -> None:
+    mcp: FastMCP = FastMCP("chat", version="1")
+
+    @mcp.tool(annotations={"readOnlyHint": False})
+    def post(channel: str, text: str) -> str:
+        return "posted"
+
+    ollama.expect(deed("post"))
+    ollama.expect(plan("post"))
+    ollama.expect({"channel": channel, "text": "hello"})
+    ollama.expect(said)
+    person = Person(False)
+    with served(mcp) as url:
+        place.upstreams = {"chat": {"url": url}}
+        async with place.client(person=person) as caller:
+            await caller.call("plan_and_answer", prompt="Post hello in general")
+    (shown,) = person.shown
+    assert ("contains channel: random." in shown) == (channel == "random")
 
 
 async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOllama) -> None:
