@@ -8,7 +8,15 @@ The models write all this under the JSON Schemas of `planner.checks.schemas`.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 
 from planner.tools import Policy
 
@@ -214,8 +222,8 @@ class PlannedStep(Wire):
 class MakePlan(Wire):
     """The plan, made once; decisions may change what comes later."""
 
-    assessment: str = ""
-    """What is known so far."""
+    assessment: Annotated[str, AfterValidator(lambda _: "")] = ""
+    """Written unasked, by a model that is held to nothing; it might say that the plan is done."""
     steps: list[PlannedStep] = Field(min_length=1)
 
 

@@ -181,8 +181,12 @@ def with_file(place: Place, text: str, *words: str) -> subprocess.CompletedProce
     """What a command says of this file of the operator's."""
     file = place.root / "theirs.yaml"
     file.write_text(text)
+    return planloom(place, *words, "--upstreams", str(file))
+
+
+def planloom(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "server.cli", *words, "--upstreams", str(file)],
+        [sys.executable, "-m", "server.cli", *words],
         env=os.environ | place.environ,
         capture_output=True,
         text=True,
@@ -216,9 +220,9 @@ def test_a_number_that_is_too_long_is_told(place: Place, number: str) -> None:
     assert "Traceback" not in started.stderr
     other = place.root / "mcp.json"
     other.write_text(f'{{"mcpServers": {{"a": {"9" * 5000}}}}}')
-    taken = with_file(place, "{}", "init", "--from", str(other))
+    taken = planloom(place, "init", "--dry-run", "--from", str(other))
     assert taken.returncode == 2
-    assert "Traceback" not in taken.stderr
+    assert taken.stderr.startswith(f"planloom: {other}: this cannot be read: ")
 
 
 @pytest.mark.parametrize("iteration", ["5" * 5000, "7"])
@@ -274,13 +278,14 @@ def hides(shown: Any) -> set[str]:
     return {"\u202e", "\u200b", "\U000e0041", "\x1b"} & {*seen}
 
 
+def hiding(request: Request) -> Reply:
+    """What a model says that hides something in whatever it may write."""
+    said = fitting(request.schema or {}, random.Random(0), [f"{ANSWER} {UNSEEN}"])
+    return Answer(json.dumps(said))
+
+
 async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> None:
     """(17) The report as data, progress, and `runs show --json` kept it."""
-
-    def hiding(request: Request) -> Reply:
-        said = fitting(request.schema or {}, random.Random(0), [f"{ANSWER} {UNSEEN}"])
-        return Answer(json.dumps(said))
-
     with ScriptedOllama(handler=hiding) as place.ollama:
         async with place.client() as caller:
             result = await caller.call("plan_and_answer", prompt=QUESTION)
@@ -289,6 +294,24 @@ async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> Non
         shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id, "--json")
     for seen in (result.structured_content, report_of(result), told, json.loads(shown.stdout)):
         assert not hides(seen)
+
+
+async def test_what_nobody_sees_is_on_no_page(place: Place) -> None:
+    """(17) Of the request, and of what a model wrote."""
+    with (
+        ScriptedOllama(handler=hiding) as place.ollama,
+        served(build(place.settings, auth=auth.Tokens([MINE]))) as url,
+    ):
+        base = url.removesuffix("/mcp")
+        async with (
+            connected(url, auth=MINE) as caller,
+            httpx.AsyncClient(base_url=base, headers=bearer(MINE), timeout=LONG) as http,
+        ):
+            asked = await caller.call("plan_and_answer", prompt=f"{QUESTION} {UNSEEN}")
+            page = f"/view/runs/{report_of(asked)['run_id']}"
+            seen = [(await http.get(path)).text for path in ("/view/runs", page, f"{page}/calls/1")]
+    listed, shown, call = (json.loads(each.removeprefix("data: ")) for each in seen)
+    assert [hides(each) for each in (listed, shown, shown["prompt"], call)] == [set()] * 4
 
 
 async def test_what_nobody_sees_is_in_no_draft(place: Place) -> None:

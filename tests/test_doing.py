@@ -9,9 +9,10 @@ import anyio.to_thread
 import httpx
 import openai
 import pytest
+from fastmcp import FastMCP
 from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
-from scripted_ollama import FAST, FULL, Reply, Request, ScriptedOllama
+from scripted_ollama import FAST, FULL, Answer, Reply, Request, ScriptedOllama
 from serving import LONG, Place, bearer, conclusion, deed, deep, found, plan, served, text, was_done
 
 from server import auth
@@ -113,6 +114,33 @@ async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
     )
 
 
+async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("notes"))
+    steps = [{"objective": f"Note {each}", "tool": "add_note"} for each in ("hello", "farewell")]
+    ollama.expect({"steps": steps})
+    ollama.expect({"text": "hello"})
+    ollama.expect(conclusion("It is noted."))
+    asked = {"prompt": "Note hello and farewell", "max_iterations": 1}
+    async with place.client(person=Person(True)) as caller:
+        result = await caller.call("plan_and_answer", **asked)
+    assert noted(place.project) == [["hello", "nobody"]]
+    assert (report(result)["status"], report(result)["answer"]) == (
+        "partial",
+        "It is noted.\n\nNot done, as far as is known:\n- Note farewell: not begun",
+    )
+
+
+async def test_a_plan_does_not_say_that_it_is_done(place: Place, ollama: ScriptedOllama) -> None:
+    """Where a model writes more than it was asked for."""
+    steps = [{"objective": "Note hello", "tool": "add_note"}]
+    ollama.expect(Answer({"assessment": CLAIM, "steps": steps}, unconstrained=True))
+    async with place.client(person=Person()) as caller:
+        result = await caller.call("make_plan", prompt="Note hello")
+    assert CLAIM not in text(result)
+
+
 @pytest.mark.parametrize("face", ["mcp", "openai"])
 async def test_what_is_only_talk_says_that_nothing_was_done(
     face: str, place: Place, ollama: ScriptedOllama
@@ -192,6 +220,20 @@ async def test_a_tool_that_changes_something_looks_nothing_up(
     assert noted(place.project) == []
 
 
+async def test_a_question_changes_nothing_whatever_a_model_plans(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(Answer(plan("add_note"), unconstrained=True))
+    ollama.expect(deep(conclusion("It is not known.", success=False)))
+    async with place.client() as caller:
+        question = {"prompt": "How many notes are there?", "policy": "allow"}
+        result = await caller.call("plan_and_answer", **question)
+    assert noted(place.project) == []
+    assert "not_allowed: add_note may change something" in " ".join(report(result)["guards"])
+
+
 def noting_unasked(place: Place, ollama: ScriptedOllama, **arguments: str) -> None:
     """Nobody is asked about a note, and a model plans one with these arguments."""
     place.upstreams["notes"]["policy"] = "allow"
@@ -227,18 +269,82 @@ async def test_a_guess_is_not_sent_where_nobody_is_asked(
     assert noted(place.project) == []
 
 
-async def test_what_was_guessed_is_looked_up_before_a_change_is_made(
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        ("random", conclusion("It was not posted.", success=False)),
+        ("general", was_done("It was not posted.")),
+    ],
+)
+async def test_a_channel_that_nobody_named_is_told_as_a_guess(
+    channel: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
+) -> None:
+    mcp: FastMCP = FastMCP("chat", version="1")
+
+    @mcp.tool(annotations={"readOnlyHint": False})
+    def post(channel: str, text: str) -> str:
+        return "posted"
+
+    ollama.expect(deed("post"))
+    ollama.expect(plan("post"))
+    ollama.expect({"channel": channel, "text": "hello"})
+    ollama.expect(said)
+    person = Person(False)
+    with served(mcp) as url:
+        place.upstreams = {"chat": {"url": url}}
+        async with place.client(person=person) as caller:
+            await caller.call("plan_and_answer", prompt="Post hello in general")
+    (shown,) = person.shown
+    assert ("contains channel: random." in shown) == (channel == "random")
+
+
+async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOllama) -> None:
+    place.upstreams["notes"]["policy"] = "allow"
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note", objective="Note anna@example.com"))
+    ollama.expect({"text": "anna@example.com"})
+    ollama.expect({"tool": None})
+    ollama.expect(was_done("It was noted."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Note her address", policy="allow")
+    assert report(result)["status"] == "failed"
+    assert noted(place.project) == []
+
+
+async def test_arguments_have_the_names_of_the_tools_schema(
     place: Place, ollama: ScriptedOllama
 ) -> None:
+    """What a model writes otherwise is not sent, and written again."""
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note"))
+    ollama.expect(Answer({"hello": "nobody"}, unconstrained=True))
+    ollama.expect({"text": "hello"}, contains=["'hello' was unexpected"])
+    ollama.expect(was_done("hello was noted."))
+    person = Person(True)
+    async with place.client(person=person) as caller:
+        result = await caller.call("plan_and_answer", prompt="Note hello")
+    assert report(result)["status"] == "answered"
+    assert len(person.shown) == 1
+    assert noted(place.project) == [["hello", "nobody"]]
+
+
+@pytest.mark.parametrize("policy", ["allow", "ask"])
+async def test_what_was_guessed_is_looked_up_before_a_change_is_made(
+    policy: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    """And before a person is asked about it."""
     noting_unasked(place, ollama, text="7")
     ollama.expect({"tool": "count_notes"}, contains=["No result says this yet: text: 7."])
     ollama.expect({"text": "0 notes"}, contains=["count_notes({}) returned this"])
     ollama.expect(was_done("0 notes was noted."))
-    async with place.client() as caller:
+    person = Person(True)
+    async with place.client(person=person) as caller:
         prompt = "Note how many notes there are"
-        result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+        result = await caller.call("plan_and_answer", prompt=prompt, policy=policy)
     assert report(result)["status"] == "answered"
     assert noted(place.project) == [["0 notes", "nobody"]]
+    assert len(person.shown) == (policy == "ask")
+    assert not any("guess" in each for each in person.shown)
 
 
 # Whatever happens to a call, and whoever asks
@@ -379,6 +485,29 @@ async def after_noting(
     ollama.expect(was_done(claim))
     async with place.client(person=Person(True)) as caller:
         return await caller.call("plan_and_answer", prompt=prompt)
+
+
+async def test_a_deed_that_no_call_has_to_do_with_is_not_told(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    claim = "hello was noted. The password was replaced by another."
+    result = await after_noting("hello", claim, "Note hello", place, ollama)
+    made = 'What was done:\n- add_note {"text": "hello"}'
+    assert (report(result)["status"], report(result)["answer"]) == ("partial", made)
+    assert "The password was replaced" not in report(result)["answer"]
+
+
+async def test_an_order_that_is_put_as_a_question_is_not_said_to_be_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(deed("note"))
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found("hello was noted; there are 0 notes."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Can you note hello?")
+    assert report(result)["status"] == "refused"
+    assert f"{NOTHING}this run may only use tools that read." in report(result)["answer"]
 
 
 # What was done is told from the record

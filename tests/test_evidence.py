@@ -6,7 +6,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 from scripted_ollama import ScriptedOllama
-from serving import Place, found, plan, second, text
+from serving import Place, conclusion, found, nowhere, plan, second, text
 
 pytestmark = pytest.mark.anyio
 
@@ -115,6 +115,60 @@ async def test_a_number_of_another_line_does_not_prove_it(
     report = result.whole or {}
     why = "no line that has 77 says what the number is about"
     assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+
+
+CALLS = """def take():
+    most = 16  # calls at a time
+    one = open("a")
+    two = open("b")
+    three = open("c")
+    old = 8123
+"""
+
+
+async def test_the_same_digits_are_no_evidence_beside_another_number(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    (place.project / "calls.py").write_text(CALLS)
+    ollama.expect(read_as("harbour"))
+    files = ["server.py", "calls.py"]
+    ollama.expect({"steps": [{"objective": f"Read {each}", "tool": "read_file"} for each in files]})
+    for each in files:
+        ollama.expect({"path": each})
+    ollama.expect(found("It listens on port 8123, with 16 calls at a time."))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Wo lauscht er, und wie oft zugleich?")
+    told = [each["claims"] for each in (result.whole or {})["evidence"]]
+    assert sorted(told) == [["16"], ["8123"]]
+
+
+NO_STEP = [{"objective": "Think", "tool": None}]
+UNPROVED: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "no result says 99": (
+        [plan("read_file"), {"path": "server.py"}, nowhere(), conclusion("The port is 99.")],
+        "The port is 99.",
+    ),
+    "nothing was looked up for it": (
+        [{"steps": NO_STEP}, conclusion("The port is the usual one.")],
+        "The port is the usual one.",
+    ),
+}
+"""Why an answer is not certain: what a model says, and the answer."""
+
+
+@pytest.mark.parametrize("why", UNPROVED)
+async def test_an_answer_without_evidence_says_so(
+    why: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    replies, answer = UNPROVED[why]
+    ollama.expect(read_as("harbour"))
+    for each in replies:
+        ollama.expect(each)
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="Wo lauscht er?")
+    report = result.whole or {}
+    assert (report["status"], report["answer"], report["reason"]) == ("partial", answer, why)
+    assert report["evidence"] == []
 
 
 async def test_two_readings_that_differ_are_both_told(place: Place, ollama: ScriptedOllama) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import httpx
 
-from planner.errors import ContextExceeded, ModelUnavailable
+from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.hosts import is_loopback
 from planner.models.base import Message
 
@@ -18,6 +18,10 @@ DEFAULT_GAP_SECONDS = 300.0
 CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 5.0
 """Enough for a hundred first calls at once."""
+
+RECORD_BYTES, SPARE_RECORDS = 1000, 100
+"""How many bytes a reply may take for each of its tokens, and for how many records more. Ollama
+sends a record of some 150 bytes for each token, llama.cpp one of some 250."""
 
 CONTEXT_REFUSED = (
     *("context size", "context length", "context window", "maximum context"),
@@ -56,6 +60,8 @@ class ServerClient:
     """What to do when it does not answer."""
     larger_window: ClassVar[str]
     """How to get a larger window; contains the number of tokens."""
+    token_limit: ClassVar[str]
+    """What a request calls the most tokens of its reply."""
 
     def __init__(self, url: str, key: str | None, gap_seconds: float, **options: Any) -> None:
         self.url = url
@@ -106,6 +112,20 @@ class ServerClient:
                 f"({type(error).__name__}: {error}); see whether the server still runs, then try "
                 "again."
             ) from error
+
+    async def reply_lines(
+        self, response: httpx.Response, name: str, max_tokens: int
+    ) -> AsyncGenerator[bytes]:
+        """The lines of a reply of this model. Raises `ModelError` for one that does not end when
+        it has as many tokens as it was to have."""
+        try:
+            async for line in lines(response, RECORD_BYTES * (max_tokens + SPARE_RECORDS)):
+                yield line
+        except OverflowError:
+            raise ModelError(
+                f"{self.at} did not end the reply of `{name}` after the limit of {max_tokens} "
+                f"tokens ({self.token_limit}). Update or restart it, or use another model."
+            ) from None
 
     def check_whole(
         self, name: str, messages: Sequence[Message], counted: int, context_tokens: int

@@ -35,9 +35,6 @@ _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repeti
 _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
 
 
-RECORD_BYTES, SPARE_RECORDS = 1000, 100
-"""How many bytes a reply may take for each of its tokens, and for how many records more. Ollama
-sends a record of some 150 bytes for each token."""
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
 """The largest counts of a server; a higher or negative one is wrong."""
 
@@ -62,6 +59,7 @@ class OllamaClient(http.ServerClient):
         "Use a context window (num_ctx) larger than {} tokens, or a shorter prompt. (Ollama "
         "0.30.0, and those before 0.4, do not count cached tokens: update them.)"
     )
+    token_limit = "num_predict"
 
     def __init__(
         self, host: str | None = None, *, gap_seconds: float = http.DEFAULT_GAP_SECONDS
@@ -96,14 +94,8 @@ class OllamaClient(http.ServerClient):
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise _refusal(said, response.status_code, name, self.url)
-                try:
-                    async for line in http.lines(response, RECORD_BYTES * (tokens + SPARE_RECORDS)):
-                        yield _record(line, name, self.url)
-                except OverflowError:
-                    raise ModelError(
-                        f"{self.at} did not end the reply of `{name}` after the limit of {tokens} "
-                        "tokens (num_predict). Update or restart it, or use another model."
-                    ) from None
+                async for line in self.reply_lines(response, name, tokens):
+                    yield _record(line, name, self.url)
 
 
 class OllamaModel:

@@ -118,6 +118,7 @@ class OpenAIClient(http.ServerClient):
     called = "the model server"
     advice = "start it, or set PLANLOOM_MODEL_URL to the address where it listens."
     larger_window = "Load the model with a context window of {} tokens, or use a shorter prompt."
+    token_limit = "max_tokens"
 
     def __init__(
         self, url: str, *, key: str | None = None, gap_seconds: float = http.DEFAULT_GAP_SECONDS
@@ -152,7 +153,7 @@ class OpenAIClient(http.ServerClient):
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
                     raise self._refusal(said, response.status_code, name)
-                async for line in http.lines(response):
+                async for line in self.reply_lines(response, name, body["max_tokens"]):
                     if (data := self._data(line, name)) is not None:
                         yield data
 

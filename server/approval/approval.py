@@ -50,6 +50,7 @@ from server.config import HIDDEN
 from server.text import shortened
 from server.views import consent
 from server.views.consent import Waiting, visible
+from server.views.inert import inert_piece
 
 LATE_SECONDS = 600.0
 """How long after a question was closed a client may still bring an answer, and find its run."""
@@ -163,7 +164,7 @@ class Approvals:
     @property
     def about(self) -> str:
         prompt = visible(json.dumps(self._request.prompt, ensure_ascii=False))
-        return f"run {self._run_id}: {shortened(prompt, MAX_PROMPT_CHARS + 1)}"
+        return f"run {self._run_id}: {inert_piece(shortened(prompt, MAX_PROMPT_CHARS + 1))}"
 
     @property
     def question(self) -> Question | None:

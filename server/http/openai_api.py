@@ -347,7 +347,7 @@ class Completion:
         else:
             return None
         message = " ".join([text, *(f"Warning: {each}" for each in report_of(self.run).warnings)])
-        return {"message": clean(message), "type": "server_error", "param": None, "code": code}
+        return {"message": inert(message), "type": "server_error", "param": None, "code": code}
 
     def _data(self) -> dict[str, str | None]:
         """The answer as the client's schema asks; without one, or where a check failed, the answer
@@ -357,7 +357,7 @@ class Completion:
         beside = {"reasoning_content": inert(warnings)} if warnings else {}
         if state.data is None or state.unsupported:
             why = f" ({state.reason})" if state.reason and state.reason not in state.answer else ""
-            return {"content": None, "refusal": clean(state.answer + why)} | beside
+            return {"content": None, "refusal": inert(state.answer + why)} | beside
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
 
     def _sources(self) -> str:

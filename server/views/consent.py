@@ -16,6 +16,7 @@ from planner.events import ApprovalAsked, ApprovalDecided
 from planner.state import RunState
 from planner.tools import Approval, Safety
 from server.text import fence, shortened
+from server.views.inert import inert_piece
 
 MAX_VALUE_CHARS = 2000
 """Characters of an argument in a question."""
@@ -128,7 +129,7 @@ def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) ->
             "shows the whole."
         )
     if asked.guessed:
-        lines.append(guess(asked))
+        lines.append(inert_piece(guess(asked)))  # a client may render it
     lines.append(
         f"For {about}. It is made once, exactly as shown. No answer within {timeout_s:g} s means "
         "no."

@@ -36,20 +36,24 @@ class Guess(NamedTuple):
 
 
 def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
-    """The arguments of a change that appear nowhere in what was seen: ids, accounts, addresses,
-    paths and amounts. Free text is the model's own; dates are spelled in many ways; a number may
-    follow from two others."""
+    """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
+    addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
+    number may follow from two others."""
     numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
     return [
         Guess(name, value)
         for name, each in arguments.items()
         for value in (each if isinstance(each, list) else [each])
         if _has_no_source(value, seen, numbers, known_only=_ID_ARGUMENT.search(name) is not None)
+        or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
     ]
 
 
 _ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")
 """`id`, `ticket_id`, `fileIds`, `id_`"""
+_PLACE_ARGUMENT = re.compile(r"(?i:(?:channel|account|recipient)s?(?:_?name)?)$")
+"""`channel`, `channel_name`, `from_account`, `recipients`: who or what has to exist, and may have a
+plain word as its name."""
 
 
 def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: bool) -> bool:
@@ -76,6 +80,10 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
             whole, *of_path = [part.casefold() in seen.casefold() for part in parts]
             return not whole and not all(of_path)
     return False
+
+
+def _is_unknown(value: Any, seen: str) -> bool:
+    return isinstance(value, str) and value.strip("#@ ").casefold() not in seen.casefold()
 
 
 def candidates(argument: str, result: str) -> list[str]:

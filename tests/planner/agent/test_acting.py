@@ -220,6 +220,10 @@ async def test_of_a_plan_both_are_made() -> None:
         ("grid", 7, True),
         ("path", "archive/notes_2024.txt", False),
         ("path", "archive/notes_2025.txt", True),
+        ("channel", "general", True),
+        ("channel", "Archive", False),
+        ("toAccount", "savings", True),
+        ("text", "general", False),
     ],
 )
 def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:

@@ -477,6 +477,16 @@ It has to fit this JSON Schema: {"type":"object","properties":{"steps":{\
 """)
 
 
+async def test_a_model_that_does_not_stop_is_stopped(place: Place) -> None:
+    """Only the time limit of the run ended it."""
+    endless = Answer("{" + " " * 3_000_000, unconstrained=True)
+    with ScriptedOpenAI(handler=lambda request: endless) as place.ollama:
+        async with place.client() as caller:
+            result = await caller.call("plan_and_answer", prompt="What is 2 plus 3?")
+    assert result.whole
+    assert "did not end the reply" in result.whole["reason"]
+
+
 async def test_a_server_that_dies_ends_the_run_with_what_was_found(place: Place) -> None:
     place.ollama.expect(Drop("Half a"))
     async with place.client() as caller:

@@ -51,7 +51,7 @@ from server.journal.sqlite import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
-PLACES = ("file", "redis")
+PLACES = ("file", pytest.param("redis", marks=pytest.mark.outside))
 COUNTED = "How many notes are there, and what is in them?"
 
 
@@ -94,6 +94,12 @@ def redis(redis_server: str) -> str:
     with Redis.from_url(redis_server) as database:
         database.flushall()
     return redis_server
+
+
+@pytest.fixture
+def journal(where: str, request: pytest.FixtureRequest) -> str:
+    """The URL of the journal that servers share; empty for a file."""
+    return str(request.getfixturevalue("redis")) if where == "redis" else ""
 
 
 def slow_notes_server(folder: Path) -> FastMCP:
@@ -374,15 +380,15 @@ async def test_without_redis_runs_go_on_unrecorded_and_say_so() -> None:
 @asynccontextmanager
 async def replicas(
     place: Place,
-    where: str,
-    redis: str,
+    journal: str = "",
     person: Person | None = None,
     count: int = 2,
     **bounds: Any,
 ) -> AsyncIterator[tuple[list[Caller], list[subprocess.Popen[bytes]]]]:
-    """A client of each of so many server processes of one fleet."""
+    """A client of each of so many server processes of one fleet. `journal`: where it is, if not in
+    a file."""
     place.bounds = {"runs": {"fleet": "notes"} | bounds}
-    environ = {"PLANLOOM_RUNS": redis} if where == "redis" else {}
+    environ = {"PLANLOOM_RUNS": journal} if journal else {}
     async with AsyncExitStack() as stack:
         ports = [free_port() for _ in range(count)]
         served = []
@@ -407,10 +413,9 @@ async def replicas(
             yield callers, served
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_run_survives_the_kill_of_its_worker(
-    where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, redis: str
+    where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, journal: str
 ) -> None:
     """What it did is not done again, and what it may have done is not either, but told."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
@@ -418,7 +423,7 @@ async def test_a_run_survives_the_kill_of_its_worker(
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(Hang())
-    async with replicas(place, where, redis) as ((one, two), (first, _)):
+    async with replicas(place, journal) as ((one, two), (first, _)):
         call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
         run_id = report(await one.call("plan_and_answer", **call))["run_id"]
         await ollama.arrived(3)
@@ -443,14 +448,13 @@ async def test_a_run_survives_the_kill_of_its_worker(
     )
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("where", PLACES)
 async def test_any_replica_answers_for_any_run(
-    where: str, place: Place, ollama: ScriptedOllama, redis: str
+    where: str, place: Place, ollama: ScriptedOllama, journal: str
 ) -> None:
     """Every request goes to the other replica than the one before."""
     person = Person(True)
-    async with replicas(place, where, redis, person, concurrent=1) as ((one, two), _):
+    async with replicas(place, journal, person, concurrent=1) as ((one, two), _):
         # Followed, read and cancelled.
         ollama.expect(Hang())
         run_id = report(await one.call("plan_and_answer", prompt=COUNTED, wait_s=0))["run_id"]
@@ -512,7 +516,7 @@ async def test_who_waits_at_a_server_that_ends_is_told_that_another_goes_on(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(Hang())
-    async with replicas(place, "file", "") as ((one, two), (first, _)):
+    async with replicas(place) as ((one, two), (first, _)):
         waiting: list[CallToolResult] = []
 
         async def wait() -> None:
@@ -532,17 +536,16 @@ async def test_who_waits_at_a_server_that_ends_is_told_that_another_goes_on(
     assert report(followed)["answer"] == "There are 0 notes."
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_server_that_was_paused_writes_nothing_twice(
-    where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, redis: str
+    where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, journal: str
 ) -> None:
     """Over Redis its lease ends meanwhile and another one goes on; over a file its lock holds."""
     place.upstreams = {"notes": notes(shared_notes, policy="allow")}
     ollama.expect(deed("note"))
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect(Hang(then=json.dumps({"text": "hello"})))
-    async with replicas(place, where, redis) as ((one, two), (first, _)):
+    async with replicas(place, journal) as ((one, two), (first, _)):
         call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
         run_id = report(await one.call("plan_and_answer", **call))["run_id"]
         await ollama.arrived(2)  # the brief is not counted
@@ -604,7 +607,7 @@ async def test_a_run_that_was_answered_while_redis_was_killed_is_over_at_every_s
     folder.mkdir()
     with ExitStack() as first:
         killed = first.enter_context(serving_redis(folder, port))
-        async with replicas(place, "redis", f"redis://127.0.0.1:{port}/0") as ((one, two), _):
+        async with replicas(place, f"redis://127.0.0.1:{port}/0") as ((one, two), _):
             run_id = report(await one.call("run_step", **COUNT))["run_id"]
             await ollama.arrived()
             asked = {"run_id": run_id, "wait_s": 0}

@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import os
+import pty
 import re
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -27,6 +30,7 @@ from serving import (
     bearer,
     conclusion,
     deed,
+    end,
     found,
     move_on,
     nowhere,
@@ -172,6 +176,42 @@ async def test_another_process_shows_what_waits_and_answers_it(
             "approved it with `planloom runs`.\n",
         )
         assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+async def test_who_looks_at_a_run_on_a_terminal_sees_what_waits(
+    on_terminal: bool, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion("It is noted."))
+    person = Person(None)
+    ours, theirs = pty.openpty() if on_terminal else os.pipe()
+    async with (
+        place.client("stdio-legacy", person) as caller,
+        waiting(caller.client, person) as run_id,
+    ):
+        shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id)
+        assert shown.stderr.startswith(" APPROVAL NEEDED  ")
+        with os.fdopen(ours, "rb", buffering=0) as screen:
+            following = subprocess.Popen(  # noqa: ASYNC220  it starts at once
+                place.command("runs", "show", run_id, "--follow"),
+                env={**os.environ, **place.environ, "COLUMNS": "100", "TERM": "xterm"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=theirs,
+            )
+            os.close(theirs)
+            try:
+                seen, read = b"", partial(screen.read, 4096)
+                with anyio.fail_after(LONG):
+                    while b" APPROVAL NEEDED " not in seen:
+                        piece = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+                        assert piece, seen
+                        seen += piece
+            finally:
+                end(following)
+        (command,) = re.findall(r"planloom (runs approve \w+@\w+)\n", shown.stderr)
+        await anyio.to_thread.run_sync(place.run, *command.split())
+    assert noted(place.project) == [["hello", "nobody"]]
 
 
 @pytest.mark.parametrize("face", ["stdio", "stdio-legacy"])

@@ -9,14 +9,16 @@ from typing import Any
 
 import openai
 import pytest
+from fastmcp import FastMCP
 from fastmcp.client.client import CallToolResult
 from generated import fitting
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from mcp_types import TextContent
-from scripted_ollama import Answer, Reply, Request, ScriptedOllama
-from serving import Place, served
+from notes import Person
+from scripted_ollama import Answer, Hang, HttpError, Reply, Request, ScriptedOllama
+from serving import Place, deed, found, nowhere, plan, served, was_done
 
 from server import auth
 from server.app import build
@@ -115,6 +117,75 @@ async def test_no_view_of_a_run_is_fetched(place: Place) -> None:
             assert leaked
 
 
+LEAKING = "\n\n".join(LEAKS)
+UNDER_WAY: dict[str, list[Reply]] = {
+    "a draft": [Hang(after=json.dumps(found(LEAKING)).partition('", "found_in')[0])],
+    "a plan": [nowhere(), plan("read_file", *LEAKS[:4], objective=LEAKS[6]), Hang()],
+}
+"""What a model writes, until a client looks."""
+
+
+@pytest.mark.parametrize("written", UNDER_WAY)
+async def test_no_view_of_a_run_under_way_is_fetched(
+    written: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    for reply in UNDER_WAY[written]:
+        ollama.expect(reply)
+    async with place.client() as caller:
+        run_id = await caller.begin("What does it return?")
+        await ollama.arrived(len(UNDER_WAY[written]))
+        shown = ""
+        while "leak.example" not in shown:
+            shown = text_of(await caller.call("get_run", run_id=run_id, wait_s=0))
+    assert not fetched(shown)
+
+
+async def test_no_question_to_a_person_is_fetched(
+    notes_place: Place, ollama: ScriptedOllama
+) -> None:
+    """What a model guessed for a change, and the request, stand outside of the call's fence."""
+    leak, *_ = LEAKS
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note"))
+    ollama.expect({"text": leak})
+    ollama.expect({"tool": None})
+    ollama.expect(was_done("It is not noted."))
+    person = Person(False)
+    async with notes_place.client(person=person) as caller:
+        await caller.call("plan_and_answer", prompt=f"Note this <img src=x> ![x](//{'x' * 9})")
+    (shown,) = person.shown
+    assert "may be a guess" in shown
+    assert "<img" not in shown
+    assert not fetched(shown)
+
+
+async def test_no_list_of_tools_is_fetched(place: Place) -> None:
+    mcp: FastMCP = FastMCP("leaking", version="1")
+    for number, leak in enumerate(LEAKS):
+        mcp.tool(name=f"tool_{number}", description=leak)(lambda: "nothing")
+    with served(mcp) as url:
+        place.upstreams = {"leaking": {"url": url}}
+        async with place.client() as caller:
+            shown = text_of(await caller.call("list_tools"))
+    assert "leak.example" in shown
+    assert not fetched(shown)
+
+
+async def test_no_answer_of_a_model_over_the_openai_api_is_fetched(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    with served(build(place.settings, auth=auth.Tokens([KEY]))) as url:
+        base = f"{url.removesuffix('/mcp')}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
+            for leak in LEAKS:
+                ollama.expect({"search": [], "reply": leak})
+                asked: Any = [{"role": "user", "content": "Hello!"}]
+                reply = await client.chat.completions.create(model="planloom", messages=asked)
+                said = reply.choices[0].message.content or ""
+                assert "leak.example" in said
+                assert not fetched(said)
+
+
 async def test_no_answer_over_the_openai_api_is_fetched(place: Place) -> None:
     """In one piece and in many, each shown next to the one before."""
     with (
@@ -140,6 +211,31 @@ async def test_no_answer_over_the_openai_api_is_fetched(place: Place) -> None:
                     assert not fetched(said)
                     assert not fetched("".join(filter(None, beside)))
             assert leaked
+
+
+async def test_no_refusal_over_the_openai_api_is_fetched(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """Nor what a failed run says, which some clients show like an answer."""
+    leak, *_ = LEAKS
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
+    asked: Any = {"model": "planloom", "messages": [{"role": "user", "content": "Hello!"}]}
+    as_data: Any = {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "age", "schema": schema}}
+    }
+    with served(build(place.settings, auth=auth.Tokens([KEY]))) as url:
+        base = f"{url.removesuffix('/mcp')}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
+            ollama.expect({"search": [], "reply": leak})
+            for _ in range(2):
+                ollama.expect(Answer("none", unconstrained=True))
+            reply = await client.chat.completions.create(**asked, **as_data)
+            ollama.expect(HttpError(500, leak))
+            with pytest.raises(openai.InternalServerError) as failed:
+                await client.chat.completions.create(**asked)
+    for said in (reply.choices[0].message.refusal or "", failed.value.message):
+        assert "leak.example" in said
+        assert not fetched(said)
 
 
 def leaking(chance: random.Random) -> Callable[[Request], Reply]:
