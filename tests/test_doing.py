@@ -132,6 +132,41 @@ async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
     )
 
 
+NO_LINE = "no line of the results is known to say it"
+
+
+async def test_a_step_that_reads_does_not_say_that_something_was_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion(CLAIM))
+    async with place.client(person=Person()) as caller:
+        done = await caller.call("run_step", prompt="Note hello", tool="count_notes", arguments={})
+    assert (report(done)["status"], report(done)["reason"]) == ("partial", NO_LINE)
+
+
+async def test_an_order_that_is_read_as_a_question_is_not_said_to_be_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found(CLAIM))
+    async with place.client(person=Person()) as caller:
+        done = await caller.call("plan_and_answer", prompt="Note hello")
+    assert (report(done)["status"], report(done)["reason"]) == ("partial", NO_LINE)
+
+
+async def test_a_conclusion_from_steps_that_read_does_not_say_that_something_was_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(conclusion("There are 0 notes."))
+    ollama.expect(conclusion(CLAIM))
+    async with place.client(person=Person()) as caller:
+        step = await caller.call("run_step", prompt="Count", tool="count_notes", arguments={})
+        run = {"run_id": report(step)["run_id"]}
+        done = await caller.call("plan_and_answer", prompt="Note hello", **run)
+    assert (report(done)["status"], report(done)["reason"]) == ("partial", NO_LINE)
+
+
 async def test_a_plan_does_not_say_that_it_is_done(place: Place, ollama: ScriptedOllama) -> None:
     """Where a model writes more than it was asked for."""
     steps = [{"objective": "Note hello", "tool": "add_note"}]

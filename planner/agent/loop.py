@@ -74,6 +74,7 @@ CONCLUSION_SECONDS = 60.0
 FACTS_CHARACTERS = 2200
 """Of passages that are read at once for a long answer: a small model passes most of a longer text
 over."""
+NO_LINE = "no line of the results is known to say it"
 NOT_ALL_READ = "not all of what was found was read"
 MAY_LACK = "it was put together from several places, and may lack something"
 LONG = 200
@@ -237,7 +238,19 @@ class _Run:
                 return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
+        self.find_lines(conclusion)
         return await self.ending.conclude(conclusion, reason, self.unsure, self.quotes)
+
+    def find_lines(self, conclusion: Conclude) -> None:
+        """Find the lines that say what a model concluded from results by itself. What names nothing
+        and no line says may be what was asked for, told as if it were done."""
+        planned = self.request.goal == "plan"
+        if self.quotes or planned or self.changes.wanted or not results(self.state).strip():
+            return
+        answer = conclusion.final_answer
+        self.quotes = supporting(self.state, answer, self.request.prompt)
+        if conclusion.success and not (self.quotes or claims(answer)):
+            self.unsure = self.unsure or NO_LINE
 
     @property
     def without_tools(self) -> bool:
@@ -445,7 +458,7 @@ class _Run:
             self.keep(certain, None)
             conclusion = self.concluded(certain)
             if not (self.quotes or claims(certain)):
-                self.unsure = "no line of the results is known to say it"
+                self.unsure = NO_LINE
             return conclusion
         if not beyond(first, self.request.prompt) and self.names_something(second):
             first, second = second, first
