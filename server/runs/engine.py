@@ -143,8 +143,7 @@ class Engine:
             if not _may_go_on_elsewhere(kept):
                 return kept
             await kept.flush()
-        followed = self._peers.followed(run_id)
-        if followed is not None and followed.caller == caller:
+        if followed := self._followed(run_id, caller, kept):
             return followed
         stored = await self.journal.load(run_id, caller)
         if stored is None and kept is not None:
@@ -155,14 +154,24 @@ class Engine:
                 f"There is no run{named}. Run ids come with the report of plan_and_answer; "
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
-        if there := self._peers.followed(run_id):  # since the journal was asked
-            return there
+        if followed := self._followed(run_id, caller, kept):  # since the journal was asked
+            return followed
         run = Run.of(stored, self.driver.approval)
         if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
             return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
             self._peers.follow(run, len(stored.entries))
         return run
+
+    def _followed(self, run_id: str, caller: str, kept: Run | None) -> Run | None:
+        """The caller's run as another server drives it. `kept`: as it ended here; what was followed
+        before this server took it up is behind that."""
+        followed = self._peers.followed(run_id)
+        if followed is None or followed.caller != caller:
+            return None
+        if kept and len(followed.state.parts) <= len(kept.state.parts):
+            return None
+        return followed
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
         """The id of the caller's run that begins so; else `beginning` unchanged."""

@@ -64,7 +64,8 @@ class Peers:
         finally:
             if question := run.approvals.question:
                 question.closed.set()
-            del self._followed[run.id]
+            if self._followed.get(run.id) is run:
+                del self._followed[run.id]
 
     def _mirror(self, run: Run) -> None:
         if question := run.approvals.mirror():

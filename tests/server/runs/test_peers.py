@@ -526,10 +526,12 @@ async def test_who_waits_at_a_server_that_ends_is_told_that_another_goes_on(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await ollama.arrived()
+            listed = await two.client.read_resource("runs://newest")
+            (run,) = json.loads(listed[0].text)["runs"]  # type: ignore[union-attr]
+            # What it follows now is behind what it drives later.
+            await two.call("get_run", run_id=run["id"], wait_s=0)
             ollama.expect(conclusion("There are 0 notes."))
             first.terminate()
-        listed = await two.client.read_resource("runs://newest")
-        (run,) = json.loads(listed[0].text)["runs"]  # type: ignore[union-attr]
         followed = await two.call("get_run", run_id=run["id"], wait_s=LONG)
     for each in waiting:
         assert_goes_on_elsewhere(each)
