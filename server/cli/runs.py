@@ -197,8 +197,11 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
 
 
 async def load(journal: Journal, beginning: str) -> StoredRun:
-    stored = await journal.load(await journal.whole_id(beginning))
-    assert stored  # `whole_id` found it
+    """The run whose id begins so. Raises `RequestError`."""
+    run_id = await journal.whole_id(beginning)
+    stored = await journal.load(run_id)
+    if stored is None:
+        raise RequestError(f"Run {run_id[:SHORT_ID]} has just been deleted.")
     return stored
 
 
