@@ -15,6 +15,8 @@ SAME_WORDS = 0.6
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"']+"  # a URL
     r"|(?:[\w.-]+/)+[\w.-]+"  # a path
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
+    r"|\b(?=\w{8})(?=\w*[A-Za-z])(?:[^\W\d_]*\d){2}\w*\b"  # an account, a code
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
     r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
     r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase

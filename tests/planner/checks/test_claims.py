@@ -35,6 +35,11 @@ def test_what_stands_between_two_quotations_is_none() -> None:
     assert claims("""It says 'out of range' or "too long".""") == ["out of range", "too long"]
 
 
+def test_an_account_and_an_address_are_claims() -> None:
+    said = "US133000000121212121212 or anna@example.com, by SHA256 in utf8."
+    assert claims(said) == ["US133000000121212121212", "anna@example.com"]
+
+
 def test_an_answer_in_the_words_of_the_request_is_borne_out_by_the_line_with_most_of_them() -> None:
     text = "def dump(x):\n    # slashes are escaped by default\n    escape(x)\n    return x"
     passages = [Passage(source="dump.py", first=1, last=4, text=text)]
