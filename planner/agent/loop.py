@@ -33,7 +33,7 @@ from planner.agent.tool_calls import Caller, permitted
 from planner.checks import schemas
 from planner.checks.citations import supporting
 from planner.checks.claims import agree, beyond, claims, telling
-from planner.checks.grounding import borne_out, mostly_held, results, unsupported
+from planner.checks.grounding import borne_out, echoed, mostly_held, results, unsupported
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
@@ -238,19 +238,19 @@ class _Run:
                 return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
-        self.find_lines(conclusion)
+        if self.unsure is None and self.only_told(conclusion):
+            self.unsure = NO_LINE
         return await self.ending.conclude(conclusion, reason, self.unsure, self.quotes)
 
-    def find_lines(self, conclusion: Conclude) -> None:
-        """Find the lines that say what a model concluded from results by itself. What names nothing
-        and no line says may be what was asked for, told as if it were done."""
+    def only_told(self, conclusion: Conclude) -> bool:
+        """Whether a conclusion names nothing, no line says it, and it has words of the request that
+        no result has: what was asked for may be told as if it were done."""
         planned = self.request.goal == "plan"
-        if self.quotes or planned or self.changes.wanted or not results(self.state).strip():
-            return
+        if planned or self.changes.wanted or not results(self.state).strip():
+            return False
         answer = conclusion.final_answer
-        self.quotes = supporting(self.state, answer, self.request.prompt)
-        if conclusion.success and not (self.quotes or claims(answer)):
-            self.unsure = self.unsure or NO_LINE
+        told = conclusion.success and not claims(answer) and bool(echoed(self.state, answer))
+        return told and not supporting(self.state, answer, self.request.prompt)
 
     @property
     def without_tools(self) -> bool:

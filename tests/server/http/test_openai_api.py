@@ -185,7 +185,7 @@ Draft: No line says it.
 qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
 qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)
 Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz
-search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|return
+search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|…
 search returned 5 lines in 0.0 s
 no new passage was found
 qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)
