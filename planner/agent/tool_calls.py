@@ -223,7 +223,7 @@ class Caller:
             message = f"{before} stands there. Another call is needed, or the conclusion."
             self.tripped("repeated", [message])
             return self.returned(iteration, arguments, Outcome.ERROR, message)
-        if failed := repeats.failed(self.state, tool, arguments):
+        if failed := repeats.repeated(self.state, tool, arguments, Outcome.FAILURE):
             self.tripped(
                 "repeated", [f"This very call failed before, in iteration {failed.number}"]
             )

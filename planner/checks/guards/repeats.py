@@ -14,24 +14,19 @@ REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 
 
-def repeated(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
-    """The last iteration that made this call, or an equal one, and got a result. One from before a
-    change, or for an earlier request, does not count: its result may be outdated."""
+def repeated(
+    state: RunState,
+    tool: ToolSpec,
+    arguments: dict[str, Any],
+    outcome: Outcome = Outcome.SUCCESS,
+) -> Iteration | None:
+    """The last iteration that made this call, or an equal one, with this outcome. One from before a
+    change, or for an earlier request, does not count: its result may be outdated, and what failed
+    may be possible since."""
     for iteration in reversed(state.part_iterations):
-        if iteration.outcome is Outcome.SUCCESS and made(iteration, tool, arguments):
+        if iteration.outcome is outcome and made(iteration, tool, arguments):
             return iteration
-        if iteration.changes:
-            return None
-    return None
-
-
-def failed(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> Iteration | None:
-    """The call that was made just like this one, and that its tool did not accept, with no change
-    since that may have made it possible."""
-    for iteration in reversed(state.part_iterations):
-        if iteration.outcome is Outcome.FAILURE and made(iteration, tool, arguments):
-            return iteration
-        if iteration.changes and iteration.outcome is Outcome.SUCCESS:
+        if iteration.changes and Outcome.SUCCESS in (iteration.outcome, outcome):
             return None
     return None
 
