@@ -117,6 +117,7 @@ class Gatherer:
         """The passages for a question, as an event too; `more` are words beside its own. Empty
         where nothing was found or nothing can be searched."""
         before = len(self.state.iterations)
+        self.absent = []
         documented: list[Passage] = []
         if self.search:
             searched, found = await self._searched(self.search, question, more)
