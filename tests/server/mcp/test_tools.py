@@ -539,7 +539,7 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
             "qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)",
             "qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)",
             "Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz",
-            'search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|…',
+            "search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|…",
             "search returned 5 lines in 0.0 s",
             "no new passage was found",
             "qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)",
