@@ -8,15 +8,7 @@ The models write all this under the JSON Schemas of `planner.checks.schemas`.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
 from planner.tools import Policy
 
@@ -222,8 +214,9 @@ class PlannedStep(Wire):
 class MakePlan(Wire):
     """The plan, made once; decisions may change what comes later."""
 
-    assessment: Annotated[str, AfterValidator(lambda _: "")] = ""
-    """Written unasked, by a model that is held to nothing; it might say that the plan is done."""
+    assessment: str = ""
+    """Written unasked, by a model that is held to nothing. Nothing is made of it: it might say that
+    the plan is done."""
     steps: list[PlannedStep] = Field(min_length=1)
 
 

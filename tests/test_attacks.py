@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from typing import Any
 
@@ -284,6 +284,23 @@ def hiding(request: Request) -> Reply:
     return Answer(json.dumps(said))
 
 
+@asynccontextmanager
+async def over_http(
+    place: Place, says: Callable[[Request], Reply]
+) -> AsyncIterator[tuple[str, Caller, httpx.AsyncClient]]:
+    """A server whose model says this: its address, a client of MCP, and one of its pages."""
+    with (
+        ScriptedOllama(handler=says) as place.ollama,
+        served(build(place.settings, auth=auth.Tokens([MINE]))) as url,
+    ):
+        base = url.removesuffix("/mcp")
+        async with (
+            connected(url, auth=MINE) as caller,
+            httpx.AsyncClient(base_url=base, headers=bearer(MINE), timeout=LONG) as http,
+        ):
+            yield base, caller, http
+
+
 async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> None:
     """(17) The report as data, progress, and `runs show --json` kept it."""
     with ScriptedOllama(handler=hiding) as place.ollama:
@@ -298,18 +315,10 @@ async def test_what_nobody_sees_is_in_no_structured_content(place: Place) -> Non
 
 async def test_what_nobody_sees_is_on_no_page(place: Place) -> None:
     """(17) Of the request, and of what a model wrote."""
-    with (
-        ScriptedOllama(handler=hiding) as place.ollama,
-        served(build(place.settings, auth=auth.Tokens([MINE]))) as url,
-    ):
-        base = url.removesuffix("/mcp")
-        async with (
-            connected(url, auth=MINE) as caller,
-            httpx.AsyncClient(base_url=base, headers=bearer(MINE), timeout=LONG) as http,
-        ):
-            asked = await caller.call("plan_and_answer", prompt=f"{QUESTION} {UNSEEN}")
-            page = f"/view/runs/{report_of(asked)['run_id']}"
-            seen = [(await http.get(path)).text for path in ("/view/runs", page, f"{page}/calls/1")]
+    async with over_http(place, hiding) as (_, caller, http):
+        asked = await caller.call("plan_and_answer", prompt=f"{QUESTION} {UNSEEN}")
+        page = f"/view/runs/{report_of(asked)['run_id']}"
+        seen = [(await http.get(path)).text for path in ("/view/runs", page, f"{page}/calls/1")]
     listed, shown, call = (json.loads(each.removeprefix("data: ")) for each in seen)
     assert [hides(each) for each in (listed, shown, shown["prompt"], call)] == [set()] * 4
 
@@ -324,39 +333,33 @@ async def test_what_nobody_sees_is_in_no_draft(place: Place) -> None:
         begun = whole.partition('", "found_in')[0]
         return Hang(after=begun, then=whole.removeprefix(begun))
 
-    with (
-        ScriptedOllama(handler=hiding) as place.ollama,
-        served(build(place.settings, auth=auth.Tokens([MINE]))) as url,
+    async with (
+        over_http(place, hiding) as (base, caller, http),
+        openai.AsyncOpenAI(base_url=f"{base}/v1", api_key=MINE, max_retries=0) as client,
     ):
-        base = url.removesuffix("/mcp")
-        async with (
-            connected(url, auth=MINE) as caller,
-            httpx.AsyncClient(base_url=base, headers=bearer(MINE), timeout=LONG) as http,
-            openai.AsyncOpenAI(base_url=f"{base}/v1", api_key=MINE, max_retries=0) as client,
-        ):
-            begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
-            run_id = report_of(begun)["run_id"]
-            await place.ollama.arrived()
-            drafts: list[Any] = []
-            async with http.stream("GET", f"/view/runs/{run_id}") as page:
-                async for line in page.aiter_lines():
-                    seen_so_far.set()
-                    if "ever" in line:
-                        drafts.append(json.loads(line.removeprefix("data: ")))
-                        break
-            short = await caller.call("get_run", run_id=run_id, wait_s=0)
-            whole = await caller.call("get_run", run_id=run_id, wait_s=0, whole=True)
-            drafts += [short.structured_content, text(short), whole.structured_content]
-            drafts.append([*caller.progress.messages, *caller.progress.meta])
-            asked: Any = [{"role": "user", "content": QUESTION}]
-            said = ""
-            async for chunk in await client.chat.completions.create(
-                model="planloom", messages=asked, stream=True
-            ):
-                said += (chunk.choices[0].delta.model_extra or {}).get("reasoning_content", "")
-                if "ever" in said:
+        begun = await caller.call("plan_and_answer", prompt=QUESTION, wait_s=0)
+        run_id = report_of(begun)["run_id"]
+        await place.ollama.arrived()
+        drafts: list[Any] = []
+        async with http.stream("GET", f"/view/runs/{run_id}") as page:
+            async for line in page.aiter_lines():
+                seen_so_far.set()
+                if "ever" in line:
+                    drafts.append(json.loads(line.removeprefix("data: ")))
                     break
-            place.ollama.release()
+        short = await caller.call("get_run", run_id=run_id, wait_s=0)
+        whole = await caller.call("get_run", run_id=run_id, wait_s=0, whole=True)
+        drafts += [short.structured_content, text(short), whole.structured_content]
+        drafts.append([*caller.progress.messages, *caller.progress.meta])
+        asked: Any = [{"role": "user", "content": QUESTION}]
+        said = ""
+        async for chunk in await client.chat.completions.create(
+            model="planloom", messages=asked, stream=True
+        ):
+            said += (chunk.choices[0].delta.model_extra or {}).get("reasoning_content", "")
+            if "ever" in said:
+                break
+        place.ollama.release()
     assert [hides(draft) for draft in [*drafts, said]] == [set()] * 6
 
 

@@ -94,13 +94,18 @@ async def test_a_conclusion_says_which_steps_of_its_run_were_not_made(
     ]
 
 
-async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
-    place: Place, ollama: ScriptedOllama
-) -> None:
+def two_notes(ollama: ScriptedOllama) -> None:
+    """A plan of two notes, and the first of them."""
     ollama.expect(deed("notes"))
     steps = [{"objective": f"Note {each}", "tool": "add_note"} for each in ("hello", "farewell")]
     ollama.expect({"steps": steps})
     ollama.expect({"text": "hello"})
+
+
+async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    two_notes(ollama)
     ollama.expect({"text": "farewell"})
     ollama.expect(was_done("Hello and farewell are noted."))
     prompt = "Note hello and farewell"
@@ -117,10 +122,7 @@ async def test_of_two_changes_only_the_one_that_was_made_is_said_to_be_done(
 async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(deed("notes"))
-    steps = [{"objective": f"Note {each}", "tool": "add_note"} for each in ("hello", "farewell")]
-    ollama.expect({"steps": steps})
-    ollama.expect({"text": "hello"})
+    two_notes(ollama)
     ollama.expect(conclusion("It is noted."))
     asked = {"prompt": "Note hello and farewell", "max_iterations": 1}
     async with place.client(person=Person(True)) as caller:

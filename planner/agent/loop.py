@@ -785,7 +785,7 @@ class _Run:
         self.emit(
             PlanMade(
                 main_objective=self.request.prompt,
-                conclusion_from_assistant_data=plan.assessment,
+                conclusion_from_assistant_data="",
                 later_steps=[step.objective for step in plan.steps[1:]],
                 tools={step.objective: step.tool for step in plan.steps if step.tool},
             )

@@ -236,6 +236,11 @@ class Subject:
         ]
 
     @cached_property
+    def foremost(self) -> float:
+        """How much the row says of it that says most."""
+        return max(map(max, filter(None, self.telling)))
+
+    @cached_property
     def most(self) -> float:
         """How much a row says of it that has any number."""
         return max(
@@ -259,7 +264,7 @@ class Subject:
             line = int(claim) - int(first)
             if 0 <= line < len(told) and (  # it may be the number of a line
                 holds(self.answer, path.rsplit("/", 1)[-1])
-                or 0 < told[line] >= LINE_SHARE * max(map(max, filter(None, self.telling)))
+                or 0 < told[line] >= LINE_SHARE * self.foremost
             ):
                 return True
         rows = zip(source.rows, told, strict=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_number
-from planner.checks.grounding import deeds, said_in
+from planner.checks.grounding import carried_out, said_in
 from planner.checks.lenient import sentences_in
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
@@ -32,7 +32,7 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
 def unrelated(state: RunState, answer: str, known: str) -> list[str]:
     """The sentences of an answer on what was done that share next to no word with the request, the
     calls, what they did, or what is `known` of the tools: small models tell of other deeds."""
-    said = {*words("\n".join([state.user_words, known, deeds(state)]))}
+    said = {*words("\n".join([state.user_words, known, carried_out(state)]))}
     sentences = [each for line in sentences_in(answer) for each in line]
     telling = {each: {*long_words(each, MIN_TELLING)} for each in sentences}
     return [

@@ -34,12 +34,12 @@ def not_done(state: RunState, answer: str) -> list[str]:
     """What the answer to a request for a change claims, and no call says. That the request, the
     plan or what was read before says so proves nothing: only what was done does. A number may be
     told of what was read: it is no deed."""
-    missing = _unsaid(answer, deeds(state))
+    missing = _unsaid(answer, carried_out(state))
     read = results(state) if missing else ""
     return [claim for claim in missing if not (is_number(claim) and holds(read, claim))]
 
 
-def deeds(state: RunState) -> str:
+def carried_out(state: RunState) -> str:
     """The calls of a run with what they were given, and the results of those that changed something
     and of what was read after that. What was read before is text of strangers: it may tell of
     anything as if it had been done. All results where nothing was changed."""
@@ -47,7 +47,7 @@ def deeds(state: RunState) -> str:
     changed = False
     for each in state.iterations:
         if each.outcome is Outcome.SUCCESS:
-            changed = changed or (each.changes and each.by == "choice")
+            changed = changed or each.changes
             texts.append(f"{each.tool} {each.arguments}")
             texts += [readable(each.result)] if changed else []
     return "\n".join(texts) if changed else results(state)

@@ -50,7 +50,8 @@ SUBJECT_SHARE = 0.35
 FOLLOWED_SHARE = 0.25
 """The same for the definitions of what those mention."""
 LINES_SHARE = 0.15
-"""The same for single lines that define something of the request's words."""
+"""The same for single lines that use what it names, and for those that define something of its
+words."""
 MAX_LINES = 24
 """Such lines."""
 MAX_WHOLE = 2500
@@ -133,10 +134,11 @@ def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
     of them comes first, then what is defined in the fewest places, and then the longest."""
     names = named(question)
     plain = {*tokens(question)} - names
-    places = Counter(name for each in passages for name in defined(each))
+    defining = [(each, defined(each).keys()) for each in passages]
+    places = Counter(name for _, inside in defining for name in inside)
     found: list[tuple[tuple[bool, bool, int, float, int], Passage]] = []
-    for each in passages:
-        own = defined(each).keys() & (names | plain)
+    for each, inside in defining:
+        own = inside & (names | plain)
         if not own:
             continue
         definition = _definition(passages, each)

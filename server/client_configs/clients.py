@@ -39,6 +39,10 @@ def _command(name: str, words: list[str]) -> Server:
     return {"command": words[0], "args": words[1:]}
 
 
+def _typed(name: str, words: list[str]) -> Server:
+    return {"type": "stdio", **_command(name, words)}
+
+
 def _goose(kind: str, name: str, server: Server) -> Server:
     about = "A planning agent for questions about a project"
     head = {"enabled": True, "type": kind, "name": name, "description": about}
@@ -84,7 +88,7 @@ CLIENTS = {
         "Claude Code",
         ("~/.claude.json",),
         "mcpServers",
-        lambda name, words: {"type": "stdio", **_command(name, words)},
+        _typed,
         lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}")},
     ),
     "cursor": Client(
@@ -98,7 +102,7 @@ CLIENTS = {
         "VS Code",
         ("CONFIG/Code/User/mcp.json",),
         "servers",
-        lambda name, words: {"type": "stdio", **_command(name, words)},
+        _typed,
         lambda name, url: {"type": "http", **http_server(url, f"${{input:{INPUT_ID}}}")},
         tried=False,
     ),
