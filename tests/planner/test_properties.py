@@ -17,7 +17,7 @@ from serving import LONG, SOURCE
 from planner import agent, grammar
 from planner.actions import MAX_RESULT_CHARS, Action, Relevance, actions, attempts
 from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
-from planner.agent.loop import READINGS
+from planner.agent.reading import READINGS
 from planner.checks import schemas
 from planner.checks.claims import agree
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
