@@ -78,6 +78,8 @@ class Step:
     """The iteration after which it began, and how many questions about its result came before."""
     last_iteration: int = -1
     """The last one that was made for it, once it is completed."""
+    asks: bool = False
+    """Whether the objective is a question that is read for in place of the request."""
 
 
 def plain(objective: str) -> str:
@@ -213,6 +215,13 @@ class RunState:
     def request(self) -> RunRequest | None:
         """The newest request."""
         return self.parts[-1].request if self.parts else None
+
+    @property
+    def question(self) -> str:
+        """What is read for now: a question of the newest request, or all of it."""
+        if self.step and self.step.asks:
+            return self.step.objective
+        return self.part.request.prompt if self.parts else ""
 
     @property
     def single_steps(self) -> bool:
@@ -424,7 +433,7 @@ class RunState:
             case events.StepStarted():
                 later = [step for step in self.later_steps if step != event.objective]
                 offered = list(event.offered)
-                step = Step(event.number, event.objective, later, offered=offered)
+                step = Step(event.number, event.objective, later, offered=offered, asks=event.asks)
                 if self.iterations:
                     last = self.iterations[-1]
                     step.begun = (last.number, len(last.exchange))

@@ -46,11 +46,13 @@ class Steps:
             )
         )
 
-    def start(self, objective: str) -> None:
+    def start(self, objective: str, asks: bool = False) -> None:
+        """Begin a step; `asks`: its objective is a question, which is read for in place of the
+        request."""
         number = len(self.state.steps) + 1
         shown = self.state.offered
         offered = [name for name in self.ranking.for_step(objective) if name not in shown]
-        self.emit(StepStarted(number=number, objective=objective, offered=offered))
+        self.emit(StepStarted(number=number, objective=objective, offered=offered, asks=asks))
         if objective in self.state.later_steps:  # it is no longer a later one
             self.revise([step for step in self.state.later_steps if step != objective])
 

@@ -103,13 +103,25 @@ SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z
 written in English. The request's own words are searched for as well."""
 
 
+BRIEF_KEYS = ("search", "wants", "first", "then")
+"""In the order they are generated in: what has to be found out first is seen once the request is
+sorted."""
+MAX_QUESTION = 160
+"""Characters of a question that is made of a part of the request."""
+
+
 def brief(acting: bool = True) -> Schema:
     """The search words come before what is wanted. If there are none, a reply follows: a model that
     may reply at once does so to any question. `acting`: whether the request may be for an action;
     not if it was read as one before."""
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
-    sorted_ = closed(search=search, wants=one_of(wants))
+    question = text(MAX_QUESTION)
+    sorted_ = _object(
+        {"search": search, "wants": one_of(wants), "first": question, "then": question},
+        required=["search", "wants"],
+    )
+    sorted_["properties"] = {key: sorted_["properties"][key] for key in BRIEF_KEYS}
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk] if acting else [sorted_]}

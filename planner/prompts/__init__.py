@@ -492,13 +492,11 @@ class Prompts:
 
 
 def passage(each: Passage) -> str:
-    """A passage as models see it: its file, the lines it stands in, and its own with numbers."""
-    source = f"{each.source} ({each.relation})" if each.relation else each.source
-    heading = [f"   in {line.strip()}" for line in each.heading.splitlines()]
-    numbered = [
-        f"{number}: {line}" for number, line in enumerate(each.text.splitlines(), each.first)
-    ]
-    return "\n".join([source, *heading, *numbered])
+    """A passage as models see it: its file and lines, what it stands in, and its text. Small models
+    take numbers before the lines for values."""
+    place = f"{each.place} ({each.relation})" if each.relation else each.place
+    heading = [f"{line}\n..." for line in each.heading.splitlines()]
+    return "\n".join([place, *heading, each.text])
 
 
 def user(text: str) -> Message:
