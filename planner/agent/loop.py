@@ -35,7 +35,7 @@ from planner.agent.planning import Planner
 from planner.agent.reading import NO_LINE, Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller, permitted
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.citations import supporting
 from planner.checks.claims import claims
 from planner.checks.grounding import echoed, results
@@ -80,7 +80,7 @@ def check(request: RunRequest) -> None:
     if not request.prompt.strip():
         raise RequestError("The prompt is empty. Say what you want to know.")
     if request.data_schema is not None:
-        problem = schemas.data_schema_problem(request.data_schema)
+        problem = validation.data_schema_problem(request.data_schema)
         if problem:
             raise RequestError(f"data_schema: {problem}. Correct it, or leave it out.")
 

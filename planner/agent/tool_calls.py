@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from planner.agent.model_calls import Asker
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.grounding import results
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import (
@@ -179,8 +179,8 @@ class Caller:
         for _ in range(2):
             written = await self.asker.arguments(tool, iteration.prompt, problem)
             writer = self.state.ledger[-1].model
-            arguments = schemas.coerced(written, tool.input_schema)
-            problem = schemas.problem(arguments, tool.input_schema)
+            arguments = validation.coerced(written, tool.input_schema)
+            problem = validation.problem(arguments, tool.input_schema)
             if problem is None:
                 self.tripped("coercion", coercions(written, arguments))
                 arguments = self.mended(tool, arguments)
@@ -436,7 +436,7 @@ def _narrowed(tool: ToolSpec, choices: Mapping[str, Sequence[str]]) -> ToolSpec:
     """The tool with arguments that take only some values."""
     if not choices:
         return tool
-    schema = schemas.narrowed(tool.input_schema, choices)
+    schema = validation.narrowed(tool.input_schema, choices)
     # Not a copy, which would keep the grammar of the schema before.
     return ToolSpec.model_validate(tool.model_dump() | {"input_schema": schema})
 
