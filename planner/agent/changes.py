@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.agent.tool_calls import find
 from planner.checks.deeds import invented, unrelated
 from planner.checks.grounding import echoed

@@ -8,7 +8,7 @@ from typing import Any
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.checks.citations import unproved
 from planner.checks.claims import holds
 from planner.checks.deeds import done, left_undone

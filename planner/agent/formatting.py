@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.checks import validation
 from planner.errors import ModelError
 from planner.events import Event, GuardTripped

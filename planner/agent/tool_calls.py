@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.checks import validation
 from planner.checks.grounding import results
 from planner.checks.guards import repeats, widening
