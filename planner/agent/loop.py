@@ -110,7 +110,7 @@ class _Run:
         prompts = Prompts(ranking.tools)
         calls = ModelCalls(models, prompts, state, self.emit)
         self.asker = asker = Asker(calls, ranking.tools)
-        self.caller = Caller(pool, tools, asker, state, self.emit, policy, self.approve, clock)
+        self.caller = Caller(pool, tools, asker, self.approve, clock)
         self.gatherer = gatherer = Gatherer(self.caller)
         self.changes = changes = Changes(state, tools, ranking.tools, asker)
         self.budget = budget = Budget(state)
@@ -163,7 +163,6 @@ class _Run:
         await self.meet_request()
         while more := self.inbox.next_request():
             self.emit(more)
-            self.caller.policy = more.request.policy
             self.best.forget()
             self.reader.forget()
             await self.meet_request()
