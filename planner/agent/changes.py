@@ -12,7 +12,7 @@ from planner.checks.grounding import echoed
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import words
-from planner.prompts import one_line
+from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec, find

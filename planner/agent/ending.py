@@ -16,7 +16,8 @@ from planner.checks.grounding import echoed, not_done, results, unsupported, uns
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
-from planner.prompts import Prompts, passage
+from planner.prompts import Prompts
+from planner.prompts.texts import passage
 from planner.protocol import Conclude
 from planner.state import RunState
 from planner.tools import Outcome

@@ -22,6 +22,7 @@ from planner.evidence.context import TokenEstimate
 from planner.grammar import Schema
 from planner.models.base import ChatModel, Models, Reply
 from planner.prompts import Prompts
+from planner.prompts.questions import once_more
 from planner.state import RunState
 
 T = TypeVar("T")
@@ -119,7 +120,7 @@ class ModelCalls:
                 wrong = error.errors()[0]
                 problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
                 self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
-                asked = self.prompts.mended(question, problem, schema)
+                asked = once_more(question, problem, schema)
         raise InvalidReply(
             f"{self.models.full.name} twice gave a reply that is not the JSON it was asked for "
             f"({role}: {problem}). Try a larger model (PLANLOOM_FULL_MODEL)."

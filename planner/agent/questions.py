@@ -13,7 +13,8 @@ from planner.events import ResultAssessed, Role
 from planner.evidence.rewriting import block_in
 from planner.grammar import Schema
 from planner.passage import Passage
-from planner.prompts import as_it_was
+from planner.prompts import questions
+from planner.prompts.texts import as_it_was
 from planner.protocol import (
     Answer,
     Brief,
@@ -59,7 +60,7 @@ class Asker:
     async def brief(self, acting: bool = True) -> Brief:
         """How the request is to be met, read by the fast model; `acting`: whether it may be for an
         action."""
-        question = self.prompts.brief(self.state)
+        question = questions.brief(self.state)
         schema = schemas.brief(acting)
         return await self.calls.ask(
             "brief", question, schema, protocol.BRIEF, BRIEF_TOKENS, fast=True
@@ -67,7 +68,7 @@ class Asker:
 
     async def words(self) -> list[str]:
         """The fast model's other words to search for."""
-        question = self.prompts.words(self.state)
+        question = questions.words(self.state)
         said = await self.calls.ask(
             "words", question, schemas.words(), protocol.WORDS, BRIEF_TOKENS, fast=True
         )
@@ -75,7 +76,7 @@ class Asker:
 
     async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
         """The tools that list a project's files and read one, out of these."""
-        question = self.prompts.files()
+        question = questions.files()
         schema = schemas.file_tools(lists, reads)
         return await self.calls.ask(
             "files", question, schema, protocol.FILE_TOOLS, SELECTION_TOKENS
@@ -85,7 +86,7 @@ class Asker:
         """An answer of any length from some passages: its lines, each as its sentences. It is
         written in plain text: as JSON, a quotation mark ends a sentence, and a small model says
         less."""
-        question = self.prompts.overview(self.state, passages)
+        question = questions.overview(self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(reply.text)
         if reply.finish == "length" and lines:
@@ -94,14 +95,14 @@ class Asker:
 
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
         """What some passages say that belongs to a long answer."""
-        question = self.prompts.facts(self.state, passages)
+        question = questions.facts(self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         items = lenient.items_in(reply.text)
         return items[:-1] if reply.finish == "length" else items
 
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
         """The files that a request wants changed, out of these, each with its passages."""
-        question = self.prompts.which_files(self.state, texts)
+        question = questions.which_files(self.state, texts)
         said = await self.calls.ask(
             "rewrite", question, schemas.files([*texts]), protocol.FILES, BRIEF_TOKENS
         )
@@ -109,25 +110,25 @@ class Asker:
 
     async def rewrite(self, part: Passage) -> str:
         """A part of a file as the request wants it; something else where nothing has to change."""
-        question = self.prompts.rewrite(self.state, part)
+        question = questions.rewrite(self.state, part)
         reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
         written = as_it_was(block_in(reply.text, fences="```" in part.text), part.text)
         return written.rpartition("\n")[0] if reply.finish == "length" else written
 
     async def editing_tool(self, names: Sequence[str]) -> str | None:
         """The tool that replaces texts in files, out of these."""
-        return await self._select("example", self.prompts.editing_tool(), schemas.or_none(names))
+        return await self._select("example", questions.editing_tool(), schemas.or_none(names))
 
     async def edit_call(self, tool: ToolSpec) -> dict[str, Any]:
         """How a tool is called that replaces texts in files."""
-        question = self.prompts.edit_call(tool)
+        question = questions.edit_call(tool)
         return await self.calls.ask(
             "example", question, tool.grammar, protocol.ARGUMENTS, ARGUMENT_TOKENS
         )
 
     async def changing_tools(self, names: Sequence[str]) -> list[str]:
         """The tools that the change of a request needs, out of these."""
-        question = self.prompts.changing_tools(self.state, [self.tools[name] for name in names])
+        question = questions.changing_tools(self.state, [self.tools[name] for name in names])
         said = await self.calls.ask(
             "example", question, schemas.tools(names), protocol.TOOLS, SELECTION_TOKENS
         )
@@ -138,28 +139,26 @@ class Asker:
         if not self.state.offered:
             return None
         choice = schemas.or_none([tool.name for tool in self.choices])
-        return await self._select("select", self.prompts.select(self.state), choice)
+        return await self._select("select", questions.select(self.state), choice)
 
     async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
         tools = [chosen.tool, *step.offered]
-        return await self._selected(
-            chosen, self.prompts.select_for_step(chosen.prompt, tools), tools
-        )
+        return await self._selected(chosen, questions.select_for_step(chosen.prompt, tools), tools)
 
     async def select_to_do(self, chosen: Call) -> Call:
         """The choice once more of the tool that does what is asked, with what was looked up for it
         in view: a plan is made before."""
         tools = [tool.name for tool in self.choices if not tool.read_only]
-        return await self._selected(chosen, self.prompts.select_to_do(self.state), tools)
+        return await self._selected(chosen, questions.select_to_do(self.state), tools)
 
     async def select_to_find(self, missing: Sequence[str]) -> str | None:
         """The tool that finds out what no result says yet; None where none does."""
         names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]
         if not names:
             return None
-        question = self.prompts.select_to_find(self.state, missing)
+        question = questions.select_to_find(self.state, missing)
         return await self._select("select", question, schemas.or_none(names))
 
     async def _selected(self, chosen: Call, question: str, tools: Sequence[str]) -> Call:
@@ -177,7 +176,7 @@ class Asker:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         return await self.calls.ask(
             "arguments",
-            self.prompts.arguments(self.state, tool, prompt, problem),
+            questions.arguments(self.state, tool, prompt, problem),
             tool.grammar,
             protocol.ARGUMENTS,
             max_tokens=ARGUMENT_TOKENS,
@@ -187,7 +186,7 @@ class Asker:
         """A try at the answer; `problem` is what spoke against the try before."""
         role: Role = "repair" if problem else "answer"
         question = (
-            self.prompts.repair(self.state, problem) if problem else self.prompts.answer(self.state)
+            questions.repair(self.state, problem) if problem else questions.answer(self.state)
         )
         long = self.state.wants == "long answer"
         longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
@@ -197,7 +196,7 @@ class Asker:
 
     async def what_was_done(self) -> Summary:
         """What the calls of an action have done, and the one that is still missing."""
-        question = self.prompts.what_was_done(self.state)
+        question = questions.what_was_done(self.state)
         schema = schemas.summary([tool.name for tool in self.choices])
         return await self.calls.ask("answer", question, schema, protocol.SUMMARY)
 
@@ -234,7 +233,7 @@ class Asker:
         chosen = [self.tools[name] for name in likely]
         return await self.calls.ask(
             "plan",
-            self.prompts.plan(self.state, chosen, purpose),
+            questions.plan(self.state, chosen, purpose),
             schemas.plan(names, purpose),
             protocol.PLAN,
         )
@@ -245,7 +244,7 @@ class Asker:
         noted = self.calls.noted
         decision = await self.calls.ask(
             "decide",
-            self.prompts.decide(self.state, how, noted, problem),
+            questions.decide(self.state, how, noted, problem),
             schemas.iteration_decision(
                 schemas.one_of([tool.name for tool in self.choices]),
                 how,
@@ -265,13 +264,13 @@ class Asker:
         return decision
 
     async def conclude(self) -> Conclude:
-        question = self.prompts.conclude(self.state)
+        question = questions.conclude(self.state)
         said = await self.calls.ask("conclude", question, schemas.conclude(), protocol.CONCLUSION)
         return self._without_echo(said, question)
 
     async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
-        question = self.prompts.format(answer, data_schema, problem)
+        question = questions.data(answer, data_schema, problem)
         schema = schemas.formatted(data_schema)
         reply = await self.calls.ask("format", question, schema, protocol.FORMATTED)
         return reply.data

@@ -10,7 +10,7 @@ from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import NOTHING, empty, fault
 from planner.events import Event, GuardTripped
-from planner.prompts import compact
+from planner.prompts.texts import compact
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolPool, ToolResult, ToolSpec
 

@@ -35,7 +35,8 @@ from planner.events import (
 from planner.evidence import context, hits
 from planner.inbox import Inbox
 from planner.models.base import Message, Reply
-from planner.prompts import BEFORE_ACTING, fenced
+from planner.prompts import BEFORE_ACTING
+from planner.prompts.texts import fenced
 from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
