@@ -32,11 +32,12 @@ from planner.errors import ModelUnavailable
 from planner.tools import Outcome, ToolSpec
 from server.app import build
 from server.backends import Backend
-from server.config import Expanded, RunSettings, Settings, UpstreamSettings
+from server.config import RunSettings, Settings, UpstreamSettings
 from server.upstreams import stdio
 from server.upstreams.launch import head_start
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.reaper import Reaper
+from server.variables import Expanded
 
 pytestmark = pytest.mark.anyio
 
