@@ -21,10 +21,7 @@ from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from server.config import (
-    PUBLIC_VARIABLES,
-    VARIABLE,
     ApprovalSettings,
-    Expanded,
     File,
     Listing,
     ModelSettings,
@@ -35,6 +32,7 @@ from server.config import (
 )
 from server.project import project_folder
 from server.text import plain
+from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
 from server.yaml_lines import Key, dotted, parse
 
 MODEL_VARIABLES = {

@@ -6,17 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.agent.model_calls import Asker
-from planner.agent.tool_calls import find
+from planner.agent.questions import Asker
 from planner.checks.deeds import invented, unrelated
 from planner.checks.grounding import echoed
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import words
-from planner.prompts import one_line
+from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Outcome, ToolSpec, find
 
 UNKNOWN = (
     "It is not known whether anything was changed: the call went out, and no answer came. Look "

@@ -14,7 +14,7 @@ from planner.agent.budget import Budget, LimitReached
 from planner.agent.gathering import Gatherer
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.sources import strings
 from planner.evidence.listing import paths_in
@@ -75,9 +75,9 @@ class Editor:
         if chosen is None or not {*able} & {*needed}:
             return False
         tool = able[chosen]
-        example = schemas.coerced(await self.asker.edit_call(tool), tool.input_schema)
+        example = validation.coerced(await self.asker.edit_call(tool), tool.input_schema)
         texts = list(strings(example))
-        if schemas.problem(example, tool.input_schema) or not (
+        if validation.problem(example, tool.input_schema) or not (
             texts.count(OLD) == texts.count(NEW) == 1
         ):
             return False
@@ -188,7 +188,7 @@ class Editor:
     def _may_edit(self, tool: ToolSpec) -> bool:
         """Whether a tool could take a file's path and two texts, and is of an upstream that helped
         to find the passages."""
-        texts = list(schemas.texts(tool.input_schema))
+        texts = list(validation.texts(tool.input_schema))
         return tool.upstream in self.state.looked_up and len(_paths(tool)) == 1 and len(texts) > 2
 
 

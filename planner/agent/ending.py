@@ -8,7 +8,7 @@ from typing import Any
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.checks.citations import unproved
 from planner.checks.claims import holds
 from planner.checks.deeds import done, left_undone
@@ -16,7 +16,8 @@ from planner.checks.grounding import echoed, not_done, results, unsupported, uns
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
-from planner.prompts import Prompts, passage
+from planner.prompts import Prompts
+from planner.prompts.texts import passage
 from planner.protocol import Conclude
 from planner.state import RunState
 from planner.tools import Outcome

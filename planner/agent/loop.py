@@ -30,12 +30,13 @@ from planner.agent.changes import Changes
 from planner.agent.editing import Editor
 from planner.agent.ending import Ending
 from planner.agent.gathering import Gatherer
-from planner.agent.model_calls import Asker
+from planner.agent.model_calls import ModelCalls
 from planner.agent.planning import Planner
+from planner.agent.questions import Asker
 from planner.agent.reading import NO_LINE, Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller, permitted
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.citations import supporting
 from planner.checks.claims import claims
 from planner.checks.grounding import echoed, results
@@ -80,7 +81,7 @@ def check(request: RunRequest) -> None:
     if not request.prompt.strip():
         raise RequestError("The prompt is empty. Say what you want to know.")
     if request.data_schema is not None:
-        problem = schemas.data_schema_problem(request.data_schema)
+        problem = validation.data_schema_problem(request.data_schema)
         if problem:
             raise RequestError(f"data_schema: {problem}. Correct it, or leave it out.")
 
@@ -107,13 +108,14 @@ class _Run:
         tools = list(pool.tools())
         self.ranking = ranking = Ranking(permitted(tools, policy))
         prompts = Prompts(ranking.tools)
-        self.asker = asker = Asker(models, ranking.tools, prompts, state, self.emit)
-        self.caller = Caller(pool, tools, asker, state, self.emit, policy, self.approve, clock)
+        calls = ModelCalls(models, prompts, state, self.emit)
+        self.asker = asker = Asker(calls, ranking.tools)
+        self.caller = Caller(pool, tools, asker, self.approve, clock)
         self.gatherer = gatherer = Gatherer(self.caller)
         self.changes = changes = Changes(state, tools, ranking.tools, asker)
         self.budget = budget = Budget(state)
         self.best = best = BestAnswer(state, changes, gatherer)
-        self.steps = steps = Steps(state, ranking, inbox, asker, self.emit)
+        self.steps = steps = Steps(state, ranking, inbox, calls, self.emit)
         self.editor = Editor(self.caller, gatherer, steps, budget, best)
         self.reader = Reader(state, asker, gatherer, changes, steps, budget, best, self.emit)
         self.planner = Planner(
@@ -161,7 +163,6 @@ class _Run:
         await self.meet_request()
         while more := self.inbox.next_request():
             self.emit(more)
-            self.caller.policy = more.request.policy
             self.best.forget()
             self.reader.forget()
             await self.meet_request()

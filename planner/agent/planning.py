@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget
 from planner.agent.changes import Changes
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.agent.reading import Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
@@ -131,7 +131,7 @@ class Planner:
         following = next(iter(self.state.later_steps), None)
         tool = self.state.planned_tools.get(following or "")
         # Without notes, nothing of a step is left when its results have to make room.
-        if not done or following is None or tool is None or self.asker.crowded:
+        if not done or following is None or tool is None or self.asker.calls.crowded:
             return None
         return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
 

@@ -7,7 +7,7 @@ from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget
 from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.agent.steps import Steps
 from planner.checks.claims import agree, beyond, claims, telling
 from planner.checks.grounding import borne_out, mostly_held, unsupported

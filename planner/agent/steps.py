@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.agent.model_calls import Asker
+from planner.agent.model_calls import ModelCalls
 from planner.events import (
     Event,
     PlanMade,
@@ -26,7 +26,7 @@ class Steps:
     state: RunState
     ranking: Ranking
     inbox: Inbox
-    asker: Asker
+    calls: ModelCalls
     emit: Callable[[Event], None]
 
     def make(self, plan: MakePlan) -> None:
@@ -82,7 +82,7 @@ class Steps:
                 return decision.tool_calls
             case MoveOn():
                 self.end(success=decision.decision == "move_on", notes=decision.notes)
-                self.asker.let_go()
+                self.calls.let_go()
                 planned = [*self.state.later_steps, self.state.main_objective or ""]
                 self.revise(decision.later_steps)
                 self.start(decision.objective or planned[0])
