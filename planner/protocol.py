@@ -93,6 +93,10 @@ Wants = Literal["short answer", "long answer", "action", "talk"]
 with nothing to look up."""
 
 
+IT = "[it]"
+"""In a question, what an earlier one finds."""
+
+
 class Brief(Wire):
     """How a model reads the request, in any language."""
 

@@ -40,7 +40,7 @@ class BestAnswer:
     def concluded(self, answer: str) -> Conclude:
         """The conclusion with this answer. One that tells nothing and that no line says is worth
         less than that what it is about stands nowhere."""
-        prompt = self.state.part.request.prompt
+        prompt = self.state.question
         self.quotes = supporting(self.state, answer, prompt)
         absent = self.gatherer.absent
         if absent and not (self.quotes or self.changes.acting or beyond(answer, prompt)):

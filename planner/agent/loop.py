@@ -37,6 +37,7 @@ from planner.agent.reading import NO_LINE, Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller, permitted
 from planner.checks import validation
+from planner.checks.briefs import in_turn
 from planner.checks.citations import supporting
 from planner.checks.claims import claims
 from planner.checks.grounding import echoed, results
@@ -245,7 +246,14 @@ class _Run:
         if may_be_order:  # small models take many a question for an order
             brief = await self.asker.brief(acting=False)
         wants: Wants = brief.wants if brief.search else "talk"
-        self.emit(BriefMade(search=brief.search, wants=wants, may_be_order=may_be_order))
+        first, then = brief.first, brief.then
+        if not in_turn(brief, self.request.prompt):
+            first = then = ""
+        self.emit(
+            BriefMade(
+                search=brief.search, wants=wants, may_be_order=may_be_order, first=first, then=then
+            )
+        )
         if wants == "talk":
             return Conclude(final_answer=brief.reply)
         if wants == "action":

@@ -212,7 +212,7 @@ class Asker:
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without an answer that only repeats what the model was asked."""
-        prompt = self.state.request.prompt if self.state.request else ""
+        prompt = self.state.question
         answer = said.final_answer.strip()
         echo = len(answer) >= len(prompt.strip()) and answer in question
         echo = echo or only_repeats(answer, prompt)

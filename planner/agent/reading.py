@@ -9,13 +9,13 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.claims import agree, beyond, claims, telling
+from planner.checks.claims import agree, beyond, claims, name_in, telling
 from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.lenient import items_in
-from planner.events import BriefMade, Event, GuardTripped
+from planner.events import Event, GuardTripped
 from planner.evidence.passages import grouped, likeliest
 from planner.passage import Passage
-from planner.protocol import Conclude, Wants
+from planner.protocol import IT, Conclude, Wants
 from planner.state import RunState
 
 FACTS_CHARACTERS = 2200
@@ -57,11 +57,42 @@ class Reader:
 
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
-        that is certain."""
-        search, may_be_order = self.state.search, self.state.may_be_order
+        that is certain. A request that asks for two things in turn is read so first."""
+        if (brief := self.state.brief) and brief.first:
+            found = await self.in_turn(brief.first, brief.then, wants)
+            if found or (self.best.text and not self.budget.time_for_more):
+                return found
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
+        return await self.read_for(self.state.search, wants, readings)
+
+    async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
+        """The answers to a question of the request, and to the rest of it, which is asked with what
+        the first one found; None where one of them is not certain."""
+        self.steps.plan([first, then], {})
+        self.steps.start(first, asks=True)
+        found = await self.read_for(self.state.search, "short answer", readings=1)
+        name = name_in(found.final_answer, first) if found and found.success else None
+        self.steps.end(success=name is not None, notes=found.final_answer if found else "")
+        if found is None or name is None:
+            self.forget()
+            self.best.forget()
+            return None
+        rest = then.replace(IT, name)
+        self.steps.revise([rest])
+        self.forget()
+        self.steps.start(rest, asks=True)
+        last = await self.read_for([name], wants, readings=1)
+        self.steps.end(success=last is not None, notes=self.best.text or "")
+        if self.best.text:
+            self.best.keep(f"{found.final_answer}\n{self.best.text}", self.best.unsure)
+        return self.best.certain() if last and last.success else None
+
+    async def read_for(
+        self, search: Sequence[str], wants: Wants, readings: int
+    ) -> Conclude | None:
+        """An answer to the question that is read for now."""
         for number in range(readings):
-            passages = await self.gatherer.gather(self.state.part.request.prompt, search)
+            passages = await self.gatherer.gather(self.state.question, search)
             self.budget.hold()
             if not passages and (number or not self.gatherer.can_look_up):
                 break
@@ -70,7 +101,8 @@ class Reader:
                 conclusion = await self.overview(passages)
                 if not self.facts:  # small models take many a question for a long one
                     wants = "short answer"
-                    self.emit(BriefMade(search=search, wants=wants, may_be_order=may_be_order))
+                    if brief := self.state.brief:
+                        self.emit(brief.model_copy(update={"wants": wants}))
                     self.gatherer.select_again()
             if passages and wants == "short answer":
                 conclusion = await self.answer()
@@ -108,7 +140,7 @@ class Reader:
     def is_short(self, answer: str) -> bool:
         """Whether two readings may agree on an answer: it is no explanation and no list."""
         return (
-            len(answer) <= LONG and len(beyond(answer, self.state.part.request.prompt)) <= MAX_NAMES
+            len(answer) <= LONG and len(beyond(answer, self.state.question)) <= MAX_NAMES
         )
 
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
@@ -138,7 +170,7 @@ class Reader:
         """The long answer so far: the first one, and the facts beside it that tell most."""
         if self.facts:
             first, *others = self.facts
-            listed = telling(others, " ".join([self.state.part.request.prompt, *self.state.search]))
+            listed = telling(others, " ".join([self.state.question, *self.state.search]))
             beside = "\n".join(f"- {fact}" for fact in listed)
             self.best.keep("\n\n".join(filter(None, [first, beside])), NOT_ALL_READ)
 
@@ -173,7 +205,7 @@ class Reader:
             if not (self.best.quotes or claims(certain)):
                 self.best.unsure = NO_LINE
             return conclusion
-        if not beyond(first, self.state.part.request.prompt) and self.names_something(second):
+        if not beyond(first, self.state.question) and self.names_something(second):
             first, second = second, first
         self.best.keep(first, f"Two readings of the results differ: {second}")
         self.emit(GuardTripped(guard="second_reading", message=self.best.unsure or ""))
@@ -181,7 +213,7 @@ class Reader:
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""
-        told = beyond(answer, self.state.part.request.prompt)
+        told = beyond(answer, self.state.question)
         return bool(told) and not unsupported(self.state, answer)
 
     async def first_reading(self) -> str | None:
@@ -204,7 +236,7 @@ class Reader:
 
     def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
         """The answer, if one of the other readings says the same and the results hold it."""
-        same = any(agree(answer, each, self.state.part.request.prompt) for each in readings)
+        same = any(agree(answer, each, self.state.question) for each in readings)
         return answer if same and not unsupported(self.state, answer) else None
 
     @property

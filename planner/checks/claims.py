@@ -3,8 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from planner.evidence.words import words
+from planner.evidence.words import is_name, words
+from planner.text import flat
 
+MAX_NAME = 60
+"""Characters of an answer that is a name as a whole."""
 MAX_FACTS = 12
 """Of a long answer."""
 REPEATED_WORDS = 0.8
@@ -52,6 +55,15 @@ def beyond(answer: str, request: str) -> list[str]:
     """What an answer claims that the request does not, paths by their file's name."""
     plain = [claim.rsplit("/", 1)[-1] for claim in claims(without_separators(answer))]
     return [claim for claim in plain if not holds(request, claim)]
+
+
+def name_in(answer: str, question: str) -> str | None:
+    """What an answer names that the question does not, as another question may name it: a name, or
+    the whole of a short answer."""
+    told = [each for each in beyond(answer, question) if not is_number(each)]
+    whole = flat(answer).rstrip(".")
+    short = whole if len(whole) <= MAX_NAME else None
+    return next(filter(is_name, told), next(iter(told), short))
 
 
 def agree(first: str, second: str, request: str) -> bool:

@@ -6,6 +6,7 @@ definitions, with what they use, and the lines that define what the words name: 
 """
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -26,6 +27,7 @@ from planner.evidence.ranking import (
 )
 from planner.evidence.words import named, tokens, words
 from planner.passage import Passage
+from planner.text import counted
 
 WHOLE_SHARE = 0.5
 """Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
@@ -58,6 +60,8 @@ MAX_WHOLE = 2500
 """Characters of a definition that is shown as a whole."""
 MAX_USED = 800
 """The same of what it uses."""
+MAX_LISTED = 40
+"""Names of functions of one definition."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
@@ -78,14 +82,14 @@ def for_short_answer(
     ]
     names = named(question)
     top = foremost(best, question, more)
-    whole = [related(each, names) for each in dict.fromkeys([*top, *best])]
+    whole = [_with_functions(each, passages, names) for each in dict.fromkeys([*top, *best])]
     # A short answer stands where a name of the question does: others only confuse then.
     near = any(each.relation for each in whole) and not before
     if near:
         whole = whole[:WHOLE_NAMED]
     used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
     shown = fitting([*whole[:TOP], *used, *whole[TOP:]], round(room * WHOLE_SHARE), before)
-    best = [each for each in best if related(each, names) not in shown]
+    best = [each for each in best if _with_functions(each, passages, names) not in shown]
     others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
     asked = {*words(question), *words(beside)}
     lines = _mentions(best, names)
@@ -109,7 +113,7 @@ def for_long_answer(
     mentions, the lines that define something of its words, and then the best passages."""
     names = named(question)
     best = ranked(passages, question, " ".join(more))
-    own = [related(each, names) for each in subjects(passages, question)]
+    own = [_with_functions(each, passages, names) for each in subjects(passages, question)]
     shown = fitting(own, round(room * SUBJECT_SHARE), before)
     used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
     uses = [line for line in _mentions(best, names) if line.heading]
@@ -154,6 +158,37 @@ def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
             found.append((rank, definition))
     found.sort(key=lambda each: each[0])
     return [definition for _, definition in found]
+
+
+def _with_functions(
+    passage: Passage, passages: Sequence[Passage], names: set[str]
+) -> Passage:
+    """The passage with what it is to these names, and the functions of what it defines of them,
+    such as a class: small models do not count well, and may see only a part of it."""
+    told = related(passage, names)
+    functions = _functions(passages, passage) if names & defined(passage).keys() else []
+    if not functions:
+        return told
+    number = counted(len(functions), "function")
+    listed = f"{told.relation}, {number} in it: {', '.join(functions[:MAX_LISTED])}"
+    return told.model_copy(update={"relation": listed})
+
+
+def _functions(passages: Sequence[Passage], begins: Passage) -> list[str]:
+    """The functions that stand directly in the definition that begins in a passage."""
+    units = (each for each in passages if each.source == begins.source)
+    head = next((each for each in units if each.first == begins.first), begins)
+    lines = _definition(passages, head, longest=sys.maxsize).text.splitlines()
+    at = next((number for number, line in enumerate(lines) if defined_in(line)), len(lines))
+    body = [line for line in lines[at + 1 :] if line.strip()]
+    inside = [line for line in body if _depth(line) > _depth(lines[at])]
+    depth = min(map(_depth, inside), default=0)
+    names = ((line, defined_in(line)) for line in inside if _depth(line) == depth)
+    return [name[0] for line, name in names if name and f"{name[0]}(" in line]
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _used(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:

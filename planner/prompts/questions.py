@@ -188,5 +188,5 @@ def once_more(question: str, problem: str, schema: dict[str, Any]) -> str:
 def short_request(state: RunState) -> str:
     """The request once more, short: small models answer what they read last. One that the run goes
     on with stands nowhere else, and so here as a whole."""
-    prompt = state.request.prompt if state.request else ""
+    prompt = state.question
     return one_line(prompt, longest=300) if len(state.parts) < 2 else prompt

@@ -1,0 +1,18 @@
+"""Whether what a model made of a request holds against the request."""
+
+from planner.evidence.words import long_words, named, tokens, words
+from planner.protocol import IT, Brief
+
+MIN_WORD = 4
+"""Characters of a word that tells what is asked; shorter ones stand in any question."""
+
+
+def in_turn(brief: Brief, request: str) -> bool:
+    """Whether a request asks for two things in turn: the second question is about what the first
+    one finds, it asks for something of the request that the first does not, and together they have
+    all names of the request. A small model makes two questions of many a single one."""
+    if IT not in brief.then or IT in brief.first or not brief.first:
+        return False
+    rest = brief.then.replace(IT, " ")
+    asked = {*words(request)} & {*long_words(rest, MIN_WORD)} - {*words(brief.first)}
+    return bool(asked) and named(request) <= {*tokens(brief.first), *tokens(rest)}
