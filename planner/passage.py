@@ -16,7 +16,13 @@ class Passage(BaseModel):
     """The lines that the unit stands in, such as its class, from the outermost on."""
     upstream: str = ""
     relation: str = ""
-    """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`."""
+    """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`; of a
+    definition also the functions in it, which code has counted."""
+
+    @property
+    def told(self) -> str:
+        """Its text, and what it is to a name that was asked for."""
+        return "\n".join(filter(None, [self.text, self.relation]))
 
     @property
     def place(self) -> str:

@@ -87,12 +87,12 @@ class Reader:
             self.best.keep(f"{found.final_answer}\n{self.best.text}", self.best.unsure)
         return self.best.certain() if last and last.success else None
 
-    async def read_for(
-        self, search: Sequence[str], wants: Wants, readings: int
-    ) -> Conclude | None:
+    async def read_for(self, search: Sequence[str], wants: Wants, readings: int) -> Conclude | None:
         """An answer to the question that is read for now."""
         for number in range(readings):
             passages = await self.gatherer.gather(self.state.question, search)
+            if not number:  # what it leads to may have been shown before
+                passages = passages or self.state.passages
             self.budget.hold()
             if not passages and (number or not self.gatherer.can_look_up):
                 break
@@ -139,9 +139,7 @@ class Reader:
 
     def is_short(self, answer: str) -> bool:
         """Whether two readings may agree on an answer: it is no explanation and no list."""
-        return (
-            len(answer) <= LONG and len(beyond(answer, self.state.question)) <= MAX_NAMES
-        )
+        return len(answer) <= LONG and len(beyond(answer, self.state.question)) <= MAX_NAMES
 
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
         """Read each of these for what it adds to a long answer, a step for each. Returns whether

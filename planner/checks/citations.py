@@ -135,7 +135,7 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     new = told - set(words(request)) or told
     scored: dict[str, float] = {}
     says: dict[str, Set[str]] = {}
-    texts = [each.text for each in state.passages]
+    texts = [each.told for each in state.passages]
     texts += [readable(each.result) for each in chosen(state)]
     for line in (line for text in texts for line in text.splitlines()):
         plain = without_separators(line)
@@ -181,7 +181,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
     found = []
     for iteration in state.iterations:
         if iteration.gathered:
-            found += [(iteration, each.place, each.text) for each in iteration.gathered.passages]
+            found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
         elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
             found.append((iteration, "", f"{iteration.arguments}\n{readable(iteration.result)}"))
     found.sort(key=lambda each: not any(quoted_in(quote, each[2]) for quote in state.quotes))

@@ -12,7 +12,6 @@ from planner.checks import validation
 from planner.checks.claims import claims, holds, is_number, repeats, without_separators
 from planner.evidence.context import readable
 from planner.evidence.words import long_words, words
-from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
 
@@ -156,7 +155,7 @@ def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
 
 def results(state: RunState) -> str:
     """What came of tool calls: passages, and the calls that succeeded with their results."""
-    texts = [f"{each.place}\n{each.heading}\n{_numbered(each)}" for each in state.passages]
+    texts = [f"{each.place}\n{each.heading}\n{each.told}" for each in state.passages]
     texts += [f"{each.tool} {each.arguments}\n{readable(each.result)}" for each in chosen(state)]
     return "\n".join(texts)
 
@@ -178,7 +177,3 @@ def chosen(state: RunState) -> list[Iteration]:
         each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
     ]
 
-
-def _numbered(passage: Passage) -> str:
-    lines = passage.text.splitlines()
-    return "\n".join(f"{number}: {line}" for number, line in enumerate(lines, passage.first))

@@ -160,9 +160,7 @@ def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
     return [definition for _, definition in found]
 
 
-def _with_functions(
-    passage: Passage, passages: Sequence[Passage], names: set[str]
-) -> Passage:
+def _with_functions(passage: Passage, passages: Sequence[Passage], names: set[str]) -> Passage:
     """The passage with what it is to these names, and the functions of what it defines of them,
     such as a class: small models do not count well, and may see only a part of it."""
     told = related(passage, names)
@@ -286,8 +284,8 @@ def size(passages: Iterable[Passage]) -> int:
 
 
 def _size(passage: Passage) -> int:
-    lines = passage.last - passage.first + 1
-    return len(passage.source) + len(passage.heading) + len(passage.text) + 5 * lines + 10
+    told = len(passage.place) + len(passage.relation) + len(passage.heading)
+    return told + len(passage.text) + 10
 
 
 def fitting(

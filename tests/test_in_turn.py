@@ -1,0 +1,111 @@
+"""A request that asks for two things in turn is read so; as clients see it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_ollama import ScriptedOllama
+from serving import Place, found, second, text
+
+from planner.checks.briefs import in_turn
+from planner.protocol import Brief
+
+pytestmark = pytest.mark.anyio
+
+BASE = "In which file is the base of Gull defined?"
+FILES = {
+    "birds/gull.py": 'from birds.waders import Shorebird\n\n\nclass Gull(Shorebird):\n    """Loud."""\n',
+    "birds/waders.py": 'class Shorebird:\n    """Lives at the water."""\n',
+}
+
+
+@pytest.fixture
+def place(own_place: Place) -> Place:
+    for name, content in FILES.items():
+        (own_place.project / name).parent.mkdir(exist_ok=True)
+        (own_place.project / name).write_text(content)
+    return own_place
+
+
+def two_questions(first: str, then: str) -> dict[str, Any]:
+    return {"search": ["Gull", "base"], "wants": "short answer", "first": first, "then": then}
+
+
+FIRST, THEN = "Which class is the base of Gull?", "In which file is [it] defined?"
+
+
+async def test_the_rest_is_asked_with_what_was_found(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(two_questions(FIRST, THEN))
+    ollama.expect(found("The base of Gull is Shorebird."))
+    ollama.expect(second("Shorebird"))
+    ollama.expect(found("Shorebird is defined in birds/waders.py."))
+    ollama.expect(second("birds/waders.py"))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=BASE)
+    assert done.structured_content is not None
+    report = done.structured_content
+    assert report["status"] == "answered"
+    assert report["answer"].splitlines() == [
+        "The base of Gull is Shorebird.",
+        "Shorebird is defined in birds/waders.py.",
+    ]
+    asked = [each.last for each in ollama.requests]
+    assert f"Request: {FIRST}" in asked[1]
+    assert "Request: In which file is Shorebird defined?" in asked[3]
+    steps = ["Which class is the base of Gull?", "In which file is Shorebird defined?"]
+    assert [step["objective"] for step in report["plan"]["steps"]] == steps
+    assert "[x] In which file is Shorebird defined?" in text(done)
+
+
+async def test_a_first_question_without_an_answer_leaves_the_request_as_a_whole(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(two_questions(FIRST, THEN))
+    ollama.expect(found("The base of Gull is Albatross."))
+    ollama.expect(found("The base of Gull is Albatross."))
+    ollama.expect(found("It is defined in birds/waders.py."))
+    ollama.expect(second("birds/waders.py"))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=BASE)
+    assert done.structured_content is not None
+    assert done.structured_content["answer"] == "It is defined in birds/waders.py."
+
+
+TWO = [
+    (BASE, FIRST, THEN),
+    (
+        "Wie groß ist der Vorrat, den open_store prüft?",
+        "Welchen Vorrat prüft open_store?",
+        "Wie groß ist [it]?",
+    ),
+]
+ONE = [
+    ("Which function calls close_all?", "Which function calls close_all?", "Where is [it] defined?"),
+    ("Which file reads a page?", "Which file reads a page?", "In which file is [it]?"),
+    ("How large is a chunk by default?", "How large is a chunk?", "What is the default size?"),
+    ("Where does `gull` call `tern`?", "What does it call?", "Where is [it] called?"),
+    ("Where is Gull defined?", "Where is [it] defined?", "Where is [it] defined?"),
+    ("Where is Gull defined?", "", "Where is [it] defined?"),
+]
+
+
+def split(first: str, then: str) -> Brief:
+    return Brief(search=["x"], first=first, then=then)
+
+
+@pytest.mark.parametrize(("request_", "first", "then"), TWO)
+def test_two_things_in_turn(request_: str, first: str, then: str) -> None:
+    assert in_turn(split(first, then), request_)
+
+
+@pytest.mark.parametrize(("request_", "first", "then"), ONE)
+def test_a_single_question_of_which_a_model_made_two(
+    request_: str, first: str, then: str
+) -> None:
+    assert not in_turn(split(first, then), request_)
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_reply_is_read(request_: str, first: str, then: str) -> None:
+    assert in_turn(split(first, then), request_) in (True, False)
