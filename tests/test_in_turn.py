@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from scripted_ollama import ScriptedOllama
-from serving import Place, found, second, text
+from serving import Place, found, nowhere, second, text
 
 from planner.checks.briefs import in_turn
 from planner.protocol import Brief
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 BASE = "In which file is the base of Gull defined?"
 FILES = {
-    "birds/gull.py": 'from birds.waders import Shorebird\n\n\nclass Gull(Shorebird):\n    """Loud."""\n',
+    "birds/gull.py": "from birds.waders import Shorebird\n\n\nclass Gull(Shorebird):\n    pass\n",
     "birds/waders.py": 'class Shorebird:\n    """Lives at the water."""\n',
 }
 
@@ -51,19 +52,19 @@ async def test_the_rest_is_asked_with_what_was_found(place: Place, ollama: Scrip
         "Shorebird is defined in birds/waders.py.",
     ]
     asked = [each.last for each in ollama.requests]
-    assert f"Request: {FIRST}" in asked[1]
-    assert "Request: In which file is Shorebird defined?" in asked[3]
-    steps = ["Which class is the base of Gull?", "In which file is Shorebird defined?"]
-    assert [step["objective"] for step in report["plan"]["steps"]] == steps
-    assert "[x] In which file is Shorebird defined?" in text(done)
+    assert any(f"\nRequest: {FIRST}\n" in each for each in asked)
+    assert any("\nRequest: In which file is Shorebird defined?\n" in each for each in asked)
+    assert report["plan"] == snapshot(
+        ["[x] Which class is the base of Gull?", "[x] In which file is Shorebird defined?"]
+    )
+    assert "In which file is Shorebird defined?" in text(done)
 
 
 async def test_a_first_question_without_an_answer_leaves_the_request_as_a_whole(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(two_questions(FIRST, THEN))
-    ollama.expect(found("The base of Gull is Albatross."))
-    ollama.expect(found("The base of Gull is Albatross."))
+    ollama.expect(nowhere())
     ollama.expect(found("It is defined in birds/waders.py."))
     ollama.expect(second("birds/waders.py"))
     async with place.client() as caller:
@@ -81,7 +82,11 @@ TWO = [
     ),
 ]
 ONE = [
-    ("Which function calls close_all?", "Which function calls close_all?", "Where is [it] defined?"),
+    (
+        "Which function calls close_all?",
+        "Which function calls close_all?",
+        "Where is [it] defined?",
+    ),
     ("Which file reads a page?", "Which file reads a page?", "In which file is [it]?"),
     ("How large is a chunk by default?", "How large is a chunk?", "What is the default size?"),
     ("Where does `gull` call `tern`?", "What does it call?", "Where is [it] called?"),
@@ -100,9 +105,7 @@ def test_two_things_in_turn(request_: str, first: str, then: str) -> None:
 
 
 @pytest.mark.parametrize(("request_", "first", "then"), ONE)
-def test_a_single_question_of_which_a_model_made_two(
-    request_: str, first: str, then: str
-) -> None:
+def test_a_single_question_of_which_a_model_made_two(request_: str, first: str, then: str) -> None:
     assert not in_turn(split(first, then), request_)
 
 

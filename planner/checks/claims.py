@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from planner.evidence.words import is_name, words
+from planner.evidence.words import is_name, tokens, words
 from planner.text import flat
 
 MAX_NAME = 60
@@ -58,12 +58,15 @@ def beyond(answer: str, request: str) -> list[str]:
 
 
 def name_in(answer: str, question: str) -> str | None:
-    """What an answer names that the question does not, as another question may name it: a name, or
-    the whole of a short answer."""
+    """What an answer names that the question does not, as another question may name it: a name,
+    the only word that the question has not, or the whole of a short answer."""
     told = [each for each in beyond(answer, question) if not is_number(each)]
+    asked = {*words(question)}
+    new = [token for token in tokens(answer) if not asked.issuperset(words(token))]
     whole = flat(answer).rstrip(".")
     short = whole if len(whole) <= MAX_NAME else None
-    return next(filter(is_name, told), next(iter(told), short))
+    only = new[0] if len(new) == 1 else short
+    return next(filter(is_name, told), next(iter(told), only))
 
 
 def agree(first: str, second: str, request: str) -> bool:

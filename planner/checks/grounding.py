@@ -176,4 +176,3 @@ def chosen(state: RunState) -> list[Iteration]:
     return [
         each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
     ]
-
