@@ -16,13 +16,14 @@ class Passage(BaseModel):
     """The lines that the unit stands in, such as its class, from the outermost on."""
     upstream: str = ""
     relation: str = ""
-    """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`; of a
-    definition also the functions in it, which code has counted."""
+    """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`."""
+    inside: str = ""
+    """The functions that stand in what it defines, counted by code: `2 functions in it: load, cross`."""
 
     @property
     def told(self) -> str:
-        """Its text, and what it is to a name that was asked for."""
-        return "\n".join(filter(None, [self.text, self.relation]))
+        """Its text, and what code has counted in it."""
+        return "\n".join(filter(None, [self.text, self.inside]))
 
     @property
     def place(self) -> str:

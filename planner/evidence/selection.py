@@ -168,8 +168,8 @@ def _with_functions(passage: Passage, passages: Sequence[Passage], names: set[st
     if not functions:
         return told
     number = counted(len(functions), "function")
-    listed = f"{told.relation}, {number} in it: {', '.join(functions[:MAX_LISTED])}"
-    return told.model_copy(update={"relation": listed})
+    inside = f"{number} in it: {', '.join(functions[:MAX_LISTED])}"
+    return told.model_copy(update={"inside": inside})
 
 
 def _functions(passages: Sequence[Passage], begins: Passage) -> list[str]:
@@ -285,7 +285,7 @@ def size(passages: Iterable[Passage]) -> int:
 
 def _size(passage: Passage) -> int:
     told = len(passage.place) + len(passage.relation) + len(passage.heading)
-    return told + len(passage.text) + 10
+    return told + len(passage.told) + 10
 
 
 def fitting(

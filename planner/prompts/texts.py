@@ -109,7 +109,8 @@ def as_it_was(written: str, text: str) -> str:
 def passage(each: Passage) -> str:
     """A passage as models see it: its file and lines, what it stands in, and its text. Small models
     take numbers before the lines for values."""
-    place = f"{each.place} ({each.relation})" if each.relation else each.place
+    about = ", ".join(filter(None, [each.relation, each.inside]))
+    place = f"{each.place} ({about})" if about else each.place
     heading = [f"{line}\n..." for line in each.heading.splitlines()]
     return "\n".join([place, *heading, each.text])
 

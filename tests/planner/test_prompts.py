@@ -148,6 +148,7 @@ First you sort the request: {"search":[words that a text about it holds, in Engl
 W is "short answer" for a question that one sentence answers: where, which one, who, when, how many, what value, what error, yes or no.
 W is "long answer" for a question that needs several sentences or a list: what something does, how it works, what happens, which ones there are, explain, compare, choose, summarise.
 W is "action" when the user tells you to change, create, send, book or delete something, also after looking something up.
+If something that the request does not name has to be found out before the rest can be looked up, "first" asks for it, and "then" asks for the rest, with [it] for what was found.
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence from you, Planloom, in the user's language.
 
 Request: Where is the retry limit set?
@@ -226,10 +227,31 @@ Request: 这两种模式有什么区别？
 Reply: {"search":["mode"],"wants":"long answer"}
 
 Request: Which setting limits the queue, and what is its default?
-Reply: {"search":["queue","limit","max_queue"],"wants":"short answer"}
+Reply: {"search":["queue","limit","max_queue"],"wants":"short answer","first":"Which setting limits the queue?","then":"What is the default of [it]?"}
 
 Request: qqq zzz
-Reply: {"search":[],"wants":"short answer"}\
+Reply: {"search":[],"wants":"short answer"}
+
+Request: In which file is the class that fills a Basket defined?
+Reply: {"search":["Basket","fill","class"],"wants":"short answer","first":"Which class fills a Basket?","then":"In which file is [it] defined?"}
+
+Request: Was tut die Funktion, die load_map aufruft?
+Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Funktion ruft load_map auf?","then":"Was tut [it]?"}
+
+Request: How many options does the menu have, without Quit?
+Reply: {"search":["menu","option"],"wants":"short answer"}
+
+Request: ¿En qué archivo y línea está definido close_all?
+Reply: {"search":["close_all"],"wants":"short answer"}
+
+Request: value of the constant check_age compares with
+Reply: {"search":["check_age"],"wants":"short answer","first":"Which constant does check_age compare with?","then":"What is the value of [it]?"}
+
+Request: Where is the function documented that map_size calls?
+Reply: {"search":["map_size","documentation"],"wants":"short answer","first":"Which function does map_size call?","then":"Where is [it] documented?"}
+
+Request: Which function opens the door?
+Reply: {"search":["open","door"],"wants":"short answer"}\
 """,
             },
             {
@@ -262,13 +284,15 @@ The arguments before did not fit: 'path' is missing\
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 
-jobs/pool.py (uses LIMIT_OF_WORKERS)
-   in class Pool:
-   in def size(self) -> int:
-9:         return LIMIT_OF_WORKERS
+jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
+class Pool:
+...
+    def size(self) -> int:
+...
+        return LIMIT_OF_WORKERS
 </result>
 ANSWER?\
 """,
@@ -332,13 +356,15 @@ BRIEF?\
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 
-jobs/pool.py (uses LIMIT_OF_WORKERS)
-   in class Pool:
-   in def size(self) -> int:
-9:         return LIMIT_OF_WORKERS
+jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
+class Pool:
+...
+    def size(self) -> int:
+...
+        return LIMIT_OF_WORKERS
 </result>
 QUESTION?\
 """,
@@ -363,8 +389,8 @@ def test_overview_and_facts() -> None:
             "Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?",
             """\
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Answer it from these results, in plain text and not in JSON: a list, one sentence for each item, with the exact names, values and conditions that stand there, in the language of the request. If nothing there belongs to it, reply "-".\
@@ -373,8 +399,8 @@ Answer it from these results, in plain text and not in JSON: a list, one sentenc
     )
     assert questions.overview(state, state.passages[:1]) == snapshot("""\
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Answer it from these results, in plain text and not in JSON, with the exact names, values and conditions that stand there, in the language of the request: in one sentence where that is enough, else in several sentences or a list. If nothing there says it, reply "-".\
@@ -390,13 +416,15 @@ def test_answer() -> None:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 
-jobs/pool.py (uses LIMIT_OF_WORKERS)
-   in class Pool:
-   in def size(self) -> int:
-9:         return LIMIT_OF_WORKERS
+jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
+class Pool:
+...
+    def size(self) -> int:
+...
+        return LIMIT_OF_WORKERS
 </result>
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Answer it from the results above only, in the language of the request. The answer is one or two sentences with the exact names, values and files.
@@ -449,13 +477,15 @@ def test_decide() -> None:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 
-jobs/pool.py (uses LIMIT_OF_WORKERS)
-   in class Pool:
-   in def size(self) -> int:
-9:         return LIMIT_OF_WORKERS
+jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
+class Pool:
+...
+    def size(self) -> int:
+...
+        return LIMIT_OF_WORKERS
 </result>
 PLAN?\
 """,
@@ -513,13 +543,15 @@ def test_completed_and_current() -> None:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 
-jobs/pool.py (uses LIMIT_OF_WORKERS)
-   in class Pool:
-   in def size(self) -> int:
-9:         return LIMIT_OF_WORKERS
+jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
+class Pool:
+...
+    def size(self) -> int:
+...
+        return LIMIT_OF_WORKERS
 </result>
 PLAN?\
 """,
@@ -573,6 +605,7 @@ First you sort the request: {"search":[words that a text about it holds, in Engl
 W is "short answer" for a question that one sentence answers: where, which one, who, when, how many, what value, what error, yes or no.
 W is "long answer" for a question that needs several sentences or a list: what something does, how it works, what happens, which ones there are, explain, compare, choose, summarise.
 W is "action" when the user tells you to change, create, send, book or delete something, also after looking something up.
+If something that the request does not name has to be found out before the rest can be looked up, "first" asks for it, and "then" asks for the rest, with [it] for what was found.
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence from you, Planloom, in the user's language.
 
 Request: Where is the retry limit set?
@@ -651,10 +684,31 @@ Request: 这两种模式有什么区别？
 Reply: {"search":["mode"],"wants":"long answer"}
 
 Request: Which setting limits the queue, and what is its default?
-Reply: {"search":["queue","limit","max_queue"],"wants":"short answer"}
+Reply: {"search":["queue","limit","max_queue"],"wants":"short answer","first":"Which setting limits the queue?","then":"What is the default of [it]?"}
 
 Request: qqq zzz
-Reply: {"search":[],"wants":"short answer"}\
+Reply: {"search":[],"wants":"short answer"}
+
+Request: In which file is the class that fills a Basket defined?
+Reply: {"search":["Basket","fill","class"],"wants":"short answer","first":"Which class fills a Basket?","then":"In which file is [it] defined?"}
+
+Request: Was tut die Funktion, die load_map aufruft?
+Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Funktion ruft load_map auf?","then":"Was tut [it]?"}
+
+Request: How many options does the menu have, without Quit?
+Reply: {"search":["menu","option"],"wants":"short answer"}
+
+Request: ¿En qué archivo y línea está definido close_all?
+Reply: {"search":["close_all"],"wants":"short answer"}
+
+Request: value of the constant check_age compares with
+Reply: {"search":["check_age"],"wants":"short answer","first":"Which constant does check_age compare with?","then":"What is the value of [it]?"}
+
+Request: Where is the function documented that map_size calls?
+Reply: {"search":["map_size","documentation"],"wants":"short answer","first":"Which function does map_size call?","then":"Where is [it] documented?"}
+
+Request: Which function opens the door?
+Reply: {"search":["open","door"],"wants":"short answer"}\
 """,
             },
             {
@@ -691,13 +745,15 @@ Tools for step 1:
                 "content": """\
 Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
 <result>
-jobs/pool.py (defines LIMIT_OF_WORKERS)
-3: LIMIT_OF_WORKERS = 4
+jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
+LIMIT_OF_WORKERS = 4
 
-jobs/pool.py (uses LIMIT_OF_WORKERS)
-   in class Pool:
-   in def size(self) -> int:
-9:         return LIMIT_OF_WORKERS
+jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
+class Pool:
+...
+    def size(self) -> int:
+...
+        return LIMIT_OF_WORKERS
 </result>
 PLAN?\
 """,

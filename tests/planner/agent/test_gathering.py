@@ -91,7 +91,7 @@ async def test_a_pool_that_reads_no_files_shows_the_lines_found(form: str) -> No
     pool = DictionaryPool({}, specs=[SEARCH], results={"search": [results[form]]})
     ran = await gathered(pool)
     assert [each.place for each in ran.state.passages] == ["src/gates.py:6"]
-    assert f"src/gates.py (defines open_gate)\n6: {line}" in ran.asked[0].last
+    assert f"src/gates.py:6 (defines open_gate)\n{line}" in ran.asked[0].last
 
 
 # What is searched for
@@ -267,7 +267,7 @@ async def test_the_members_of_what_a_question_names_are_counted() -> None:
     ran = await gathered(pool, "How many methods does Ferry have?")
     asked = [arguments for name, arguments in pool.calls if name == "find_symbol"]
     assert asked == [{"relative_path": "src/ferry.py", "name": "Ferry"}]
-    assert "find_symbol Ferry\n1: Ferry, Class\n2:   Method (2): load, cross" in ran.asked[0].last
+    assert "find_symbol Ferry:1-2\nFerry, Class\n  Method (2): load, cross" in ran.asked[0].last
 
 
 async def test_an_upstream_that_does_not_know_a_symbol_is_passed_over() -> None:
@@ -339,7 +339,7 @@ async def test_the_documentation_of_a_library_that_the_project_uses_is_read(use:
         {"name": "Hinge", "topic": topic},
         {"id": "/gates/hinge", "topic": topic},
     ]
-    assert "/gates/hinge\n" in ran.asked[0].last
+    assert "/gates/hinge:1-4\n" in ran.asked[0].last
     assert "A hinge opens up to `max_angle`, 110 by default." in ran.asked[0].last
 
 

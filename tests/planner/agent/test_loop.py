@@ -60,7 +60,7 @@ QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 UNNAMED = "Please greet me"
 """A request with words to look up that no file holds."""
-LINE = f"6: class {CLASS}:"
+LINE = f"class {CLASS}:"
 """As it stands among the passages that are shown."""
 
 
@@ -107,7 +107,7 @@ async def test_passages_are_gathered_before_an_answer_is_asked_for(pool: Diction
     assert '"wants"' in read.messages[0]["content"]
     assert QUESTION in read.text
     assert '"answer_again"' in again.last
-    assert f"jobs/secret.py (defines {CLASS})\n{LINE}" in ran.asked[0].last
+    assert f"jobs/secret.py:6 (defines {CLASS})\n{LINE}" in ran.asked[0].last
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
     assert (ran.state.reason, ran.state.unsupported, ran.guards) == (None, [], [])
 
@@ -123,7 +123,7 @@ async def test_what_the_brief_says_is_searched_for_beside_the_requests_own_words
     )
     assert ran.state.brief
     assert ran.state.brief.search == ["constant", "verification"]
-    assert f"3: {CONSTANT} = {VALUE}" in ran.asked[0].last
+    assert f"{CONSTANT} = {VALUE}" in ran.asked[0].last
     assert ran.state.status == "answered"
 
 
@@ -152,7 +152,7 @@ async def test_other_words_may_find_what_the_first_did_not(pool: DictionaryPool)
     )
     assert ran.roles == [("answer", "full")] * 2
     assert "BOUND_OF_JOBS" not in ran.asked[0].text
-    assert "1: BOUND_OF_JOBS = 31" in ran.asked[-1].last
+    assert "BOUND_OF_JOBS = 31" in ran.asked[-1].last
     assert ran.state.status == "answered"
 
 
