@@ -18,7 +18,8 @@ class Passage(BaseModel):
     relation: str = ""
     """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`."""
     inside: str = ""
-    """The functions that stand in what it defines, counted by code: `2 functions in it: load, cross`."""
+    """The functions that stand in what it defines, counted by code: `2 functions in it: load,
+    cross`."""
 
     @property
     def told(self) -> str:
