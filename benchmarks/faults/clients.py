@@ -15,20 +15,11 @@ import anyio.to_thread
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from faults import ANSWER, QUESTION, faulty, obliging, seen
-from scripted_ollama import Hang, Request, ScriptedOllama
-from serving import (
-    CLASS,
-    Caller,
-    Place,
-    Progress,
-    end,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    text,
-    until,
-)
+from ollama_replies import Hang
+from planted import CLASS
+from replies import found, move_on, nowhere, plan
+from scripted_ollama import Request, ScriptedOllama
+from serving import Caller, Place, Progress, end, text, until
 
 Attack = Callable[[Place], Awaitable[str]]
 WHERE = f"In which file and line is the class {CLASS} defined?"

@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 from in_memory import DictionaryPool, planned, spec
 from inline_snapshot import snapshot
-from serving import (
-    CLASS,
-    conclusion,
-    plan,
-)
+from planted import CLASS
+from replies import conclusion, plan
 
 from planner.events import RunContinued
 from planner.evidence.tool_ranking import MAX_SHOWN

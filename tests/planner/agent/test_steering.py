@@ -7,17 +7,8 @@ from collections.abc import Sequence
 import pytest
 from in_memory import READ, DictionaryPool, Ran, Said, planned, spec
 from inline_snapshot import snapshot
-from serving import (
-    CLASS,
-    conclusion,
-    deep,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    second,
-    stay,
-)
+from planted import CLASS
+from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay
 
 from planner.events import PlanRevised, SteeringTaken
 from planner.evidence.tool_ranking import MAX_SHOWN

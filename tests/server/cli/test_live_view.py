@@ -12,25 +12,12 @@ from pathlib import Path
 import pytest
 from in_memory import READ, SEARCH, DictionaryPool, Ran, planned
 from inline_snapshot import snapshot
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, SOURCE, VALUE
+from replies import deep, found, move_on, nowhere, plan
 from rich.console import Console
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    LONG,
-    SOURCE,
-    VALUE,
-    Place,
-    SharedUpstream,
-    deep,
-    end,
-    found,
-    move_on,
-    normalised,
-    nowhere,
-    plan,
-    until,
-)
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, SharedUpstream, end, normalised, until
 
 from server.cli.live_view import LiveView
 

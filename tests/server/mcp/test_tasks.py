@@ -13,20 +13,11 @@ from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import Request, RequestParams, Result
 from notes import CALL, Person, noted, report
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    VALUE,
-    Place,
-    conclusion,
-    found,
-    normalised,
-    nowhere,
-    plan,
-    served,
-    until,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, VALUE
+from replies import conclusion, found, nowhere, plan
+from scripted_ollama import ScriptedOllama
+from serving import Place, normalised, served, until
 from task_client import begin, taken_up, taking_tasks
 
 from server.app import build

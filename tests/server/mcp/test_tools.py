@@ -17,26 +17,19 @@ from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS
-from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama, hung_up
+from ollama_replies import Answer, Drop, Hang
+from planted import CLASS, CONSTANT, SOURCE, VALUE
+from replies import conclusion, found, move_on, nowhere, plan, second
+from scripted_ollama import FAST, FULL, Request, ScriptedOllama, hung_up
 from serving import (
-    CLASS,
-    CONSTANT,
     FACES,
     FILES,
     LONG,
-    SOURCE,
-    VALUE,
     Called,
     Place,
-    conclusion,
     end,
-    found,
-    move_on,
     normalised,
-    nowhere,
-    plan,
     script_two_steps,
-    second,
     text,
     until,
     upstream,

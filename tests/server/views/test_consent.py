@@ -18,27 +18,11 @@ import httpx
 import pytest
 from fastmcp import Client
 from notes import CALL, Person, noted
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    FUNCTION,
-    LONG,
-    VALUE,
-    Place,
-    SharedUpstream,
-    bearer,
-    conclusion,
-    deed,
-    end,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    served,
-    until,
-    was_done,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, FUNCTION, VALUE
+from replies import conclusion, deed, found, move_on, nowhere, plan, was_done
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, SharedUpstream, bearer, end, served, until
 
 from server import auth
 from server.app import build
