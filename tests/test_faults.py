@@ -51,14 +51,8 @@ def ollama() -> Iterator[ScriptedOllama]:
 
 
 @pytest.fixture
-def place(
-    tmp_path: Path,
-    ollama: ScriptedOllama,
-    shared_upstream: SharedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Place]:
-    place = Place(tmp_path, ollama, shared=shared_upstream)
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+def place(place: Place) -> Iterator[Place]:
+    """No process of it is left."""
     yield place
     assert [process.cmdline() for process in place.processes()] == []
 

@@ -17,7 +17,7 @@ from fastmcp.client.transports import StdioTransport
 from faults import ANSWER, QUESTION, faulty, obliging, seen
 from ollama_replies import Hang
 from planted import CLASS
-from replies import found, move_on, nowhere, plan
+from replies import found, of_many_steps
 from scripted_ollama import Request, ScriptedOllama
 from serving import Caller, Place, Progress, end, text, until
 
@@ -155,20 +155,12 @@ def at_once(count: int, model_hangs: bool = False) -> Attack:
 
 
 async def deaf(place: Place) -> str:
-    filler = "x" * 300
     done = 0.0
 
     def answer(asked: Request) -> Any:
         nonlocal done
-        number = len(place.ollama.requests)
-        if "text" in asked.properties:
-            return {"text": f"{number} {filler}"}
-        if "steps" in asked.properties:
-            return plan("say", objective="Say it")
-        if "found_in" not in asked.properties:
-            return move_on("say", f"Say {number}")
-        if number <= 90:
-            return nowhere()
+        if reply := of_many_steps(asked.properties, len(place.ollama.requests)):
+            return reply
         done = time.monotonic()
         return found("It is over.")
 

@@ -1,5 +1,6 @@
 """What scripted models reply to the planner's questions."""
 
+from collections.abc import Collection
 from typing import Any
 
 
@@ -59,6 +60,18 @@ def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
 
 def stay(tool: str, prompt: str) -> dict[str, Any]:
     return {"decision": "stay", "tool_calls": [{"prompt": prompt, "tool": tool}]}
+
+
+def of_many_steps(asked: Collection[str], number: int) -> dict[str, Any] | None:
+    """A model's reply to question `number` for these keys, in a run of some thirty calls of `say`
+    with long texts; None once it should answer."""
+    if "text" in asked:
+        return {"text": f"{number} {'x' * 300}"}
+    if "steps" in asked:
+        return plan("say", objective="Say it")
+    if "found_in" not in asked:
+        return move_on("say", f"Say {number}")
+    return nowhere() if number <= 90 else None
 
 
 def deep(decision: dict[str, Any]) -> dict[str, Any]:

@@ -176,12 +176,16 @@ class Place:
         return [sys.executable, "-m", "server.cli", *words, *where]
 
     def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+        return self.popen_on(subprocess.PIPE, *words, **environ)
+
+    def popen_on(self, screen: int, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+        """The same with its standard error on a `screen`, which is a file descriptor."""
         return subprocess.Popen(
             self.command(*words),
             env={**os.environ, **self.environ, **environ},
             stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=screen,
         )
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:

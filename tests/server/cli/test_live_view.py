@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -130,13 +129,7 @@ async def test_a_run_of_another_process_is_followed(
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:
         await until(lambda: bool(ollama.requests))
-        following = subprocess.Popen(  # noqa: ASYNC220  nothing else runs in this loop
-            place.command("runs", "--follow"),
-            env={**os.environ, **place.environ, "COLUMNS": "80", "TERM": "xterm"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-        )
+        following = place.popen_on(theirs, "runs", "--follow", COLUMNS="80", TERM="xterm")
         os.close(theirs)
         try:
             shown = ""
