@@ -26,9 +26,9 @@ from planner.text import flat, shortened
 from planner.tools import ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
-"""What stands in a call that shows how a tool is called, for what it is called with."""
+"""What stands for the two texts in a call that shows how a tool is called."""
 MAX_FILES = 10
-"""Of which the model chooses those that have to change."""
+"""Files that the model is shown, to choose those that have to change."""
 MAX_STEP_CHARS = 160
 """Characters of a step that says what is changed in a file."""
 
@@ -47,7 +47,7 @@ class Editor:
         self.budget = budget
         self.best = best
         self.tool: ToolSpec | None = None
-        """What replaces texts in files, once `ready` has found it."""
+        """The tool that replaces texts in files, once `ready` has found it."""
         self._example: dict[str, Any] = {}
         self._path = ""
         """The name of its argument for the file."""
@@ -102,8 +102,8 @@ class Editor:
         return found
 
     async def make(self, found: Sequence[Edit]) -> Conclude:
-        """Make these edits, a step for each file, planned before the first is made.
-        Where there are not calls enough for all, none is made."""
+        """Make these edits, with a step for each file. All are planned before the first is made. If
+        there are not enough calls for all of them, none is made."""
         assert self.tool
         tool = self.tool.name
         files = rewriting.by_file(found)

@@ -158,8 +158,8 @@ class OllamaModel:
     """One model of an Ollama server; a `ChatModel`.
 
     `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
-    together; it belongs to the model for as long as the model is loaded. `keep_alive` says how
-    long that is after a call: seconds, or a duration such as `30m`; -1 is for ever.
+    together; it belongs to the model for as long as the model is loaded. `keep_alive` says how long
+    that is after a call: seconds, or a duration such as `30m`; -1 means forever.
     """
 
     def __init__(
