@@ -19,8 +19,8 @@ from planner.protocol import Conclude, Wants
 from planner.state import RunState
 
 FACTS_CHARACTERS = 2200
-"""Characters of passages that are read at once for a long answer. A small model ignores most of a
-longer text."""
+"""Of passages that are read at once for a long answer: a small model passes most of a longer text
+over."""
 NO_LINE = "no line of the results is known to say it"
 NOT_ALL_READ = "not all of what was found was read"
 MAY_LACK = "it was put together from several places, and may lack something"
@@ -29,7 +29,7 @@ LONG = 200
 MAX_NAMES = 2
 """Names and numbers of an answer, besides the request's; more are a list."""
 READINGS = 2
-"""How often passages are gathered and read for an answer before a plan is made."""
+"""So often an answer is looked for in gathered passages before a plan is made."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Reader:
     best: BestAnswer
     emit: Callable[[Event], None]
     facts: list[str] = field(default_factory=list)
-    """The long answer from the first passages, and what other passages add to it."""
+    """Of a long answer: the one from the first passages, and what others add to it."""
     lead: str | None = None
     """A short answer from the first passages, in what was read for a long one."""
     readings: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Reader:
         return self.best.certain()
 
     def is_short(self, answer: str) -> bool:
-        """Whether two readings may agree on an answer: it is neither an explanation nor a list."""
+        """Whether two readings may agree on an answer: it is no explanation and no list."""
         return (
             len(answer) <= LONG and len(beyond(answer, self.state.part.request.prompt)) <= MAX_NAMES
         )
@@ -181,8 +181,8 @@ class Reader:
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""
-        named = beyond(answer, self.state.part.request.prompt)
-        return bool(named) and not unsupported(self.state, answer)
+        told = beyond(answer, self.state.part.request.prompt)
+        return bool(told) and not unsupported(self.state, answer)
 
     async def first_reading(self) -> str | None:
         """What the likeliest passages answer, and all where they do not; asked once more where no
