@@ -1,4 +1,4 @@
-"""Which hosts there are."""
+"""Which hosts are this machine."""
 
 from ipaddress import ip_address
 

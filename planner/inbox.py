@@ -7,7 +7,7 @@ from planner.protocol import Steering
 
 
 class Inbox:
-    """The messages for a run. In this class there are none."""
+    """The messages for a run. This class never has any."""
 
     def steering(self) -> Sequence[Steering]:
         """The steering since the last call, in the order of its arrival."""

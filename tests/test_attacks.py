@@ -26,9 +26,11 @@ from fastmcp.exceptions import ToolError
 from faults import ANSWER, QUESTION
 from generated import fitting
 from mcp import MCPError
+from ollama_replies import Answer, Hang, Reply
 from paths import SUPPORT
-from scripted_ollama import Answer, Hang, Reply, Request, ScriptedOllama
-from serving import LONG, Caller, Place, bearer, connected, found, served, text, until, upstream
+from replies import found
+from scripted_ollama import Request, ScriptedOllama
+from serving import LONG, Caller, Place, bearer, connected, served, text, until, upstream
 
 from server import auth
 from server.app import build

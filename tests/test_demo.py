@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from replies import found
 from scripted_ollama import ScriptedOllama
-from serving import LONG, TRIAL_FILES, Place, found
+from serving import LONG, TRIAL_FILES, Place
 
 ROOT = Path(__file__).parent.parent
 FERRY = ROOT / "examples" / "ferry"

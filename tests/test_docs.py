@@ -24,17 +24,10 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from planted import CLASS
+from replies import found
 from scripted_ollama import FAST, FULL, ScriptedOllama
-from serving import (
-    CLASS,
-    LONG,
-    Place,
-    end,
-    found,
-    free_port,
-    served,
-    wait_until_it_listens,
-)
+from serving import LONG, Place, end, free_port, served, wait_until_it_listens
 from typer.main import get_command
 
 from benchmarks.speed import runs

@@ -12,8 +12,10 @@ import pytest
 from fastmcp import FastMCP
 from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
-from scripted_ollama import FAST, FULL, Answer, Reply, Request, ScriptedOllama
-from serving import LONG, Place, bearer, conclusion, deed, deep, found, plan, served, text, was_done
+from ollama_replies import Answer, Reply
+from replies import conclusion, deed, deep, found, plan, was_done
+from scripted_ollama import FAST, FULL, Request, ScriptedOllama
+from serving import LONG, Place, bearer, served, text
 
 from server import auth
 from server.app import build

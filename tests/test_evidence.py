@@ -5,8 +5,9 @@ from typing import Any
 
 import anyio.to_thread
 import pytest
+from replies import conclusion, found, nowhere, plan, second
 from scripted_ollama import ScriptedOllama
-from serving import Place, conclusion, found, nowhere, plan, second, text
+from serving import Place, text
 
 pytestmark = pytest.mark.anyio
 

@@ -24,8 +24,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
-from scripted_ollama import Hang, ScriptedOllama
-from serving import LONG, Called, Caller, Place, Progress, SharedUpstream, end, found, text, until
+from ollama_replies import Hang
+from replies import found
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Called, Caller, Place, Progress, SharedUpstream, end, text, until
 
 from planner.checks import validation
 from planner.errors import ModelUnavailable
@@ -49,14 +51,8 @@ def ollama() -> Iterator[ScriptedOllama]:
 
 
 @pytest.fixture
-def place(
-    tmp_path: Path,
-    ollama: ScriptedOllama,
-    shared_upstream: SharedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Place]:
-    place = Place(tmp_path, ollama, shared=shared_upstream)
-    monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
+def place(place: Place) -> Iterator[Place]:
+    """No process of it is left."""
     yield place
     assert [process.cmdline() for process in place.processes()] == []
 

@@ -15,18 +15,11 @@ import httpx
 import pytest
 from fastmcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    LONG,
-    VALUE,
-    Place,
-    found,
-    script_two_steps,
-    text,
-    upstream,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, VALUE
+from replies import found
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, script_two_steps, text, upstream
 
 from server.abilities import ABILITIES
 from server.app import build

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from in_memory import DictionaryPool, Fast, Unconstrained, planned
 from inline_snapshot import snapshot
 from mcp_types import Tool
-from serving import conclusion, deep, move_on, nowhere, plan
+from replies import conclusion, deep, move_on, nowhere, plan
 
 from benchmarks.injection.__main__ import attacked
 from benchmarks.injection.data import Attack, Call, ListedTool, Suite, Suites, Task

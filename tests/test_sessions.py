@@ -13,13 +13,15 @@ from tempfile import TemporaryDirectory
 
 import pyte
 import pytest
+from ollama_replies import Hang
 from on_terminal import HEIGHT, WIDTH, on_terminal
 from pyte.screens import Char
+from replies import found
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
-from scripted_ollama import FULL, Hang, ScriptedOllama
-from serving import TRIAL_FILES, Place, found, free_port
+from scripted_ollama import FULL, ScriptedOllama
+from serving import TRIAL_FILES, Place, free_port
 
 from server.cli.trial.project import QUESTIONS, write_project
 

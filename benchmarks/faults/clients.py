@@ -15,20 +15,11 @@ import anyio.to_thread
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from faults import ANSWER, QUESTION, faulty, obliging, seen
-from scripted_ollama import Hang, Request, ScriptedOllama
-from serving import (
-    CLASS,
-    Caller,
-    Place,
-    Progress,
-    end,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    text,
-    until,
-)
+from ollama_replies import Hang
+from planted import CLASS
+from replies import found, of_many_steps
+from scripted_ollama import Request, ScriptedOllama
+from serving import Caller, Place, Progress, end, text, until
 
 Attack = Callable[[Place], Awaitable[str]]
 WHERE = f"In which file and line is the class {CLASS} defined?"
@@ -164,20 +155,12 @@ def at_once(count: int, model_hangs: bool = False) -> Attack:
 
 
 async def deaf(place: Place) -> str:
-    filler = "x" * 300
     done = 0.0
 
     def answer(asked: Request) -> Any:
         nonlocal done
-        number = len(place.ollama.requests)
-        if "text" in asked.properties:
-            return {"text": f"{number} {filler}"}
-        if "steps" in asked.properties:
-            return plan("say", objective="Say it")
-        if "found_in" not in asked.properties:
-            return move_on("say", f"Say {number}")
-        if number <= 90:
-            return nowhere()
+        if reply := of_many_steps(asked.properties, len(place.ollama.requests)):
+            return reply
         done = time.monotonic()
         return found("It is over.")
 

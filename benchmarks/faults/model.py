@@ -107,7 +107,7 @@ class _Model:
         }
 
     def _reply(self, schema: dict[str, Any], name: str) -> dict[str, Any]:
-        from serving import conclusion, found, move_on, nowhere, plan, second, words
+        from replies import conclusion, found, move_on, nowhere, plan, second, words
 
         branches = schema.get("anyOf", [schema])
         fields = {field for branch in branches for field in branch.get("properties", {})}

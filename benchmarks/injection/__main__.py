@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -21,10 +20,10 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-import uvicorn
 from fastmcp import Client, FastMCP
 from fastmcp.server.lifespan import lifespan
 from fastmcp.tools import Tool, ToolResult
+from serving import served
 
 from benchmarks.eval.results import markdown
 from benchmarks.injection.data import (
@@ -217,18 +216,8 @@ class Upstream:
                     answer=lambda call: self.case.result(call),
                 )
             )
-        config = uvicorn.Config(mcp.http_app(path="/mcp"), port=0, log_level="critical")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.02)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join()
+        with served(mcp) as url:
+            yield url
 
 
 class Canned(Tool):

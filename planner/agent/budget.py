@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from planner.state import RunState
 
 CONCLUSION_SHARE = 0.2
-"""Of the run's seconds, kept back for the conclusion."""
+"""The share of the run's seconds that is kept back for the conclusion."""
 CONCLUSION_SECONDS = 60.0
-"""At most so much is kept back."""
+"""The most seconds that are kept back."""
 
 
 class LimitReached(Exception):
@@ -16,7 +16,8 @@ class LimitReached(Exception):
 
 @dataclass(frozen=True)
 class Budget:
-    """Of the newest request of a run, by its record, so that a resumed run decides the same."""
+    """What is left for the newest request of a run. It is read from the record, so that a resumed
+    run decides the same."""
 
     state: RunState
 
@@ -27,13 +28,13 @@ class Budget:
 
     @property
     def time_for_more(self) -> bool:
-        """Whether models may take as long again as they have for this request: what is begun
-        without that ends in the middle."""
+        """Whether models may take as long again as they have taken for this request. Without that
+        time, what is begun would be cut off."""
         return self.state.model_seconds <= self.seconds_left
 
     @property
     def seconds_left(self) -> float:
-        """Before the conclusion is due."""
+        """The seconds before the conclusion is due."""
         return self.state.part.request.limits.seconds - self.kept_back - self.state.model_seconds
 
     @property

@@ -1,6 +1,5 @@
-"""The changes that a request is for, and what became of them, by the run's record. No words of a
-model decide this.
-"""
+"""The changes that a request is for, and what became of them, according to the run's record. A
+model's words do not decide this."""
 
 import re
 from collections.abc import Sequence
@@ -21,24 +20,24 @@ UNKNOWN = (
     "It is not known whether anything was changed: the call went out, and no answer came. Look "
     "before you ask for it again."
 )
-"""What is said of a change without an answer."""
+"""What the user is told about a change that got no answer."""
 NO_CALL = "no call that changes anything was made"
-"""Why nothing was changed, where nothing else tells."""
+"""Why nothing was changed, if no other reason is known."""
 MAX_COMPLAINT_CHARS = 300
-"""Of what a tool says of a call that it did not accept."""
+"""Characters of what a tool says about a call that it did not accept."""
 QUESTION_MARK = re.compile("[?？؟]")
-"""Of most scripts."""
+"""The question marks of most scripts."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Of one run."""
+    """The changes of one run."""
 
     state: RunState
     tools: Sequence[ToolSpec]
     """All tools of its pool."""
     permitted: Sequence[ToolSpec]
-    """Those that it may call."""
+    """The tools that it may call."""
     asker: Asker
 
     @property
@@ -49,7 +48,8 @@ class Changes:
     @property
     def wanted(self) -> bool:
         """Whether the request is for a change or another action: it wants one, names a tool for
-        one, or the plan has one. What may be an order is taken for one without a question mark."""
+        one, or the plan has one. A request that may be an order counts as one if it has no question
+        mark."""
         request = self.state.part.request
         ordered = self.state.may_be_order and not QUESTION_MARK.search(request.prompt)
         return self.state.wants == "action" or ordered or self.chosen
@@ -97,7 +97,7 @@ class Changes:
         ]
 
     def pending(self) -> list[str]:
-        """The changes that are planned and not begun."""
+        """The changes that are planned and have not begun."""
         planned = self.state.planned_tools
         return [
             step
@@ -141,7 +141,7 @@ class Changes:
         return [word for word in echoed(self.state, answer) if word not in of_tools]
 
     def _described(self, calls: Sequence[Iteration]) -> dict[str, str]:
-        """What the tools of calls say of themselves, by their names."""
+        """The definitions of the tools of these calls, by their names."""
         tools = {each.tool: find(each.tool, self.tools) for each in calls}
         return {name: tool.model_dump_json() for name, tool in tools.items() if tool}
 

@@ -16,7 +16,7 @@ from planner.tools import Outcome, ToolSpec
 MIN_NAME = 3
 """Characters of a library's name."""
 MAX_LIBRARIES = 2
-"""Looked up for one question."""
+"""Libraries that are looked up for one question."""
 USE = (
     r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
     r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
@@ -29,7 +29,7 @@ USE = (
 
 
 class Documentation:
-    """Looks libraries up for one run."""
+    """Looks up libraries for one run."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller

@@ -17,29 +17,18 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.sources import strings
+from planner.evidence import rewriting
 from planner.evidence.listing import paths_in
-from planner.evidence.rewriting import (
-    Edit,
-    beside,
-    by_file,
-    edits,
-    fence,
-    likeliest_edits,
-    parts,
-    related,
-    renamed,
-    renames,
-    uses,
-)
+from planner.evidence.rewriting import Edit
 from planner.evidence.words import named, tokens
 from planner.protocol import Call, Conclude
 from planner.text import flat, shortened
 from planner.tools import ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
-"""What stands in a call that shows how a tool is called, for what it is called with."""
+"""What stands for the two texts in a call that shows how a tool is called."""
 MAX_FILES = 10
-"""Of which the model chooses those that have to change."""
+"""Files that the model is shown, to choose those that have to change."""
 MAX_STEP_CHARS = 160
 """Characters of a step that says what is changed in a file."""
 
@@ -58,7 +47,7 @@ class Editor:
         self.budget = budget
         self.best = best
         self.tool: ToolSpec | None = None
-        """What replaces texts in files, once `ready` has found it."""
+        """The tool that replaces texts in files, once `ready` has found it."""
         self._example: dict[str, Any] = {}
         self._path = ""
         """The name of its argument for the file."""
@@ -95,27 +84,29 @@ class Editor:
         texts: dict[str, str] = {}
         for path in files:
             text = texts[path] = await self.gatherer.text(path) or ""
-            for part in parts(path, text, query, names):
+            for part in rewriting.parts(path, text, query, names):
                 written = await self.asker.rewrite(part)
-                new_names |= renames(part.text, written, {*tokens(request)})
-                written = renamed(written, new_names)
-                found += [each for each in edits(text, part, written) if related(each, query)]
+                new_names |= rewriting.renames(part.text, written, {*tokens(request)})
+                written = rewriting.renamed(written, new_names)
+                made = rewriting.edits(text, part, written)
+                found += [each for each in made if rewriting.related(each, query)]
             if new_names:  # their uses are found without a model
                 break
         if not (names or paths_in(request)):
-            found = likeliest_edits(found, texts, query)
+            found = rewriting.likeliest_edits(found, texts, query)
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = await self.gatherer.text(path) or ""
-            found += [each for each in uses(path, text, new_names) if beside(each, found)]
+            uses = rewriting.uses(path, text, new_names)
+            found += [each for each in uses if rewriting.beside(each, found)]
         return found
 
     async def make(self, found: Sequence[Edit]) -> Conclude:
-        """Make these edits, a step for each file, planned before the first is made.
-        Where there are not calls enough for all, none is made."""
+        """Make these edits, with a step for each file. All are planned before the first is made. If
+        there are not enough calls for all of them, none is made."""
         assert self.tool
         tool = self.tool.name
-        files = by_file(found)
+        files = rewriting.by_file(found)
         calls = {path: self.calls(changed) for path, changed in files}
         if (needed := sum(map(len, calls.values()))) > self.budget.calls_left:
             raise LimitReached(
@@ -138,7 +129,7 @@ class Editor:
                 self.best.unsure = f"{path} does not show the change"
             self.steps.end(success=stands)
             self.budget.hold()
-        shown = (f"{path}\n{fence(changed)}" for path, changed in files)
+        shown = (f"{path}\n{rewriting.fence(changed)}" for path, changed in files)
         return Conclude(final_answer="\n\n".join(shown))
 
     async def stands(self, found: Sequence[Edit]) -> bool:

@@ -26,11 +26,11 @@ ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
 MAX_FOUND_CHARS = 600
-"""Of what one call found, in an end without an answer."""
+"""Characters of what one call found, if the run ends without an answer."""
 
 
 def cut_short(state: RunState, reason: str) -> RunFinished:
-    """The honest end of a run that cannot go on: what was found, as it was found."""
+    """The end of a run that cannot go on: it shows what was found, as it was found."""
     return _without_model(state, Prompts([]), reason)
 
 
@@ -77,8 +77,8 @@ class Ending:
             return self.without_model(reason or "the model gave no answer")
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
             status, why = undone
-            told = reason or why if why == NO_CALL else why
-            return self._end_undone(status, told, conclusion, reason or unsure, quotes)
+            reported = reason or why if why == NO_CALL else why
+            return self._end_undone(status, reported, conclusion, reason or unsure, quotes)
         claimed: list[str] = []
         if self.changes.wanted:
             claimed = not_done(self.state, answer) or self.changes.instead(answer)
@@ -139,8 +139,8 @@ class Ending:
         self.emit(ended)
 
     def _ordered(self, answer: str) -> bool:
-        """Whether a change has to have been made for this answer to be one. A conclusion is about
-        steps, of which none may have done what it was for."""
+        """Whether this answer is only valid if a change was made. A conclusion is about all steps,
+        and may come when no step did what it was for."""
         if self.state.part.request.goal == "conclude":
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
@@ -155,16 +155,16 @@ class Ending:
         unsure: str | None,
         quotes: Sequence[str],
     ) -> None:
-        told = why if why == UNKNOWN else f"Nothing was changed: {why}."
+        text = why if why == UNKNOWN else f"Nothing was changed: {why}."
         if not unsure and self._is_question(conclusion):
-            status, told = "partial", f"{conclusion.final_answer}\n\n{told}"
+            status, text = "partial", f"{conclusion.final_answer}\n\n{text}"
         elif quotes:
-            told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
+            text += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
             # What was read as an action may be a question.
             status = "partial" if why == NO_CALL and not self.changes.chosen else status
         if self.state.part.request.goal == "step":
-            self._conclude_step(success=status == "partial", notes=told)
-        self._end(status, told, why, quotes)
+            self._conclude_step(success=status == "partial", notes=text)
+        self._end(status, text, why, quotes)
 
     def _is_question(self, conclusion: Conclude) -> bool:
         """Whether what was read as an action was answered like a question, "how do I …", where no

@@ -15,9 +15,9 @@ from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
 MAX_LISTED = 40
-"""Read for one question where no text can be searched."""
+"""Files that are read for one question if no text can be searched."""
 MAX_FOLDERS = 30
-"""Listed for one question."""
+"""Folders that are listed for one question."""
 MAX_UNREAD = 3
 """Files in a row that cannot be read before a listing is taken for something else."""
 
@@ -29,7 +29,7 @@ class FileListing:
         self.caller = caller
         self.state = caller.state
         self.tools: tuple[ToolSpec, ToolSpec] | None = None
-        """What lists files, and what reads one."""
+        """The tool that lists files, and the one that reads a file."""
         self.asked = False
 
     async def passages(
@@ -100,7 +100,7 @@ class FileListing:
         return self.tools
 
     async def read(self, path: str) -> Iteration | None:
-        """The call that reads a file; None where no tool is known to."""
+        """The call that reads a file; None if no tool that reads files is known."""
         if self.tools is None:
             return None
         _, reads = self.tools

@@ -38,15 +38,15 @@ from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
 MAX_TERMS = 24
-"""Words of one search."""
+"""The words that one search may have."""
 MAX_SINGLE = 10
-"""Words that are searched for one by one."""
+"""The words that are searched for one by one."""
 MIN_TERM = 3
 """Characters of a word that is searched for; a name may be shorter."""
 MIN_OWN_TERM = 5
-"""The same of the question's own words; shorter ones stand in every line of prose."""
+"""The same for the question's own words; shorter ones are in every line of prose."""
 MAX_FILES = 6
-"""Read whole for one question."""
+"""Files that are read whole for one question."""
 MAX_DEFINING = 8
 """Files read for what the definitions in these mention."""
 INTRODUCTION = "README.md"
@@ -54,11 +54,11 @@ INTRODUCTION = "README.md"
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 DOCUMENTED_SHARE = 0.7
-"""Of what is shown: for documentation, where there is some."""
+"""The share of what is shown that documentation gets, if there is any."""
 INTRODUCTION_SHARE = 0.1
-"""Of what is shown for a long answer: for the project's own introduction."""
+"""The share of what is shown for a long answer that the project's own introduction gets."""
 MAX_OUTLINES = 2
-"""Definitions that one question names whose members are looked up."""
+"""Definitions named in one question whose members are looked up."""
 
 
 class _Candidates(NamedTuple):
@@ -72,7 +72,7 @@ class _Candidates(NamedTuple):
 
 
 class Gatherer:
-    """Looks questions up for one run."""
+    """Looks up questions for one run."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -250,10 +250,10 @@ class Gatherer:
                 continue
             paths = filter(takes_path, self.symbols.input_schema.get("properties", {}))
             where = {path: definition.source for path in paths}
-            told = await self.caller.own_call(
+            members = await self.caller.own_call(
                 self.symbols, where | {self.symbols.symbol_argument: name}, f"outline {name}"
             )
-            text = outline(told.result) if told.outcome is Outcome.SUCCESS else ""
+            text = outline(members.result) if members.outcome is Outcome.SUCCESS else ""
             source = f"{self.symbols.name} {name}"
             last = text.count("\n") + 1
             found += [Passage(source=source, first=1, last=last, text=text)] if text else []
@@ -264,14 +264,14 @@ class Gatherer:
         that stand in the prompt already (`before`)."""
         question, more, passages, documented, outlines = found
         room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
-        told = ranked(documented, question, " ".join(more))
-        told = fitting(told, round(room * DOCUMENTED_SHARE), before)
+        library = ranked(documented, question, " ".join(more))
+        library = fitting(library, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
         kept_back = round(room * INTRODUCTION_SHARE) if self._long and introduction else 0
         chosen = for_long_answer if self._long else for_short_answer
-        inside = fitting(outlines, room - size(told) - kept_back, before)
-        left = room - size(told) - size(inside) - kept_back
-        shown = [*told, *chosen(passages, question, more, left, [*before, *told])]
+        inside = fitting(outlines, room - size(library) - kept_back, before)
+        left = room - size(library) - size(inside) - kept_back
+        shown = [*library, *chosen(passages, question, more, left, [*before, *library])]
         shown[1:1] = inside  # near the first, and not before it
         return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]
 
@@ -348,8 +348,8 @@ def _defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
 
 
 def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
-    """The files that define what a word of the question is the very name of, and those of the best
-    places: the hits of a file that stand near each other, ranked."""
+    """The files that define something whose name is a word of the question, and then the files with
+    the best places. A place is a group of hits near each other in a file; places are ranked."""
     places: list[Passage] = []
     for hit in sorted(found):
         last = places[-1] if places else None

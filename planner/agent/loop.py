@@ -64,13 +64,13 @@ async def run(
     inbox: Inbox | None = None,
 ) -> RunState:
     """Run a request to its end, recording every event, and return the final state. `approver` is
-    asked before each call whose tool is not read-only. Before each decision the `inbox` is looked
-    into; None: one that stays empty.
+    asked before each call whose tool is not read-only. The `inbox` is checked before each decision;
+    without one, nothing arrives. `clock` limits the run's seconds; by default, a new one starts
+    now.
 
     Always ends in `RunFinished`, except when cancelled or when the request itself is wrong
-    (`RequestError`): a model or a tool that fails is part of the run. `clock` holds the run to its
-    seconds; None: one that begins now. What comes from outside are these arguments alone: with the
-    same replies and results, in the same order, a run records the same events.
+    (`RequestError`): a model or a tool that fails is part of the run. Nothing else comes from
+    outside: with the same replies and results, in the same order, a run records the same events.
     """
     check(request)
     begun = _Run(request.policy, models, pool, record, approver, clock or Clock(), inbox or Inbox())
@@ -138,7 +138,7 @@ class _Run:
         self._record(event)
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
-        """What the approver says. The time a person takes is not the run's."""
+        """The approver's decision. The time that a person takes does not count as the run's."""
         self.clock.hold()
         try:
             return await self._approver(tool, arguments)
@@ -147,7 +147,7 @@ class _Run:
 
     @property
     def request(self) -> RunRequest:
-        """The newest one."""
+        """The newest request."""
         return self.state.part.request
 
     async def to_its_end(self, request: RunRequest) -> RunState:
@@ -200,19 +200,19 @@ class _Run:
                 return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
-        if self.best.unsure is None and self.only_told(conclusion):
+        if self.best.unsure is None and self.only_repeats(conclusion):
             self.best.unsure = NO_LINE
         return await self.ending.conclude(conclusion, reason, self.best.unsure, self.best.quotes)
 
-    def only_told(self, conclusion: Conclude) -> bool:
+    def only_repeats(self, conclusion: Conclude) -> bool:
         """Whether a conclusion names nothing, no line says it, and it has words of the request that
         no result has: what was asked for may be told as if it were done."""
         planned = self.request.goal == "plan"
         if planned or self.changes.wanted or not results(self.state).strip():
             return False
         answer = conclusion.final_answer
-        told = conclusion.success and not claims(answer) and bool(echoed(self.state, answer))
-        return told and not supporting(self.state, answer, self.request.prompt)
+        said = conclusion.success and not claims(answer) and bool(echoed(self.state, answer))
+        return said and not supporting(self.state, answer, self.request.prompt)
 
     @property
     def without_tools(self) -> bool:

@@ -29,20 +29,22 @@ T = TypeVar("T")
 
 MIN_RESULT_CHARS = 200
 LOW_SHARE = 0.6
-"""Of the tokens for a prompt: where it comes down to when it would exceed them."""
+"""The share of the tokens for a prompt that it is shortened to when it would exceed them."""
 KEPT_SHARE = 0.625
-"""Of the context: so much may prompts take at the end of a step before what is past is let go."""
+"""The share of the context that prompts may take at the end of a step before the past is
+shortened."""
 NOTED_SHARE = 0.7
-"""From there on a step that goes on has notes taken, since its results may have to make room."""
+"""The share of the context from which on a step that goes on takes notes, since its results may
+have to make room."""
 ANSWERS: tuple[Role, ...] = ("overview", "answer", "repair", "conclude")
-"""Replies that hold an answer for the user; it is told while it is written."""
+"""Replies that contain an answer for the user, who sees it while it is written."""
 DELTA_CHARACTERS = 24
-"""Of an answer, told at once: some words."""
+"""The length of a piece of an answer that is shown: some words."""
 REPLY_TOKENS = 700
 
 
 class Draft:
-    """Tells an answer piece by piece while the reply that holds it is written: as JSON, or as
+    """Shows an answer piece by piece while the reply that contains it is written, as JSON or as
     `prose`."""
 
     def __init__(self, emit: Callable[[Event], None], prose: bool) -> None:
@@ -109,8 +111,8 @@ class ModelCalls:
         since the last question stands before it. Not every server holds a model to the schema: a
         reply is read leniently where it has to be, and after an unusable one the full model is
         asked once more."""
-        if role not in ASIDE and (told := self.prompts.told(self.state)):
-            question = f"{told}\n{question}"
+        if role not in ASIDE and (said := self.prompts.said_since(self.state)):
+            question = f"{said}\n{question}"
         asked = question
         for chosen in (self.models.fast if fast else self.models.full, self.models.full):
             reply = await self.chat(role, asked, schema, max_tokens, chosen)
@@ -166,10 +168,10 @@ class ModelCalls:
         )
         return reply
 
-    def let_go(self) -> None:
-        """At the end of a step: once prompts take most of the room, only its notes stay, and those
-        of the steps before. Until then all results do, so that prompts grow and nothing is computed
-        twice."""
+    def shorten_past(self) -> None:
+        """Shorten the past at the end of a step, once prompts take most of the room: only the notes
+        of the steps stay. Until then all results stay, so that prompts only grow and nothing is
+        computed twice."""
         if self.crowded:
             self.emit(ContextCompressed(up_to=len(self.state.iterations) - 1))
 
@@ -186,9 +188,9 @@ class ModelCalls:
     def make_room(self, question: str, estimate: TokenEstimate, tokens: int) -> bool:
         """Make prompts smaller than `tokens`; False when nothing is left to shorten.
 
-        The past is put in short at once, from its oldest on, until prompts are well below: what a
-        model server computed of the prompt before is lost then, so that has to be rare. The newest
-        result stays. Where that is not enough, every result is shown shorter.
+        The past is shortened at once, from its oldest part on, until prompts are well below the
+        limit. The model server then has to compute the prompt again, so this should be rare. The
+        newest result stays. If that is not enough, every result is shown shorter.
         """
         steps = [step.last_iteration for step in self.state.completed_steps[-1:]]
         done = [each for each in self.state.open_iterations if each.outcome is not None]
@@ -208,7 +210,8 @@ class ModelCalls:
         return True
 
     def _enough(self, older: list[int], question: str, estimate: TokenEstimate, tokens: int) -> int:
-        """The first of the older iterations that leaves room enough when put in short."""
+        """The first of the older iterations that leaves enough room when all up to it are
+        shortened."""
         for number in older:
             state = replace(self.state, compressed_up_to=number)
             if estimate.of(self.prompts.conversation(state, question)) <= LOW_SHARE * tokens:

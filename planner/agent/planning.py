@@ -21,10 +21,10 @@ from planner.state import RunState
 from planner.tools import Outcome, Policy, ToolSpec
 
 LIKELY_TOOLS = 5
-"""Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
-of a long list otherwise."""
+"""How many tools are listed once more for a plan, ranked for the request. Otherwise a small model
+takes the first ones of a long list."""
 NOTHING_MISSING = "nothing"
-"""What the model is told to write where no call is missing."""
+"""What the model should write if no call is missing."""
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Planner:
         return [tool for tool in tools if not (tool.read_only and tool.upstream in read)]
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
-        """The next decision; None when it goes twice against what the user has said, so that a
+        """The next decision; None if two in a row contradict what the user has said, so that a
         conclusion is due."""
         self.steps.take_steering()
         problem: str | None = None
@@ -175,8 +175,8 @@ class Planner:
         return None
 
     def stuck(self) -> bool:
-        """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
-        one call of another tool is made."""
+        """Whether more calls will not help, so that a conclusion is due. One call of another tool
+        is made before that."""
         fruitless = repeats.fruitless(self.state)
         if len(fruitless) < repeats.FRUITLESS_DECISIONS:
             return False

@@ -58,7 +58,7 @@ class Asker:
         """Whether tools that are not read-only may be chosen now."""
 
     async def brief(self, acting: bool = True) -> Brief:
-        """How the request is to be met, read by the fast model; `acting`: whether it may be for an
+        """What the request is for, as the fast model reads it; `acting`: whether it may be an
         action."""
         question = questions.brief(self.state)
         schema = schemas.brief(acting)
@@ -67,7 +67,7 @@ class Asker:
         )
 
     async def words(self) -> list[str]:
-        """The fast model's other words to search for."""
+        """Other words to search for, from the fast model."""
         question = questions.words(self.state)
         said = await self.calls.ask(
             "words", question, schemas.words(), protocol.WORDS, BRIEF_TOKENS, fast=True
@@ -135,7 +135,7 @@ class Asker:
         return said.tools
 
     async def select_tool(self) -> str | None:
-        """The tool for a single step; None when it needs none."""
+        """The tool for a single step; None if it does not need one."""
         if not self.state.offered:
             return None
         choice = schemas.or_none([tool.name for tool in self.choices])
@@ -183,7 +183,7 @@ class Asker:
         )
 
     async def answer(self, problem: str | None) -> Answer:
-        """A try at the answer; `problem` is what spoke against the try before."""
+        """An attempt at the answer; `problem` is what was wrong with the attempt before."""
         role: Role = "repair" if problem else "answer"
         question = (
             questions.repair(self.state, problem) if problem else questions.answer(self.state)
@@ -239,7 +239,7 @@ class Asker:
         )
 
     async def decide(self, problem: str | None = None) -> Conclude | Stay | MoveOn:
-        """The next decision; `problem` is what the one before did not heed."""
+        """The next decision; `problem` is what the decision before ignored."""
         how = mode(self.state)
         noted = self.calls.noted
         decision = await self.calls.ask(

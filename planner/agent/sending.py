@@ -26,8 +26,8 @@ class Sender:
     async def read(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
     ) -> ToolResult:
-        """A call that changes nothing; a broader one where it comes back empty."""
-        result = await self.sent(tool, arguments)
+        """Make a call that changes nothing, and a broader one if nothing is found."""
+        result = await self.send(tool, arguments)
         if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
             return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
         if not iteration.by_model:
@@ -56,21 +56,24 @@ class Sender:
                 continue
             others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
             if others:
-                self._tripped("siblings", f"{tool.name} is called for {', '.join(others)} as well")
+                self._record_guard(
+                    "siblings", f"{tool.name} is called for {', '.join(others)} as well"
+                )
                 results = {value: result}
                 for other in others:
-                    results[other] = await self.sent(tool, arguments | {name: other})
+                    results[other] = await self.send(tool, arguments | {name: other})
                 text = "\n".join(f"{item}:\n{each.text}" for item, each in results.items())
                 seconds = sum(each.seconds for each in results.values())
                 return result.model_copy(update={"text": text, "seconds": seconds})
         return result
 
-    async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """One call of an upstream; an error marked as success comes back as the failure it is."""
+    async def send(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """Make one call of an upstream. An error that is marked as a success is returned as a
+        failure."""
         result = await self.pool.call(tool, arguments)
         if result.outcome is Outcome.SUCCESS and fault(tool, arguments, result.text):
             first = result.text.strip().partition("\n")[0][:200]
-            self._tripped("error_text", f"{tool.name} said as a success: {first}")
+            self._record_guard("error_text", f"{tool.name} said as a success: {first}")
             return result.model_copy(update={"outcome": Outcome.FAILURE})
         return result
 
@@ -86,11 +89,11 @@ class Sender:
         tried, seconds = [], result.seconds
         for wider in tries:
             message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
-            self._tripped("empty", message)
+            self._record_guard("empty", message)
             if earlier := repeats.repeated(self.state, tool, wider):
                 again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
             else:
-                again = await self.sent(tool, wider)
+                again = await self.send(tool, wider)
             seconds += again.seconds
             if again.outcome is not Outcome.SUCCESS:
                 continue
@@ -103,7 +106,7 @@ class Sender:
         text = f"{NOTHING}{''.join(tried)}." if tried else result.text
         return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
 
-    def _tripped(self, guard: str, message: str) -> None:
+    def _record_guard(self, guard: str, message: str) -> None:
         self.emit(GuardTripped(guard=guard, message=message))
 
 

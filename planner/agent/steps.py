@@ -21,7 +21,7 @@ from planner.state import RunState, steered
 
 @dataclass(frozen=True)
 class Steps:
-    """Of one run."""
+    """The plan and the steps of one run."""
 
     state: RunState
     ranking: Ranking
@@ -82,7 +82,7 @@ class Steps:
                 return decision.tool_calls
             case MoveOn():
                 self.end(success=decision.decision == "move_on", notes=decision.notes)
-                self.calls.let_go()
+                self.calls.shorten_past()
                 planned = [*self.state.later_steps, self.state.main_objective or ""]
                 self.revise(decision.later_steps)
                 self.start(decision.objective or planned[0])
@@ -96,7 +96,8 @@ class Steps:
             self.emit(PlanRevised(later_steps=revised))
 
     def take_steering(self) -> bool:
-        """Take what was said to the run meanwhile, from here on; whether there was anything."""
+        """Apply what was said to the run meanwhile, from here on. Returns whether there was
+        anything."""
         said = self.inbox.steering()
         for each in said:
             shown = self.state.offered

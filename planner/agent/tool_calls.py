@@ -1,4 +1,5 @@
-"""The tool calls of a run: looked up, argued, checked, made, and returned as events."""
+"""The tool calls of a run: their arguments are written and checked, and the calls are made and
+recorded as events."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -74,8 +75,8 @@ class Caller:
         """The arguments of the newest change that nobody had said."""
 
     async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
-        """A call of the planner's own, with what is looked up and everything else as it is by
-        default. One that was made before is not made again."""
+        """A call of the planner's own that looks up a value, with the defaults for everything else.
+        A call that was made before is not made again."""
         return await self.own_call(tool, _arguments(tool, value, topic), purpose)
 
     async def own_call(self, tool: ToolSpec, arguments: dict[str, Any], purpose: str) -> Iteration:
@@ -91,7 +92,7 @@ class Caller:
         """A call of the planner's own once more, from the record."""
         self.emit(ToolSelected(tool=earlier.tool, prompt=earlier.prompt, by="lookup"))
         again = self.state.iterations[-1]
-        self.returned(again, earlier.arguments, Outcome.SUCCESS, earlier.result)
+        self.record_text(again, earlier.arguments, Outcome.SUCCESS, earlier.result)
 
     async def call(
         self,
@@ -125,8 +126,8 @@ class Caller:
             else:
                 ready.append((iteration, *prepared))
         for iteration, (guard, message) in refused:
-            self.tripped(guard, [message])
-            self.returned(iteration, {}, Outcome.ERROR, message)
+            self.record_guard(guard, [message])
+            self.record_text(iteration, {}, Outcome.ERROR, message)
         async with anyio.create_task_group() as tasks:
             for each in ready:
                 if each[1].read_only:
@@ -161,7 +162,7 @@ class Caller:
                 return Refusal("arguments", f"The arguments do not fit: {written}")
             arguments = written
         else:
-            self.written(iteration, arguments, by)
+            self.record_arguments(iteration, arguments, by)
         return tool, arguments
 
     async def write_arguments(
@@ -176,28 +177,31 @@ class Caller:
             arguments = validation.coerced(written, tool.input_schema)
             problem = validation.problem(arguments, tool.input_schema)
             if problem is None:
-                self.tripped("coercion", coercions(written, arguments))
-                arguments = self.mended(tool, arguments)
-                self.written(iteration, arguments, writer)
+                self.record_guard("coercion", coercions(written, arguments))
+                arguments = self.corrected(tool, arguments)
+                self.record_arguments(iteration, arguments, writer)
                 return arguments
-            self.tripped("arguments", [f"{tool.name}: {problem}"])
+            self.record_guard("arguments", [f"{tool.name}: {problem}"])
         return problem or ""
 
-    def mended(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with what the guards know better. They guess, and a guess must not decide
-        what is changed: of a change, only optional arguments that nobody has said are left out."""
+    def corrected(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the guards correct them. The guards guess, and a guess must not decide
+        what is changed. So for a change they only leave out optional arguments that nobody has
+        said."""
         if not tool.read_only:
             said, kept = self.said, {}
             for name, value in arguments.items():
                 guessed = [] if name in tool.required else unseen({name: value}, said)
-                self.tripped("unseen", [f"{each} was left out: nobody said it" for each in guessed])
+                self.record_guard(
+                    "unseen", [f"{each} was left out: nobody said it" for each in guessed]
+                )
                 if not guessed:
                     kept[name] = value
             return kept
         arguments, changes = corrected_patterns(arguments, tool)
-        self.tripped("pattern", changes)
+        self.record_guard("pattern", changes)
         arguments, changes = corrected_paths(arguments, tool, seen_paths(self.state))
-        self.tripped("path", changes)
+        self.record_guard("path", changes)
         return arguments
 
     async def execute(
@@ -212,22 +216,22 @@ class Caller:
             before = f"This very call was made before, in iteration {earlier.number}; its result"
             shown = [each for each in self.state.shown_iterations if each.by == "choice"]
             if not any(each is earlier for each in shown):
-                self.tripped("repeated", [f"{before} is shown again."])
-                return self.returned(iteration, arguments, Outcome.SUCCESS, earlier.result)
+                self.record_guard("repeated", [f"{before} is shown again."])
+                return self.record_text(iteration, arguments, Outcome.SUCCESS, earlier.result)
             message = f"{before} stands there. Another call is needed, or the conclusion."
-            self.tripped("repeated", [message])
-            return self.returned(iteration, arguments, Outcome.ERROR, message)
+            self.record_guard("repeated", [message])
+            return self.record_text(iteration, arguments, Outcome.ERROR, message)
         if failed := repeats.repeated(self.state, tool, arguments, Outcome.FAILURE):
-            self.tripped(
+            self.record_guard(
                 "repeated", [f"This very call failed before, in iteration {failed.number}"]
             )
-            return self.returned(iteration, arguments, Outcome.FAILURE, failed.result)
+            return self.record_text(iteration, arguments, Outcome.FAILURE, failed.result)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
         if not tool.read_only and (
             refusal := await self.refusal(iteration, tool, arguments, may_guess)
         ):
-            return self.returned(iteration, arguments, Outcome.ERROR, refusal)
+            return self.record_text(iteration, arguments, Outcome.ERROR, refusal)
         self.emit(
             ToolCalled(
                 iteration=iteration.number,
@@ -236,8 +240,8 @@ class Caller:
                 arguments=arguments,
             )
         )
-        made = self.sender.read if tool.read_only else self.change
-        return self.came(iteration, arguments, await made(iteration, tool, arguments))
+        send = self.sender.read if tool.read_only else self.change
+        return self.record_result(iteration, arguments, await send(iteration, tool, arguments))
 
     async def refusal(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any], may_guess: bool
@@ -247,13 +251,13 @@ class Caller:
         if iteration.by_model and iteration.prompt not in self.state.planned_tools:
             message = message or repeats.in_another_way(self.state, tool, arguments)
         if message:
-            self.tripped("not_again", [message])
+            self.record_guard("not_again", [message])
             return message
         self.guessed = unseen(arguments, self.said) if iteration.by_model else []
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
-            self.tripped("unseen", [f"{tool.name}: {message}"])
+            self.record_guard("unseen", [f"{tool.name}: {message}"])
             if self.policy is Policy.ALLOW or not may_guess:  # nobody is asked, who could tell
                 return f"It was not made: {message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
@@ -279,26 +283,27 @@ class Caller:
 
     @property
     def said(self) -> str:
-        """What results and the user have said. What a model has planned or noted is no source."""
+        """What results and the user have said. What a model has planned or noted is not a
+        source."""
         return f"{results(self.state)}\n{self.state.user_words}"
 
     async def change(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
     ) -> ToolResult:
-        """An approved call, made once. Where no answer comes, the result says so; where the run is
-        ended from outside, the call stays open."""
+        """An approved call, made once. If no answer comes, the result says so. If the run is ended
+        from outside, the call stays open."""
         try:
-            result = await self.sender.sent(tool, arguments)
+            result = await self.sender.send(tool, arguments)
         except anyio.get_cancelled_exc_class():
             if self.clock.expired:
                 cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=repeats.UNKNOWN, answered=False)
-                self.came(iteration, arguments, cut_off)
+                self.record_result(iteration, arguments, cut_off)
             raise
         if result.answered:
             return result
         return result.model_copy(update={"text": f"{result.text} {repeats.UNKNOWN}"})
 
-    def tripped(self, guard: str, messages: Iterable[str]) -> None:
+    def record_guard(self, guard: str, messages: Iterable[str]) -> None:
         for message in messages:
             self.emit(GuardTripped(guard=guard, message=message))
 
@@ -310,16 +315,18 @@ class Caller:
         shown = context.part(text, arguments["from_line"], longest, cut)
         outcome = Outcome.SUCCESS if shown else Outcome.FAILURE
         none = f"The result of iteration {cut} has {len(context.lines(text))} lines."
-        self.returned(iteration, arguments, outcome, shown or none)
+        self.record_text(iteration, arguments, outcome, shown or none)
 
-    def written(self, iteration: Iteration, arguments: dict[str, Any], by: str | None) -> None:
+    def record_arguments(
+        self, iteration: Iteration, arguments: dict[str, Any], by: str | None
+    ) -> None:
         self.emit(
             ArgumentsWritten(
                 iteration=iteration.number, tool=iteration.tool, arguments=arguments, model=by
             )
         )
 
-    def returned(
+    def record_text(
         self,
         iteration: Iteration,
         arguments: dict[str, Any],
@@ -327,9 +334,11 @@ class Caller:
         text: str,
     ) -> None:
         """What keeps a call from going out, or comes from the record, as its result."""
-        self.came(iteration, arguments, ToolResult(outcome=outcome, text=text))
+        self.record_result(iteration, arguments, ToolResult(outcome=outcome, text=text))
 
-    def came(self, iteration: Iteration, arguments: dict[str, Any], result: ToolResult) -> None:
+    def record_result(
+        self, iteration: Iteration, arguments: dict[str, Any], result: ToolResult
+    ) -> None:
         self.emit(
             ToolReturned(
                 iteration=iteration.number,
@@ -341,13 +350,13 @@ class Caller:
 
 
 def _arguments(tool: ToolSpec, value: str, topic: str) -> dict[str, Any]:
-    """A look-up's arguments: what is looked up, the question where one is taken, and everywhere
-    where a place is required."""
+    """The arguments of a look-up: the value, the question if the tool takes one, and the top folder
+    if the tool requires a place."""
     arguments = (getattr(tool, role) for role in ROLES)
-    told = {next(filter(None, arguments)): value}
+    filled = {next(filter(None, arguments)): value}
     if tool.topic_argument and topic:
-        told[tool.topic_argument] = topic
-    return told | {name: "." for name in tool.required if name not in told}
+        filled[tool.topic_argument] = topic
+    return filled | {name: "." for name in tool.required if name not in filled}
 
 
 def _narrowed(tool: ToolSpec, choices: Mapping[str, Sequence[str]]) -> ToolSpec:

@@ -1,4 +1,5 @@
-"""What can be done for the first run before it is asked for: models loaded, instructions read."""
+"""What can be done before the first run is asked for: the models are loaded, and read the
+instructions."""
 
 from planner.evidence.tool_ranking import Ranking
 from planner.models.base import Message, Models

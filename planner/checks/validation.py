@@ -25,8 +25,8 @@ from planner.text import flat
 MAX_DATA_SCHEMA_CHARS = 4000
 """Characters of a caller's schema as compact JSON; it is part of a prompt."""
 MAX_CHECKS = 20_000
-"""Keywords that are checked for one value: seventy definitions that each refer twice to the next
-one would take for ever."""
+"""Keywords that are checked for one value. Seventy definitions that each refer twice to the next
+one would never end."""
 MAX_CHECK_DEPTH = 80
 """Keywords within keywords. Python's own bound might be reached in a Rust library, which panics."""
 UNUSABLE = (
@@ -166,8 +166,8 @@ def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschem
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """By pydantic's engine, which takes linear time: `(a+)+$` keeps Python's busy for ever. What
-    that engine does not know (look-around, back-references) is left to the tool."""
+    """By pydantic's engine, which takes linear time: `(a+)+$` never ends in Python's. What that
+    engine does not know (look-around, back-references) is left to the tool."""
     try:
         _matcher(pattern).validate_python(value)
     except ValidationError:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -62,6 +62,11 @@ class ServerClient:
     """How to get a larger window; contains the number of tokens."""
     token_limit: ClassVar[str]
     """What a request calls the most tokens of its reply."""
+    too_long: ClassVar[str]
+    """What to do about a prompt that is longer than the context window."""
+    refusals: ClassVar[Sequence[tuple[Collection[int], str, str]]]
+    """What it means when the server refuses a call: the HTTP statuses, a word of its text, and what
+    the error then says."""
 
     def __init__(self, url: str, key: str | None, gap_seconds: float, **options: Any) -> None:
         self.url = url
@@ -92,6 +97,22 @@ class ServerClient:
 
     def absent(self) -> ModelUnavailable:
         return ModelUnavailable(f"{self._begin} does not answer at {self.url}; {self.advice}")
+
+    def refusal(self, said: str, status: int | None, name: str) -> ModelError:
+        """The exception for an error that the server reports on this model, with an HTTP status or
+        in a stream (None)."""
+        low = said.lower()
+        if any(part in low for part in CONTEXT_REFUSED):
+            return ContextExceeded(
+                f"The prompt does not fit the context window of `{name}` at {self.url}: {said}. "
+                f"{self.too_long}"
+            )
+        for statuses, word, text in self.refusals:
+            if status in statuses and word in low:
+                known = {"at": self.at, "url": self.url, "name": name, "said": said}
+                return ModelUnavailable(text.format(status=status, **known))
+        where = "while it was answering" if status is None else f"HTTP {status}"
+        return ModelError(f"{self.at} failed on `{name}` ({where}): {said}. See the server's log.")
 
     @contextmanager
     def faults(self, name: str) -> Iterator[None]:

@@ -60,6 +60,32 @@ class OllamaClient(http.ServerClient):
         "0.30.0, and those before 0.4, do not count cached tokens: update them.)"
     )
     token_limit = "num_predict"
+    too_long = "Use a larger context window (num_ctx), or a shorter prompt."
+    refusals = (
+        (
+            {404},
+            "model",
+            "{at} does not have the model `{name}`; run `ollama pull {name}`, or choose another "
+            "model.",
+        ),
+        (
+            {404},
+            "",
+            "What answers at {url} has no /api/chat; set OLLAMA_HOST to the address of an Ollama "
+            "server.",
+        ),
+        (
+            {401, 403},
+            "",
+            "{at} refused access (HTTP {status}); set OLLAMA_API_KEY to a key it accepts.",
+        ),
+        (
+            {503},
+            "",
+            "{at} is busy: {said}. Try again when other requests have ended, or raise "
+            "OLLAMA_MAX_QUEUE on the server.",
+        ),
+    )
 
     def __init__(
         self, host: str | None = None, *, gap_seconds: float = http.DEFAULT_GAP_SECONDS
@@ -93,17 +119,47 @@ class OllamaClient(http.ServerClient):
             async with request as response:
                 if not response.is_success:
                     said = (await response.aread()).decode(errors="replace")
-                    raise _refusal(said, response.status_code, name, self.url)
+                    raise self.refusal(http.innermost(said), response.status_code, name)
                 async for line in self.reply_lines(response, name, tokens):
-                    yield _record(line, name, self.url)
+                    yield self._record(line, name)
+
+    def refusal(self, said: str, status: int | None, name: str) -> ModelError:
+        found, low = super().refusal(said, status, name), said.lower()
+        if isinstance(found, ContextExceeded):
+            return found
+        if any(part in low for part in _SCHEMA_REFUSED):
+            return ModelError(
+                f"{self.at} refused the JSON Schema of the reply of `{name}`: {said}. Remove what "
+                "a grammar cannot express from the schema, such as unanchored patterns and very "
+                "long bounds."
+            )
+        if any(part in low for part in _RUNNER_ENDED) and not isinstance(found, ModelUnavailable):
+            return ModelUnavailable(
+                f"The process that runs `{name}` at {self.url} ended: {said}. Often the memory is "
+                "too small; use a smaller model or a smaller context window (num_ctx), and see the "
+                "server's log."
+            )
+        return found
+
+    def _record(self, line: bytes, name: str) -> ChatReply:
+        try:
+            record = json.loads(line)
+            if isinstance(record, dict) and "error" in record:
+                raise self.refusal(http.innermost(record["error"]), None, name)
+            return ChatReply.model_validate(record)
+        except ValueError as error:
+            raise ModelError(
+                f"What answers at {self.url} does not speak Ollama's protocol "
+                f"({type(error).__name__}); set OLLAMA_HOST to the address of an Ollama server."
+            ) from error
 
 
 class OllamaModel:
     """One model of an Ollama server; a `ChatModel`.
 
     `client` may be shared with other models. `context_tokens` is `num_ctx`, prompt and reply
-    together; it belongs to the model for as long as the model is loaded. `keep_alive` says how
-    long that is after a call: seconds, or a duration such as `30m`; -1 is for ever.
+    together; it belongs to the model for as long as the model is loaded. `keep_alive` says how long
+    that is after a call: seconds, or a duration such as `30m`; -1 means forever.
     """
 
     def __init__(
@@ -323,63 +379,3 @@ def _plausible(count: int | None, maximum: int) -> int | None:
 
 def _seconds(nanoseconds: int | None) -> float:
     return (_plausible(nanoseconds, MAX_NANOSECONDS) or 0) / _NANOSECONDS
-
-
-def _record(line: bytes, name: str, url: str) -> ChatReply:
-    try:
-        record = json.loads(line)
-        if isinstance(record, dict) and "error" in record:
-            raise _refusal(record["error"], None, name, url)
-        return ChatReply.model_validate(record)
-    except ValueError as error:
-        raise ModelError(
-            f"What answers at {url} does not speak Ollama's protocol ({type(error).__name__}); "
-            "set OLLAMA_HOST to the address of an Ollama server."
-        ) from error
-
-
-def _refusal(error: Any, status: int | None, name: str, url: str) -> ModelError:
-    """The exception for an error that Ollama reports, with an HTTP status or in a stream (None)."""
-    said = http.innermost(error)
-    low = said.lower()
-    if any(part in low for part in http.CONTEXT_REFUSED):
-        return ContextExceeded(
-            f"The prompt does not fit the context window of `{name}` at {url}: {said}. "
-            "Use a larger context window (num_ctx), or a shorter prompt."
-        )
-    if any(part in low for part in _SCHEMA_REFUSED):
-        return ModelError(
-            f"Ollama at {url} refused the JSON Schema of the reply of `{name}`: {said}. "
-            "Remove what a grammar cannot express from the schema, such as unanchored patterns "
-            "and very long bounds."
-        )
-    if status == 404 and "model" in low:
-        return ModelUnavailable(
-            f"Ollama at {url} does not have the model `{name}`; run `ollama pull {name}`, "
-            "or choose another model."
-        )
-    if status == 404:
-        return ModelUnavailable(
-            f"What answers at {url} has no /api/chat; set OLLAMA_HOST to the address of an "
-            "Ollama server."
-        )
-    if status in (401, 403):
-        return ModelUnavailable(
-            f"Ollama at {url} refused access (HTTP {status}); set OLLAMA_API_KEY to a key it "
-            "accepts."
-        )
-    if status == 503:
-        return ModelUnavailable(
-            f"Ollama at {url} is busy: {said}. Try again when other requests have ended, or raise "
-            "OLLAMA_MAX_QUEUE on the server."
-        )
-    if any(part in low for part in _RUNNER_ENDED):
-        return ModelUnavailable(
-            f"The process that runs `{name}` at {url} ended: {said}. Often the memory is too "
-            "small; use a smaller model or a smaller context window (num_ctx), and see the "
-            "server's log."
-        )
-    where = "while it was answering" if status is None else f"HTTP {status}"
-    return ModelError(
-        f"Ollama at {url} failed on `{name}` ({where}): {said}. See the server's log."
-    )

@@ -119,6 +119,31 @@ class OpenAIClient(http.ServerClient):
     advice = "start it, or set PLANLOOM_MODEL_URL to the address where it listens."
     larger_window = "Load the model with a context window of {} tokens, or use a shorter prompt."
     token_limit = "max_tokens"
+    too_long = "Load the model with a larger one, or use a shorter prompt."
+    refusals = (
+        (
+            {401, 403},
+            "",
+            "{at} refused access (HTTP {status}); set PLANLOOM_MODEL_KEY to a key it accepts.",
+        ),
+        (
+            {404},
+            "model",
+            "{at} does not have the model `{name}`: {said}. Load it there, or name another with "
+            "PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
+        ),
+        (
+            {404},
+            "",
+            "What answers at {url} has no OpenAI API there (HTTP 404); set PLANLOOM_MODEL_URL to "
+            "its base, most often one that ends in /v1.",
+        ),
+        (
+            {429, 503},
+            "",
+            "{at} is busy or still loading: {said}. Try again when other requests have ended.",
+        ),
+    )
 
     def __init__(
         self, url: str, *, key: str | None = None, gap_seconds: float = http.DEFAULT_GAP_SECONDS
@@ -192,32 +217,9 @@ class OpenAIClient(http.ServerClient):
         said = http.innermost(error)
         if self._key:
             said = said.replace(self._key, _HIDDEN)
-        low, at = said.lower(), self.at
-        if any(part in low for part in http.CONTEXT_REFUSED):
-            return ContextExceeded(
-                f"The prompt does not fit the context window of `{name}` at {self.url}: {said}. "
-                "Load the model with a larger one, or use a shorter prompt."
-            )
-        if status in (401, 403):
-            return ModelUnavailable(
-                f"{at} refused access (HTTP {status}); set PLANLOOM_MODEL_KEY to a key it accepts."
-            )
-        if status == 404 and "model" in low:
-            return ModelUnavailable(
-                f"{at} does not have the model `{name}`: {said}. Load it there, or name another "
-                "with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL."
-            )
-        if status == 404:
-            return ModelUnavailable(
-                f"What answers at {self.url} has no OpenAI API there (HTTP 404); set "
-                "PLANLOOM_MODEL_URL to its base, most often one that ends in /v1."
-            )
-        if status in (429, 503):
-            return ModelUnavailable(
-                f"{at} is busy or still loading: {said}. Try again when other requests have ended."
-            )
-        where = "while it was answering" if status is None else f"HTTP {status}"
-        failed = ModelError(f"{at} failed on `{name}` ({where}): {said}. See the server's log.")
+        failed, low = self.refusal(said, status, name), said.lower()
+        if isinstance(failed, ContextExceeded | ModelUnavailable):
+            return failed
         if status and any(part in low for part in _ROLES_REFUSED):
             return _RefusedError("roles", failed, low)
         if status and any(part in low for part in _SCHEMA_REFUSED):

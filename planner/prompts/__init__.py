@@ -128,8 +128,8 @@ class Prompts:
         """What stands in short: completed steps and calls of the next one, a line each, and what
         that step is, since the decision on it is not to be seen."""
         shown = {each.number for each in state.shown_iterations}
-        heard = [each for each in state.steered if each.shown and each.iteration not in shown]
-        said = [user(self._heard(heard))] if heard else []
+        hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
+        said = [user(self._hints(hinted))] if hinted else []
         if not (state.steps_in_short or state.iterations_in_short):
             return said
         steps = [
@@ -188,19 +188,19 @@ class Prompts:
         """A second reading of the same results, asked as if it were the first."""
         last = len(state.iterations) - 1  # what was said with its exchange, which is left out
         said = [each for each in state.steered if each.iteration == last >= 0]
-        return joined(self._heard(said), fill("ask_again", prompt=short_request(state)))
+        return joined(self._hints(said), fill("ask_again", prompt=short_request(state)))
 
-    def told(self, state: RunState) -> str:
+    def said_since(self, state: RunState) -> str:
         """What the user has said to the run since the last question; it stands before the next."""
         parts = []
         for each in state.unshown:
-            parts.append(self._heard([each]))
+            parts.append(self._hints([each]))
             if each.changed is not None:
                 steps = fenced("; ".join(each.changed)) or "none"
                 parts.append(fill("plan_changed", later_steps=steps))
         return joined(*parts)
 
-    def _heard(self, steered: Sequence[Steered]) -> str:
+    def _hints(self, steered: Sequence[Steered]) -> str:
         """The user's hints, and the tools that came with them."""
         parts = []
         for each in steered:

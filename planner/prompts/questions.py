@@ -155,7 +155,7 @@ def decide(
     noted: bool = False,
     problem: str | None = None,
 ) -> str:
-    """The next decision; `problem` is what the one before did not heed."""
+    """The next decision; `problem` is what the decision before ignored."""
     question = fill(
         "ask_decide" if mode == "fast" else "ask_decide_deep",
         objective=fenced(state.step.objective) if state.step else "",

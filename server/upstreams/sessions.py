@@ -116,8 +116,8 @@ class Session(ClientSession):
         super().__init__(dispatcher=self.dispatcher, **options)
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Does nothing: results are read as text, and an output schema could block a validator for
-        ever."""
+        """Does nothing: results are read as text, and an output schema could block a validator
+        forever."""
 
     async def dispatch_input_request(
         self, ctx: ClientRequestContext, request: mcp_types.InputRequest

@@ -9,8 +9,11 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, Place, found
+from ollama_replies import Hang
+from planted import CLASS
+from replies import found
+from scripted_ollama import ScriptedOllama
+from serving import Place
 
 from benchmarks import picture
 

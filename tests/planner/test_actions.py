@@ -4,19 +4,8 @@
 import pytest
 from in_memory import READ, SEARCH, DictionaryPool, Ran, planned
 from inline_snapshot import snapshot
-from serving import (
-    CLASS,
-    CONSTANT,
-    SOURCE,
-    VALUE,
-    conclusion,
-    deep,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    stay,
-)
+from planted import CLASS, CONSTANT, SOURCE, VALUE
+from replies import conclusion, deep, found, move_on, nowhere, plan, stay
 
 from planner.actions import Action, actions, attempts, in_words, mode
 from planner.events import EVENT, ResultAssessed

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 from in_memory import LIST, READ, SEARCH, WRITE, DictionaryPool, models, spec
-from serving import LONG, SOURCE
+from planted import SOURCE
+from serving import LONG
 
 from planner import agent, grammar
 from planner.actions import MAX_RESULT_CHARS, Action, Relevance, actions, attempts

@@ -25,25 +25,18 @@ from mcp import MCPError
 from mcp_types import ElicitResult as RawElicitResult
 from mcp_types import InputRequiredResult
 from notes import CALL, YES, Person, noted, notes, raw, report
+from replies import conclusion, deed, deep, found, nowhere, plan, stay, was_done
 from scripted_ollama import ScriptedOllama
 from serving import (
     Caller,
     Place,
     SharedUpstream,
-    conclusion,
     connected,
-    deed,
-    deep,
-    found,
     free_port,
     normalised,
-    nowhere,
-    plan,
-    stay,
     text,
     until,
     upstream,
-    was_done,
 )
 
 from planner.checks.guards.repeats import UNKNOWN

@@ -15,18 +15,10 @@ import pytest
 from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from inline_snapshot import snapshot
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    LONG,
-    Place,
-    bearer,
-    end,
-    free_port,
-    listens,
-    served,
-    text,
-)
+from ollama_replies import Hang
+from planted import CLASS
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, bearer, end, free_port, listens, served, text
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route

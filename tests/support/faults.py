@@ -10,20 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripted_ollama import (
-    FAST,
-    Answer,
-    Drop,
-    ErrorLine,
-    Garbage,
-    Hang,
-    HttpError,
-    NoEnd,
-    Reply,
-    Request,
-    ScriptedOllama,
-)
-from serving import CLASS, Called, Place, conclusion, found, text
+from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
+from planted import CLASS
+from replies import conclusion, found
+from scripted_ollama import FAST, Request, ScriptedOllama
+from serving import Called, Place, text
 
 FAULTY = Path(__file__).with_name("faulty_upstream.py")
 QUESTION = f"What is {CLASS}, and in which file?"

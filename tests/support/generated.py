@@ -23,18 +23,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp import MCPError
-from scripted_ollama import (
-    Answer,
-    Drop,
-    ErrorLine,
-    Garbage,
-    HttpError,
-    NoEnd,
-    Reply,
-    Request,
-    ScriptedOllama,
-)
-from serving import CLASS, FILES, LONG, Caller, Place, called, conclusion, text
+from ollama_replies import Answer, Drop, ErrorLine, Garbage, HttpError, NoEnd, Reply
+from planted import CLASS
+from replies import conclusion
+from scripted_ollama import Request, ScriptedOllama
+from serving import FILES, LONG, Caller, Place, called, text
 
 TRACE = re.compile(r"Traceback \(most recent|\.py\W{1,3}, line \d")
 SLIP = re.compile(r"Error calling tool|Internal (server )?error", re.IGNORECASE)

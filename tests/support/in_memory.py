@@ -14,6 +14,7 @@ from serving import LONG
 
 from planner import agent
 from planner.events import Event, Role
+from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.models.base import Message, Models, Reply
 from planner.protocol import RunRequest
@@ -182,6 +183,14 @@ def spec(name: str, *parameters: str, **options: Any) -> ToolSpec:
         "safety": Safety.READ_ONLY,
     }
     return ToolSpec(name=name, **(given | options))
+
+
+def add_many(pool: "DictionaryPool") -> None:
+    """Give a pool so many tools that most are shown later, `tide_table` among them."""
+    others = [f"tool_{number}" for number in range(MAX_SHOWN)]
+    pool.specs += [spec(name, "text", description="Something") for name in others]
+    pool.specs.append(spec("tide_table", "text", description="Tides"))
+    pool.results = {"tide_table": ["High water at noon"]}
 
 
 async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:

@@ -22,8 +22,10 @@ import anyio
 import psutil
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from scripted_ollama import Reply, Request, ScriptedOllama, usual_reply
-from serving import Place, Progress, conclusion, deep, found, nowhere, plan, stay, was_done
+from ollama_replies import Reply
+from replies import conclusion, deep, found, nowhere, plan, stay, was_done
+from scripted_ollama import Request, ScriptedOllama, usual_reply
+from serving import Place, Progress
 
 CALLS = 8
 """Of a whole run: number 3 and 5 write, and the last two are made side by side."""

@@ -9,15 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scripted_ollama import (
-    Connection,
-    Garbage,
-    HttpError,
-    Reply,
-    Request,
-    ScriptedOllama,
-    schema_problems,
-)
+from ollama_replies import Garbage, HttpError, Reply
+from scripted_ollama import Connection, Request, ScriptedOllama, schema_problems
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from mcp_types import ProgressNotification, TextContent, TextResourceContents
+from planted import CLASS, CONSTANT, FUNCTION, VALUE, plant
+from replies import found, move_on, nowhere, plan
 from scripted_ollama import FULL, ScriptedOllama
 from upstream_server import build_server
 
@@ -38,24 +40,6 @@ SERVER = Path(__file__).with_name("upstream_process.py")
 LONG = 240.0
 """A bound for tests that hang, in seconds, also on a machine that has much else to do; nothing
 waits for it to pass."""
-
-CLASS = "VeryUniqueClassName_Phoenix_2025_QW3RTY"
-FUNCTION = "standalone_unique_function_MNBVCX_777"
-CONSTANT = "UNIQUE_CONSTANT_VERIFICATION_ZX9"
-VALUE = 48_613
-SOURCE = f'''"""Names that no model can guess."""
-
-{CONSTANT} = {VALUE}
-
-
-class {CLASS}:
-    def run(self) -> int:
-        return {CONSTANT}
-
-
-def {FUNCTION}() -> int:
-    return {CLASS}().run()
-'''
 
 FACES = ("memory", "memory-legacy", "stdio", "stdio-legacy", "http", "http-legacy")
 """How a client reaches the server; `legacy` is the protocol of 2025-11-25, else 2026-07-28."""
@@ -84,11 +68,6 @@ TRIAL_FILES = {
     },
 }
 """The upstream of `planloom try`, which knows the files of any project."""
-
-
-def plant(project: Path) -> None:
-    (project / "jobs").mkdir(parents=True)
-    (project / "jobs" / "secret.py").write_text(SOURCE)
 
 
 @dataclass
@@ -197,12 +176,16 @@ class Place:
         return [sys.executable, "-m", "server.cli", *words, *where]
 
     def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+        return self.popen_on(subprocess.PIPE, *words, **environ)
+
+    def popen_on(self, screen: int, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+        """The same with its standard error on a `screen`, which is a file descriptor."""
         return subprocess.Popen(
             self.command(*words),
             env={**os.environ, **self.environ, **environ},
             stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=screen,
         )
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -356,73 +339,6 @@ def text(result: CallToolResult) -> str:
     (block,) = result.content
     assert isinstance(block, TextContent)
     return block.text
-
-
-def found(answer: str) -> dict[str, Any]:
-    """A try at the answer that says it stands in the results."""
-    return {"assessment": "", "final_answer": answer, "found_in": "results"}
-
-
-def was_done(answer: str, missing: str = "nothing", tool: str | None = None) -> dict[str, Any]:
-    """What a model says was done, and the call that is missing."""
-    return {"final_answer": answer, "missing": missing, "tool": tool}
-
-
-def deed(*search: str) -> dict[str, Any]:
-    """How a request for a change or another action is read."""
-    return {"search": list(search) or ["value"], "wants": "action"}
-
-
-def words(*each: str) -> dict[str, Any]:
-    """What to search for besides the request's own words."""
-    return {"words": list(each)}
-
-
-def second(answer: str) -> dict[str, Any]:
-    """A second reading of the results."""
-    return {"answer_again": answer}
-
-
-def nowhere() -> dict[str, Any]:
-    """A try at the answer that says that no result holds it."""
-    return {"assessment": "", "final_answer": "No line says it.", "found_in": "nowhere"}
-
-
-def conclusion(answer: str, success: bool = True) -> dict[str, Any]:
-    return {"decision": "conclude", "final_answer": answer, "success": success}
-
-
-def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, Any]:
-    """A plan whose first step calls a tool; what the later ones call is decided later."""
-    return {
-        "steps": [
-            {"objective": objective, "tool": tool},
-            *({"objective": each, "tool": None} for each in later),
-        ],
-    }
-
-
-def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
-    return {
-        "decision": "move_on",
-        "later_steps": list(later),
-        "notes": "The file was read.",
-        "objective": objective,
-        "tool_calls": [{"prompt": objective, "tool": tool}],
-    }
-
-
-def stay(tool: str, prompt: str) -> dict[str, Any]:
-    return {"decision": "stay", "tool_calls": [{"prompt": prompt, "tool": tool}]}
-
-
-def deep(decision: dict[str, Any]) -> dict[str, Any]:
-    """The decision as it is asked for in deep mode."""
-    return decision | {
-        "assessment": "Not enough yet.",
-        "belief": "It stands in another file.",
-        "critique": "The wrong file was read.",
-    }
 
 
 def script_two_steps(ollama: ScriptedOllama) -> None:

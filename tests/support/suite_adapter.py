@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from generated import willing
-from scripted_ollama import Drop, Hang, Reply, Request
+from ollama_replies import Drop, Hang, Reply
+from scripted_ollama import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FOR_EVER = 30

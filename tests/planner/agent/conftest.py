@@ -2,7 +2,7 @@
 
 import pytest
 from in_memory import LIST, READ, DictionaryPool
-from serving import SOURCE
+from planted import SOURCE
 
 
 @pytest.fixture

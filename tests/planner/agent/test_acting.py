@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
-from serving import deed, was_done
+from replies import deed, was_done
 
 from planner.checks.guards.sources import candidates, unseen
 from planner.checks.guards.widening import siblings

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, approve, planned, spec
 from inline_snapshot import snapshot
-from serving import conclusion, deed, plan, was_done
+from replies import conclusion, deed, plan, was_done
 
 from planner.events import ApprovalAsked, PlanMade
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec

@@ -8,21 +8,11 @@ import pytest
 from in_memory import READ, DictionaryPool, Fast, Hangs, planned
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
-from scripted_ollama import FULL, Answer, Drop, Request, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    SOURCE,
-    VALUE,
-    Place,
-    conclusion,
-    found,
-    normalised,
-    nowhere,
-    plan,
-    second,
-    text,
-)
+from ollama_replies import Answer, Drop
+from planted import CLASS, CONSTANT, SOURCE, VALUE
+from replies import conclusion, found, nowhere, plan, second
+from scripted_ollama import FULL, Request, ScriptedOllama
+from serving import Place, normalised, text
 
 from planner.checks import validation
 from planner.protocol import Limits

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
-from serving import found, nowhere, plan, words
+from replies import found, nowhere, plan, words
 
 from planner.agent.gathering import MAX_FILES, searches
 from planner.evidence.hits import Hit, as_passages, of_search

@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 from in_memory import DictionaryPool, planned, spec
+from replies import conclusion, deep, found, move_on, nowhere, plan, stay
 from scripted_ollama import FULL, Request, ScriptedOllama
-from serving import (
-    Place,
-    conclusion,
-    deep,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    stay,
-    text,
-)
+from serving import Place, text
 
 from planner.tools import Outcome, ToolResult
 

@@ -24,27 +24,11 @@ from in_memory import (
     planned,
     spec,
 )
+from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
 from pydantic import ValidationError
+from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay, was_done, words
 from scripted_ollama import ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    FUNCTION,
-    SOURCE,
-    VALUE,
-    Place,
-    conclusion,
-    deep,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    second,
-    stay,
-    text,
-    was_done,
-    words,
-)
+from serving import Place, text
 
 from planner.agent.model_calls import REPLY_TOKENS
 from planner.agent.reading import MAY_LACK

@@ -4,16 +4,12 @@
 from typing import Any
 
 import pytest
-from in_memory import DictionaryPool, planned, spec
+from in_memory import DictionaryPool, add_many, planned
 from inline_snapshot import snapshot
-from serving import (
-    CLASS,
-    conclusion,
-    plan,
-)
+from planted import CLASS
+from replies import conclusion, plan
 
 from planner.events import RunContinued
-from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.protocol import Limits, RunRequest
 
@@ -175,10 +171,7 @@ async def test_many_steps_stay_within_the_context(pool: DictionaryPool) -> None:
 
 
 async def test_tools_that_a_step_brings_in_stay(pool: DictionaryPool) -> None:
-    others = [f"tool_{number}" for number in range(MAX_SHOWN)]
-    pool.specs += [spec(name, "text", description="Something") for name in others]
-    pool.specs.append(spec("tide_table", "text", description="Tides"))
-    pool.results = {"tide_table": ["High water at noon"]}
+    add_many(pool)
     ran = await planned(
         conclusion("It says Alpha."),
         {"tool": "tide_table"},

@@ -5,22 +5,12 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from in_memory import READ, DictionaryPool, Ran, Said, planned, spec
+from in_memory import READ, DictionaryPool, Ran, Said, add_many, planned, spec
 from inline_snapshot import snapshot
-from serving import (
-    CLASS,
-    conclusion,
-    deep,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    second,
-    stay,
-)
+from planted import CLASS
+from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay
 
 from planner.events import PlanRevised, SteeringTaken
-from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.protocol import Steering
 
@@ -189,10 +179,7 @@ async def test_a_hint_outlives_its_step_and_the_shortening_of_what_is_past(
 
 
 async def test_a_tool_that_a_hint_names_is_shown_and_can_be_chosen(pool: DictionaryPool) -> None:
-    others = [f"tool_{number}" for number in range(MAX_SHOWN)]
-    pool.specs += [spec(name, "text", description="Something") for name in others]
-    pool.specs.append(spec("tide_table", "text", description="Tides"))
-    pool.results = {"tide_table": ["High water at noon"]}
+    add_many(pool)
     ran = await planned(
         plan("read_file"),
         ONE_FILE,

@@ -20,7 +20,7 @@ from in_memory import (
 )
 from mcp_types import Tool
 from paths import DATA, ROOT
-from serving import conclusion, deep, nowhere, plan, stay
+from replies import conclusion, deep, nowhere, plan, stay
 
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import corrected_paths, corrected_patterns, same

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from in_memory import DictionaryPool, planned, spec
+from replies import conclusion, found, move_on, nowhere, plan, stay
 from scripted_ollama import FULL, Request, ScriptedOllama
-from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upstream
+from serving import Place, upstream
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read

@@ -12,20 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from messages import COLOUR, user
-from scripted_ollama import (
-    FAST,
-    FULL,
-    Answer,
-    Drop,
-    ErrorLine,
-    Garbage,
-    Hang,
-    HttpError,
-    NoEnd,
-    Reply,
-    ScriptedOllama,
-    hung_up,
-)
+from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
+from scripted_ollama import FAST, FULL, ScriptedOllama, hung_up
 
 import planner.models.http
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable

@@ -19,37 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from messages import COLOUR, user
-from scripted_ollama import (
-    FAST,
-    FULL,
-    Answer,
-    Drop,
-    ErrorLine,
-    Garbage,
-    Hang,
-    HttpError,
-    NoEnd,
-    Reply,
-    hung_up,
-)
+from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
+from planted import CLASS, CONSTANT, FUNCTION, VALUE
+from replies import found, move_on, nowhere, plan, second, words
+from scripted_ollama import FAST, FULL, hung_up
 from scripted_openai import ScriptedOpenAI
-from serving import (
-    CLASS,
-    CONSTANT,
-    FUNCTION,
-    LONG,
-    VALUE,
-    Place,
-    SharedUpstream,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    script_two_steps,
-    second,
-    text,
-    words,
-)
+from serving import LONG, Place, SharedUpstream, script_two_steps, text
 
 from planner.checks import lenient
 from planner.checks.schemas import closed, iteration_decision, one_of

@@ -10,10 +10,13 @@ from pathlib import Path
 import anyio
 import pytest
 from inline_snapshot import snapshot
+from ollama_replies import Drop, Hang, HttpError, Reply
 from on_terminal import on_terminal
 from paths import ROOT
-from scripted_ollama import FAST, FULL, Drop, Hang, HttpError, Reply, ScriptedOllama
-from serving import CLASS, LONG, Place, deed, end, found, until, wait_until
+from planted import CLASS
+from replies import deed, found
+from scripted_ollama import FAST, FULL, ScriptedOllama
+from serving import LONG, Place, end, until, wait_until
 
 from server.abilities import ABILITIES
 from server.journal import journal_for

@@ -14,21 +14,11 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from scripted_ollama import FAST, FULL, Drop, Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    LONG,
-    Place,
-    SharedUpstream,
-    conclusion,
-    end,
-    found,
-    normalised,
-    nowhere,
-    plan,
-    upstream,
-    wait_until,
-)
+from ollama_replies import Drop, Hang
+from planted import CLASS
+from replies import conclusion, found, nowhere, plan
+from scripted_ollama import FAST, FULL, ScriptedOllama
+from serving import LONG, Place, SharedUpstream, end, normalised, upstream, wait_until
 
 from server.cli import commands as cli
 from server.cli.doctor import do_without

@@ -6,31 +6,17 @@ import json
 import os
 import pty
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from in_memory import READ, SEARCH, DictionaryPool, Ran, planned
 from inline_snapshot import snapshot
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, SOURCE, VALUE
+from replies import deep, found, move_on, nowhere, plan
 from rich.console import Console
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    LONG,
-    SOURCE,
-    VALUE,
-    Place,
-    SharedUpstream,
-    deep,
-    end,
-    found,
-    move_on,
-    normalised,
-    nowhere,
-    plan,
-    until,
-)
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, SharedUpstream, end, normalised, until
 
 from server.cli.live_view import LiveView
 
@@ -143,13 +129,7 @@ async def test_a_run_of_another_process_is_followed(
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:
         await until(lambda: bool(ollama.requests))
-        following = subprocess.Popen(  # noqa: ASYNC220  nothing else runs in this loop
-            place.command("runs", "--follow"),
-            env={**os.environ, **place.environ, "COLUMNS": "80", "TERM": "xterm"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-        )
+        following = place.popen_on(theirs, "runs", "--follow", COLUMNS="80", TERM="xterm")
         os.close(theirs)
         try:
             shown = ""

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from scripted_ollama import FAST, FULL, Hang, HttpError, Reply, Request, ScriptedOllama
+from ollama_replies import Hang, HttpError, Reply
+from scripted_ollama import FAST, FULL, Request, ScriptedOllama
 from serving import LONG, Place, end, free_port, wait_until
 
 from server.cli.trial.project import FILES, QUESTIONS, Question

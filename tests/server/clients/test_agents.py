@@ -17,9 +17,12 @@ from typing import Any
 import pytest
 from host_model import Call, HostModel
 from inline_snapshot import external_file
+from ollama_replies import Hang
+from planted import CLASS
 from remote_client import PATIENCE, command, pinned, with_node
-from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, Place, conclusion, found, until
+from replies import conclusion, found
+from scripted_ollama import ScriptedOllama
+from serving import Place, until
 from wire import Wire
 
 from benchmarks.clients import OBSERVED, Row

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from inline_snapshot import external_file
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, VALUE
 from remote_client import PATIENCE, pinned, with_node
-from scripted_ollama import Hang, ScriptedOllama
-from serving import CLASS, CONSTANT, VALUE, Place, found, until
+from replies import found
+from scripted_ollama import ScriptedOllama
+from serving import Place, until
 from wire import Wire
 
 from benchmarks.clients import OBSERVED, Row

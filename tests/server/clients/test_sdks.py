@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 from inline_snapshot import external_file
+from ollama_replies import Answer, Hang
+from planted import CLASS, CONSTANT, FUNCTION, VALUE
 from remote_client import RemoteClient, pinned
-from scripted_ollama import Answer, Hang, ScriptedOllama
-from serving import CLASS, CONSTANT, FUNCTION, VALUE, Place, conclusion, found
+from replies import conclusion, found
+from scripted_ollama import ScriptedOllama
+from serving import Place
 from wire import Wire
 
 from benchmarks.clients import OBSERVED, Row

@@ -17,11 +17,11 @@ import httpx
 import psutil
 import pytest
 from fastmcp import Client
+from replies import conclusion
 from scripted_ollama import ScriptedOllama
 from serving import (
     LONG,
     Place,
-    conclusion,
     end,
     free_port,
     served,

@@ -19,23 +19,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
 from notes import noted
+from ollama_replies import Drop, Hang
 from paths import OUTSIDE, ROOT
-from scripted_ollama import Drop, Hang, ScriptedOllama, hung_up
-from serving import (
-    CLASS,
-    CONSTANT,
-    LONG,
-    VALUE,
-    Place,
-    deed,
-    found,
-    normalised,
-    plan,
-    script_two_steps,
-    served,
-    until,
-    was_done,
-)
+from planted import CLASS, CONSTANT, VALUE
+from replies import deed, found, plan, was_done
+from scripted_ollama import ScriptedOllama, hung_up
+from serving import LONG, Place, normalised, script_two_steps, served, until
 
 from planner.events import (
     PlanMade,

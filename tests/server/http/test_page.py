@@ -11,11 +11,13 @@ from typing import Any, Literal
 import pytest
 from fastmcp import Client
 from jsonschema import Draft202012Validator
+from ollama_replies import Answer, Drop, Hang
 from paths import OUTSIDE
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
-from scripted_ollama import Answer, Drop, Hang, ScriptedOllama
-from serving import FILES, Caller, Place, found, nowhere, until, was_done, words
-from serving import plan as one_step
+from replies import found, nowhere, was_done, words
+from replies import plan as one_step
+from scripted_ollama import ScriptedOllama
+from serving import FILES, Caller, Place, until
 
 from server.text import duration
 

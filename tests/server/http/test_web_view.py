@@ -12,21 +12,11 @@ import httpx
 import pytest
 from fastmcp import Client
 from inline_snapshot import snapshot
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    FUNCTION,
-    LONG,
-    VALUE,
-    Place,
-    bearer,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    served,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, FUNCTION, VALUE
+from replies import found, move_on, nowhere, plan
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, bearer, served
 
 from server import auth
 from server.app import build

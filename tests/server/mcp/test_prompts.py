@@ -16,8 +16,10 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
+from planted import CLASS
+from replies import conclusion, found
 from scripted_ollama import ScriptedOllama
-from serving import CLASS, Place, conclusion, end, found, normalised, text
+from serving import Place, end, normalised, text
 
 pytestmark = pytest.mark.anyio
 

@@ -13,20 +13,11 @@ from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import Request, RequestParams, Result
 from notes import CALL, Person, noted, report
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    VALUE,
-    Place,
-    conclusion,
-    found,
-    normalised,
-    nowhere,
-    plan,
-    served,
-    until,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, VALUE
+from replies import conclusion, found, nowhere, plan
+from scripted_ollama import ScriptedOllama
+from serving import Place, normalised, served, until
 from task_client import begin, taken_up, taking_tasks
 
 from server.app import build
@@ -198,13 +189,22 @@ async def test_a_client_without_forms_is_not_asked(
     assert not any("add_note" in str(request.messages) for request in ollama.requests)
 
 
-async def test_cancelling_the_task_ends_the_run_and_its_model_call(
+@asynccontextmanager
+async def waiting_for_its_model(
     place: Place, ollama: ScriptedOllama
-) -> None:
+) -> AsyncIterator[tuple[Client[Any], Any]]:
+    """A client, and its task whose model does not answer."""
     ollama.expect(Hang())
     async with taking_tasks(build(place.settings)) as client:
         task = await begin(client, "plan_and_answer", {"prompt": QUESTION})
         await ollama.arrived()
+        yield client, task
+
+
+async def test_cancelling_the_task_ends_the_run_and_its_model_call(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    async with waiting_for_its_model(place, ollama) as (client, task):
         await task.cancel()
         await until(ollama.requests[0].hung_up.is_set)
         ended = await task.status()
@@ -279,10 +279,8 @@ async def test_what_is_refused_is_no_task(place: Place) -> None:
 async def test_a_task_goes_on_with_another_server_when_its_own_has_ended(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(Hang())
-    async with taking_tasks(build(place.settings)) as client:
-        task = await begin(client, "plan_and_answer", {"prompt": QUESTION})
-        await ollama.arrived()
+    async with waiting_for_its_model(place, ollama) as (_, task):
+        pass
     ollama.expect(found(ANSWER))
     async with taking_tasks(build(place.settings)) as client:
         task = taken_up(client, "plan_and_answer", task)

@@ -17,26 +17,19 @@ from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS
-from scripted_ollama import FAST, FULL, Answer, Drop, Hang, Request, ScriptedOllama, hung_up
+from ollama_replies import Answer, Drop, Hang
+from planted import CLASS, CONSTANT, SOURCE, VALUE
+from replies import conclusion, found, nowhere, of_many_steps, plan, second
+from scripted_ollama import FAST, FULL, Request, ScriptedOllama, hung_up
 from serving import (
-    CLASS,
-    CONSTANT,
     FACES,
     FILES,
     LONG,
-    SOURCE,
-    VALUE,
     Called,
     Place,
-    conclusion,
     end,
-    found,
-    move_on,
     normalised,
-    nowhere,
-    plan,
     script_two_steps,
-    second,
     text,
     until,
     upstream,
@@ -1009,18 +1002,10 @@ async def test_what_the_model_does_is_told_where_its_server_says_it(
 
 async def test_a_client_that_does_not_read_does_not_stall_its_run(place: Place) -> None:
     done = threading.Event()
-    filler = "x" * 300
 
     def answer(request: Request) -> Any:
-        number = len(scripted.requests)
-        if "text" in request.properties:
-            return {"text": f"{number} {filler}"}
-        if "steps" in request.properties:
-            return plan("say", objective="Say it")
-        if "found_in" not in request.properties:
-            return move_on("say", f"Say {number}")
-        if number <= 90:
-            return nowhere()
+        if reply := of_many_steps(request.properties, len(scripted.requests)):
+            return reply
         done.set()
         return found("It is over.")
 

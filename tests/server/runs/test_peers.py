@@ -17,25 +17,23 @@ from fastmcp.client.client import CallToolResult
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
 from notes import CALL, YES, Person, noted, notes, notes_server, raw, report
+from ollama_replies import Hang
 from redis import Redis
-from scripted_ollama import FAST, Hang, ScriptedOllama
+from replies import conclusion, deed, plan, was_done
+from scripted_ollama import FAST, ScriptedOllama
 from serving import (
     LONG,
     Caller,
     Place,
     Progress,
     SharedUpstream,
-    conclusion,
-    deed,
     end,
     free_port,
     listens,
     normalised,
-    plan,
     text,
     until,
     wait_until_it_listens,
-    was_done,
 )
 from task_client import begin, taken_up, taking_tasks
 

@@ -22,8 +22,11 @@ from in_memory import models, spec
 from inline_snapshot import snapshot
 from killing import Kills, ScriptedModels, answer, entry, question, script
 from mcp_types import TextResourceContents
-from scripted_ollama import Hang, Request, ScriptedOllama
-from serving import CLASS, LONG, Place, conclusion, found, normalised, text
+from ollama_replies import Hang
+from planted import CLASS
+from replies import conclusion, found
+from scripted_ollama import Request, ScriptedOllama
+from serving import LONG, Place, normalised, text
 
 from planner import agent
 from planner.errors import ModelUnavailable, RequestError

@@ -10,17 +10,11 @@ import pytest
 from fastmcp.client.elicitation import ElicitResult
 from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
-from scripted_ollama import Hang, ScriptedOllama, hung_up
-from serving import (
-    CLASS,
-    CONSTANT,
-    VALUE,
-    Place,
-    conclusion,
-    normalised,
-    plan,
-    text,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, VALUE
+from replies import conclusion, plan
+from scripted_ollama import ScriptedOllama, hung_up
+from serving import Place, normalised, text
 
 pytestmark = pytest.mark.anyio
 

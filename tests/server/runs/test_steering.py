@@ -6,20 +6,11 @@ import json
 import pytest
 from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    Place,
-    conclusion,
-    deep,
-    found,
-    move_on,
-    normalised,
-    nowhere,
-    plan,
-    stay,
-    text,
-)
+from ollama_replies import Hang
+from planted import CLASS
+from replies import conclusion, deep, found, move_on, nowhere, plan, stay
+from scripted_ollama import ScriptedOllama
+from serving import Place, normalised, text
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,9 @@ from typing import Any
 import psutil
 import pytest
 from generated import fitting
+from ollama_replies import Answer
 from paths import SUPPORT
-from scripted_ollama import Answer, ScriptedOllama
+from scripted_ollama import ScriptedOllama
 from serving import LONG, Caller, Place, served
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from paths import SUPPORT
+from replies import conclusion
 from scripted_ollama import ScriptedOllama
-from serving import Place, conclusion, served, text
+from serving import Place, served, text
 
 from planner import agent
 from server import auth

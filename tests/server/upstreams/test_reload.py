@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 from inline_snapshot import snapshot
+from replies import conclusion
 from scripted_ollama import ScriptedOllama
-from serving import LONG, Caller, Place, SharedUpstream, conclusion, text, until, upstream
+from serving import LONG, Caller, Place, SharedUpstream, text, until, upstream
 
 from server.config import Settings
 from server.config_file import load_settings

@@ -20,18 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from mcp_types import LoggingMessageNotificationParams
+from ollama_replies import Hang
 from paths import SUPPORT
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    LONG,
-    Caller,
-    Place,
-    conclusion,
-    normalised,
-    served,
-    text,
-    until,
-)
+from replies import conclusion
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Caller, Place, normalised, served, text, until
 from serving import connected as connected_to
 
 from planner.events import Event, QuestionAsked, RunResumed, RunStarted

@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import re
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,27 +17,11 @@ import httpx
 import pytest
 from fastmcp import Client
 from notes import CALL, Person, noted
-from scripted_ollama import Hang, ScriptedOllama
-from serving import (
-    CLASS,
-    CONSTANT,
-    FUNCTION,
-    LONG,
-    VALUE,
-    Place,
-    SharedUpstream,
-    bearer,
-    conclusion,
-    deed,
-    end,
-    found,
-    move_on,
-    nowhere,
-    plan,
-    served,
-    until,
-    was_done,
-)
+from ollama_replies import Hang
+from planted import CLASS, CONSTANT, FUNCTION, VALUE
+from replies import conclusion, deed, found, move_on, nowhere, plan, was_done
+from scripted_ollama import ScriptedOllama
+from serving import LONG, Place, SharedUpstream, bearer, end, served, until
 
 from server import auth
 from server.app import build
@@ -192,13 +175,8 @@ async def test_who_looks_at_a_run_on_a_terminal_sees_what_waits(
         shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id)
         assert shown.stderr.startswith(" APPROVAL NEEDED  ")
         with os.fdopen(ours, "rb", buffering=0) as screen:
-            following = subprocess.Popen(  # noqa: ASYNC220  it starts at once
-                place.command("runs", "show", run_id, "--follow"),
-                env={**os.environ, **place.environ, "COLUMNS": "100", "TERM": "xterm"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=theirs,
-            )
+            words = ("runs", "show", run_id, "--follow")
+            following = place.popen_on(theirs, *words, COLUMNS="100", TERM="xterm")
             os.close(theirs)
             try:
                 seen, read = b"", partial(screen.read, 4096)

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from mcp_types import TextContent
 from notes import Person
-from scripted_ollama import Answer, Hang, HttpError, Reply, Request, ScriptedOllama
-from serving import Place, deed, found, nowhere, plan, served, was_done
+from ollama_replies import Answer, Hang, HttpError, Reply
+from replies import deed, found, nowhere, plan, was_done
+from scripted_ollama import Request, ScriptedOllama
+from serving import Place, served
 
 from server import auth
 from server.app import build

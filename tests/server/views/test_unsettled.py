@@ -11,7 +11,8 @@ import pytest
 from fastmcp import Client
 from inline_snapshot import snapshot
 from paths import SUPPORT
-from serving import Place, conclusion, text, until
+from replies import conclusion
+from serving import Place, text, until
 
 from server.app import Parts, build
 from server.http import web_view
