@@ -206,6 +206,9 @@ def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: Scri
     resumed = place.run("runs", "resume", run_id)
     assert resumed.returncode == 0
     assert resumed.stdout.startswith(ANSWER)
+    seconds = [float(each) for each in re.findall(r"(?m)^ *(\S+) s  ", resumed.stderr)]
+    assert seconds == sorted(seconds)
+    assert seconds[0] == 0
 
 
 # On a terminal
