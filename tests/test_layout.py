@@ -25,7 +25,7 @@ ORDER = (
         "server.background",
         "server.text",
         "server.project",
-        *("server.yaml_lines", "server.config", "server.config_file"),
+        *("server.yaml_lines", "server.config", "server.environment", "server.config_file"),
         "server.config_schema",
         "server.auth",
         "server.backends",
