@@ -197,7 +197,7 @@ def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
     project = folder / "project"
     files = {
         "command": sys.executable,
-        "args": ["-P", "-m", "server.cli.trial.files", str(project)],
+        "args": ["-P", "-m", "planloom.server.cli.trial.files", str(project)],
         "pin_tools": False,
         "priority": 10,
         "listing": {"tool": "list_dir", "arguments": {"path": "."}},
