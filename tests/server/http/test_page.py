@@ -476,9 +476,11 @@ async def test_a_person_declines_a_call_in_the_browser(
         await expect(page.locator(".calls .outcome").last).to_have_text("not approved")
 
 
-async def test_what_code_noted_is_a_note_and_what_failed_has_its_colour(
+async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
     place: Place, ollama: ScriptedOllama, page: Page
 ) -> None:
+    file = place.project / "transfer" / "limits.py"
+    file.write_text(file.read_text() + "".join(f"# Limit {number}\n" for number in range(200)))
     read = {"path": "transfer/limits.py", "start_line": 1}
     ollama.expect(nowhere())
     ollama.expect(words("deadline", "patience", "elapsed", "allowance"))
@@ -496,6 +498,9 @@ async def test_what_code_noted_is_a_note_and_what_failed_has_its_colour(
         notes = page.get_by_role("region", name="Notes of the checks")
         await notes.get_by_text("1 time a check in code stepped in").click()
         await expect(notes).to_contain_text("repeated")
+        call = page.locator(".calls li").filter(has_text="read_file").first
+        await call.locator("summary").click()
+        await expect(call).to_contain_text("# Limit 199")
 
 
 async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, page: Page) -> None:
