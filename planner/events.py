@@ -120,6 +120,10 @@ class BriefMade(BaseEvent):
     may_be_order: bool = False
     """Whether it was read as an action first, for which the run has no tool: "Can you delete
     it?"."""
+    first: str = ""
+    """A question of the request that is read for before the rest; empty if none is."""
+    then: str = ""
+    """The rest, with `[it]` for the answer to the first."""
 
 
 class PassagesGathered(BaseEvent):
@@ -253,6 +257,8 @@ class StepStarted(BaseEvent):
     objective: str
     offered: list[str] = []
     """Tools shown from here on besides those before; none if the whole pool is shown."""
+    asks: bool = False
+    """Whether the objective is a question of the request, which is read for in its place."""
 
 
 class StepContinued(BaseEvent):

@@ -101,6 +101,10 @@ class Brief(Wire):
     wants: Literal["short answer", "long answer", "action"] = "short answer"
     reply: str = ""
     """The reply to a greeting and the like, if there is nothing to look for."""
+    first: str = ""
+    """A question that has to be answered before the rest can be looked up; empty if none has."""
+    then: str = ""
+    """The rest, with `[it]` for the answer."""
 
 
 class Words(Wire):

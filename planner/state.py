@@ -78,6 +78,8 @@ class Step:
     """The iteration after which it began, and how many questions about its result came before."""
     last_iteration: int = -1
     """The last one that was made for it, once it is completed."""
+    asks: bool = False
+    """Whether the objective is a question that is read for in place of the request."""
 
 
 def plain(objective: str) -> str:
@@ -205,9 +207,21 @@ class RunState:
         return [step for step in self.steps if step.completed]
 
     @property
+    def part(self) -> Part:
+        """The newest request, of a run that has begun."""
+        return self.parts[-1]
+
+    @property
     def request(self) -> RunRequest | None:
         """The newest request."""
         return self.parts[-1].request if self.parts else None
+
+    @property
+    def question(self) -> str:
+        """What is read for now: a question of the newest request, or all of it."""
+        if self.step and self.step.asks:
+            return self.step.objective
+        return self.part.request.prompt if self.parts else ""
 
     @property
     def single_steps(self) -> bool:
@@ -350,7 +364,7 @@ class RunState:
 
     @property
     def model_seconds(self) -> float:
-        return sum(call.seconds for call in self.ledger[self.parts[-1].calls :])
+        return sum(call.seconds for call in self.ledger[self.part.calls :])
 
     def apply(self, event: events.Event) -> None:
         match event:
@@ -370,7 +384,7 @@ class RunState:
                     for each in self.unshown:
                         each.shown = True
                     here = self.iterations[-1].exchange if self.part_iterations else None
-                    opening = self.parts[-1].opening
+                    opening = self.part.opening
                     (opening if here is None else here).append(event)
             case events.ToolSelected(tool=str(tool)):
                 self.draft = ""  # the try at an answer was not taken
@@ -387,7 +401,7 @@ class RunState:
                     )
                 )
             case events.BriefMade():
-                self.parts[-1].brief = event
+                self.part.brief = event
             case events.PassagesGathered():
                 self.iterations[event.iteration].gathered = event
             case events.ArgumentsWritten():
@@ -419,7 +433,7 @@ class RunState:
             case events.StepStarted():
                 later = [step for step in self.later_steps if step != event.objective]
                 offered = list(event.offered)
-                step = Step(event.number, event.objective, later, offered=offered)
+                step = Step(event.number, event.objective, later, offered=offered, asks=event.asks)
                 if self.iterations:
                     last = self.iterations[-1]
                     step.begun = (last.number, len(last.exchange))

@@ -237,8 +237,10 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
 
 
 def likeliest(passages: Sequence[Passage]) -> list[Passage]:
-    """The first of ranked passages."""
-    return grouped(passages, LIKELIEST)[0] if passages else []
+    """The first of ranked passages; where some define or use what the request names, these alone:
+    a small model takes others for answers too."""
+    named = [each for each in passages if each.relation]
+    return grouped(named or passages, LIKELIEST)[0] if passages else []
 
 
 def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:
