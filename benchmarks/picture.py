@@ -25,8 +25,11 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "support"))
 
 from on_terminal import HEIGHT, WIDTH, on_terminal
 
-DOCS = Path(__file__).parent.parent / "docs"
-QUESTION = "Where is a run's answer checked against its results, and what happens if a check fails?"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+FERRY = ROOT / "examples" / "ferry"
+QUESTION = "How heavy may my suitcase be?"
+"""As `make demo` asks: a text search finds none of its words in that project."""
 MAX_WAIT_SECONDS = 1.5
 """Seconds that nothing but a clock may change on the picture."""
 MIN_FRAME_SECONDS = 0.15
@@ -84,7 +87,7 @@ class Shown:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.picture", description=__doc__)
     parser.add_argument("question", nargs="?", default=QUESTION)
-    parser.add_argument("--project", type=Path, default=Path.cwd())
+    parser.add_argument("--project", type=Path, default=FERRY)
     parser.add_argument("--upstreams", type=Path)
     parser.add_argument("--output", type=Path, default=DOCS / "picture.svg")
     chosen = parser.parse_args(words)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from server.cli.commands import app
 from server.config import ModelSettings
-from server.config_file import MODEL_VARIABLES
 from server.config_schema import NAME, schema_text, upstreams_schema
+from server.environment import VARIABLES, Environment
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -31,16 +32,8 @@ SECTIONS = {
 }
 """The types of upstreams.yaml, by where they stand in it."""
 
-VARIABLES = {
-    "PLANLOOM_PROJECT": "The folder that questions are about; `--project` wins over it. Default: "
-    "the working folder. In the upstreams file it is always set.",
-    "PLANLOOM_UPSTREAMS": "The upstreams file; `--upstreams` wins over it. Default: "
-    "`upstreams.yaml` in your configuration directory, else the shipped one.",
+ELSEWHERE = {
     "PLANLOOM_PYTHON": "Set by Planloom for the upstreams file: the Python that it runs on.",
-    "PLANLOOM_RUNS": "The directory where runs are recorded, or the `redis://` URL; wins over "
-    "`runs.directory` and `runs.redis`.",
-    "PLANLOOM_FLEET": "The name that servers share when they take over each other's runs; wins "
-    "over `runs.fleet`.",
     "PLANLOOM_TOKEN": "The tokens that HTTP callers send, with commas between them. Default, on "
     "loopback only: what `planloom token` prints.",
     "PLANLOOM_AUTH": "`module:name` of a FastMCP auth provider, such as OAuth or JWT, in place of "
@@ -48,7 +41,7 @@ VARIABLES = {
     "PLANLOOM_ALLOWED_HOSTS": "Names by which a proxy reaches the HTTP server, with commas between "
     "them.",
 }
-"""The environment variables that do not concern the models."""
+"""The variables that decide no setting."""
 
 INNER = {"PLANLOOM_UPSTREAM"}
 """Variables between our own processes, which nobody sets."""
@@ -120,13 +113,19 @@ def _default(field: Mapping[str, Any]) -> str:
 
 
 def _variables() -> str:
-    fields = ModelSettings.model_fields
-    models = {
-        variable: f"`models.{name}`: {' '.join((fields[name].description or '').split())}"
-        for name, variable in MODEL_VARIABLES.items()
+    models = ModelSettings.model_fields
+    settings = {
+        VARIABLES[name]: _described(field)
+        if name not in models
+        else f"`models.{name}`: {_described(models[name])}"
+        for name, field in Environment.model_fields.items()
     }
-    rows = [(f"`{name}`", meaning) for name, meaning in (VARIABLES | models).items()]
+    rows = [(f"`{name}`", meaning) for name, meaning in (settings | ELSEWHERE).items()]
     return _table(("variable", "meaning"), rows)
+
+
+def _described(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split())
 
 
 def _commands(command: TyperCommand | TyperGroup, words: str) -> Iterator[str]:

@@ -24,16 +24,30 @@ from benchmarks.eval.codebases import REPOSITORY
 from benchmarks.eval.results import markdown
 from benchmarks.speed import runs
 from benchmarks.speed.server import FAST, FULL, VERSION
+from server.mcp.handshake import META, MODERN
 
 STEPS = 10
 """Of the recorded run whose upstream and request are used."""
 UPSTREAM = [sys.executable, "-m", "benchmarks.overhead.upstream", str(STEPS)]
 PLANLOOM = [sys.executable, "-m", "server.cli"]
+CLIENT = {"name": "start", "version": "1"}
 INITIALIZE = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "start", "version": "1"},
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT},
 }
+DISCOVER = {
+    "method": "server/discover",
+    "params": {
+        "_meta": {
+            f"{META}protocolVersion": MODERN[-1],
+            f"{META}clientInfo": CLIENT,
+            f"{META}clientCapabilities": {},
+        }
+    },
+}
+READY = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
+LIST = {"method": "tools/list", "params": {}}
+SERVE = [*PLANLOOM, "serve"]
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -81,10 +95,18 @@ def main() -> None:
         kinds: dict[str, Callable[[], float]] = {
             "python -c pass": lambda: _ended([sys.executable, "-c", "pass"], environ),
             "planloom --help": lambda: _ended([*PLANLOOM, "--help"], environ),
-            "planloom serve, until tools/list is answered": lambda: _listed(
-                [*PLANLOOM, "serve"], environ
+            "planloom serve, until initialize is answered": lambda: _answered(
+                SERVE, environ, INITIALIZE
             ),
-            "the upstream alone, until tools/list is answered": lambda: _listed(UPSTREAM, environ),
+            "planloom serve, until server/discover is answered": lambda: _answered(
+                SERVE, environ, DISCOVER
+            ),
+            "planloom serve, until tools/list is answered": lambda: _answered(
+                SERVE, environ, INITIALIZE, LIST
+            ),
+            "the upstream alone, until tools/list is answered": lambda: _answered(
+                UPSTREAM, environ, INITIALIZE, LIST
+            ),
             "planloom ask, until the first model call": lambda: _asked(models, environ),
         }
         seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
@@ -118,7 +140,10 @@ def _ended(command: Sequence[str], environ: Mapping[str, str]) -> float:
     return time.perf_counter() - began
 
 
-def _listed(command: Sequence[str], environ: Mapping[str, str]) -> float:
+def _answered(
+    command: Sequence[str], environ: Mapping[str, str], *requests: Mapping[str, Any]
+) -> float:
+    """Until the last of these requests to an MCP server is answered."""
     began = time.perf_counter()
     with subprocess.Popen(
         command,
@@ -130,14 +155,13 @@ def _listed(command: Sequence[str], environ: Mapping[str, str]) -> float:
     ) as process:
         assert process.stdin
         assert process.stdout
-        for message in (
-            {"id": 1, "method": "initialize", "params": INITIALIZE},
-            {"method": "notifications/initialized"},
-            {"id": 2, "method": "tools/list", "params": {}},
-        ):
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        for number, request in enumerate(requests):
+            if number == 1:
+                process.stdin.write(READY)
+            message = {"jsonrpc": "2.0", "id": number, **request}
+            process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.flush()
-        while json.loads(process.stdout.readline()).get("id") != 2:
+        while json.loads(process.stdout.readline()).get("id") != len(requests) - 1:
             pass
         seconds = time.perf_counter() - began
         process.stdin.close()

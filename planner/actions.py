@@ -8,6 +8,7 @@ Both are derived from the state, which is a fold of the journal; neither is stor
     known by code           the rest: outcome, learning, relevance, progress, mode
 """
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -30,6 +31,8 @@ MAX_RESULT_CHARS = 1000
 """Characters of a tool result in a record; the model saw more."""
 MAX_ARGUMENTS_CHARS = 80
 """Characters of a call's arguments in an attempt."""
+MAX_CALL_CHARS = 200
+"""Characters of a call in words."""
 MAX_GLIMPSE_CHARS = 120
 """Characters of a result in an attempt whose notes say nothing about it."""
 MAX_IRRELEVANT_CHARS = 3
@@ -64,6 +67,7 @@ class ActionToolCall(_Frozen):
     name: str
     upstream: str | None = Field(description="Null when no upstream was called.")
     args: dict[str, Any]
+    in_words: str = Field(description="The arguments in a few words, the same in every view.")
     approval: ActionApproval | None = Field(
         description="Null for a read-only tool, and for a call that was refused before anybody was "
         "asked."
@@ -181,6 +185,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
                 name=iteration.tool,
                 upstream=iteration.upstream,
                 args=iteration.arguments,
+                in_words=shortened(call_in_words(iteration), MAX_CALL_CHARS),
                 approval=_approval(iteration),
                 result=shortened(iteration.result, longest),
                 outcome=iteration.outcome,
@@ -268,6 +273,17 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
         return "high"
     asked = {word for word in words(request) if len(word) > MAX_IRRELEVANT_CHARS}
     return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
+
+
+def call_in_words(call: Iteration) -> str:
+    """The arguments of a call in the words of a person. The pattern of a search that code makes has
+    only the beginnings of words; what it is to find has them in full."""
+    patterns = (value for value in call.arguments.values() if isinstance(value, str))
+    if call.by == "lookup" and any(re.search(r"\||\(\?", each) for each in patterns):
+        return call.prompt.removeprefix("find ")
+    if call.upstream is None and not call.arguments:
+        return ""  # they were not written
+    return in_words(call.arguments)
 
 
 def in_words(arguments: dict[str, Any]) -> str:

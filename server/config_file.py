@@ -30,23 +30,11 @@ from server.config import (
     ToolSettings,
     UpstreamSettings,
 )
+from server.environment import VARIABLES, Environment, environment
 from server.project import project_folder
 from server.text import plain
 from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
 from server.yaml_lines import Key, dotted, parse
-
-MODEL_VARIABLES = {
-    "fast": "PLANLOOM_FAST_MODEL",
-    "full": "PLANLOOM_FULL_MODEL",
-    "backend": "PLANLOOM_BACKEND",
-    "host": "OLLAMA_HOST",
-    "url": "PLANLOOM_MODEL_URL",
-    "key": "PLANLOOM_MODEL_KEY",
-    "warm_up": "PLANLOOM_WARM_UP",
-}
-"""Fields of `ModelSettings` that the environment sets. Not pydantic-settings: it reads the
-environment as it is, while a reload needs the one the server was started with; and names that
-follow no rule, the lines of the file and the texts of mistakes would stay ours."""
 
 
 def load_settings(
@@ -65,16 +53,17 @@ def load_settings(
     Raises `ConfigError`.
     """
     environ = dict(environ)
+    named = environment(environ)
     root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
-    path = _which_file(upstreams_file, environ)
+    path = _which_file(upstreams_file, named)
     file = _read(path, variables)
     settings = Settings(
-        models=_overridden(file.models, environ, models or {}),
+        models=_overridden(file.models, named, models or {}),
         approval=file.approval,
-        runs=_placed(file.runs, environ),
+        runs=_placed(file.runs, named),
         project=root,
-        project_named=project is not None or bool(environ.get("PLANLOOM_PROJECT")),
+        project_named=project is not None or named.project is not None,
         upstreams=file.upstreams,
         source=path,
     )
@@ -93,17 +82,17 @@ def _is_redis_url(text: str) -> bool:
 _REDIS = ("redis://", "rediss://", "unix://")
 
 
-def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
-    given = environ.get("PLANLOOM_RUNS", "")
+def _placed(runs: RunSettings, named: Environment) -> RunSettings:
+    given = named.runs or ""
     in_redis = given.startswith(_REDIS)
     place = Path(runs.directory if in_redis or not given else given)
     changes: dict[str, Any] = {"directory": place.expanduser().absolute()}
     if given:
         changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
-    if fleet := environ.get("PLANLOOM_FLEET"):
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", fleet):
+    if named.fleet:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", named.fleet):
             raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
-        changes["fleet"] = fleet
+        changes["fleet"] = named.fleet
     placed = runs.model_copy(update=changes)
     if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
         raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
@@ -112,11 +101,9 @@ def _placed(runs: RunSettings, environ: Mapping[str, str]) -> RunSettings:
     return placed
 
 
-def _which_file(given: Path | None, environ: Mapping[str, str]) -> Path:
-    if given:
-        return given.expanduser()
-    if named := environ.get("PLANLOOM_UPSTREAMS"):
-        return Path(named).expanduser()
+def _which_file(given: Path | None, named: Environment) -> Path:
+    if given or named.upstreams:
+        return Path(given or named.upstreams or "").expanduser()
     own = own_file()
     return own if own.is_file() else shipped_file()
 
@@ -190,14 +177,13 @@ def _unknown_key(name: str, parent: Key) -> str:
 
 
 def _overridden(
-    models: ModelSettings, environ: Mapping[str, str], explicit: Mapping[str, Any]
+    models: ModelSettings, named: Environment, explicit: Mapping[str, Any]
 ) -> ModelSettings:
-    named: dict[str, Any] = {field: environ.get(name) for field, name in MODEL_VARIABLES.items()}
-    if named["key"]:
-        named["key"] = Expanded(named["key"])  # as it is: no variables are filled in
-    chosen = {k: v for k, v in named.items() if v} | {
-        k: v for k, v in explicit.items() if v is not None
-    }
+    fields: dict[str, Any] = named.model_dump(include={*ModelSettings.model_fields})
+    if named.key:
+        fields["key"] = Expanded(named.key)  # as it is: no variables are filled in
+    layers = (fields, explicit)  # the later ones win
+    chosen = {name: value for each in layers for name, value in each.items() if value is not None}
     try:
         merged = ModelSettings.model_validate(dict(models) | chosen)
     except ValidationError as error:
@@ -208,5 +194,5 @@ def _overridden(
         if merged.backend != "openai" or merged.url:
             return merged
         field, what = "url", "the backend `openai` needs it; write http://HOST:PORT/v1"
-    place = MODEL_VARIABLES.get(field, field) if field not in explicit else field
+    place = VARIABLES.get(field, field) if field not in explicit else field
     raise ConfigError(f"{place}: {what}")

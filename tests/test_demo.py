@@ -11,6 +11,8 @@ from replies import found
 from scripted_ollama import ScriptedOllama
 from serving import LONG, TRIAL_FILES, Place
 
+from benchmarks import picture
+
 ROOT = Path(__file__).parent.parent
 FERRY = ROOT / "examples" / "ferry"
 LINE = "MAX_BAG_KG = 25"
@@ -47,6 +49,7 @@ def test_the_question_stands_nowhere_in_the_project() -> None:
     texts = [file.read_text() for file in FERRY.rglob("*.py")]
     assert sum(LINE in text for text in texts) == 1
     assert not any(question() in text for text in texts)
+    assert question() == picture.QUESTION  # what the README shows
 
 
 def test_the_example_client_shows_the_answer_with_its_line(

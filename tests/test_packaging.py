@@ -12,7 +12,9 @@ import anyio
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from scripted_ollama import FULL, ScriptedOllama
 from serving import LONG
+from trial_model import measured, right
 
 pytestmark = pytest.mark.outside
 
@@ -102,6 +104,9 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
     home = without_upstreams(tmp_path)
     assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
+    with ScriptedOllama(handler=right) as ollama:
+        table = done(planloom, "try", FULL, OLLAMA_HOST=ollama.host, **home)
+    assert measured(table)[FULL] == ["12", "0", "0"]
     serena = (python, "-P", "-m", "planloom.server.upstreams.serena", "--help")
     assert "--project" in done(*serena, **home)
     done(UV, "pip", "uninstall", "--quiet", "--python", python, "planloom")

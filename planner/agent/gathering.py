@@ -142,7 +142,7 @@ class Gatherer:
     async def holding(self, name: str) -> list[str]:
         """The files in which a name stands."""
         if self.search:
-            _, found = await self._lines(self.search, [name])
+            _, found = await self._lines(self.search, [name], [name])
             paths = [hit.path for hit in found if name in tokens(hit.text)]
         else:
             known = self.candidates.passages if self.candidates else ()
@@ -172,9 +172,8 @@ class Gatherer:
         the tool, for those with fewer of its words, and then for each word by itself: one that is
         still too much stands everywhere and tells nothing."""
         options = list(dict.fromkeys(map(tuple, searches(question, more))))
-        said = _distinct([*filter(is_name, tokens(question)), *more])
         for chosen in options:
-            iteration, found = await self._lines(tool, chosen, said)
+            iteration, found = await self._lines(tool, chosen, _spelled(chosen, question, more))
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
                 if chosen == options[0]:
                     self.absent = _absent(question, more, chosen, found)
@@ -183,18 +182,18 @@ class Gatherer:
         lines: list[Hit] = []
         answers = bool(options) and iteration.outcome is Outcome.SUCCESS
         for term in options[0][:MAX_SINGLE] if answers else ():
-            iteration, found = await self._lines(tool, [term])
+            iteration, found = await self._lines(tool, [term], _spelled([term], question, more))
             if found:
                 newest, lines = iteration, [*lines, *found]
         return newest, list(dict.fromkeys(lines))
 
     async def _lines(
-        self, tool: ToolSpec, terms: Sequence[str], said: Sequence[str] = ()
+        self, tool: ToolSpec, terms: Sequence[str], spelled: Sequence[str]
     ) -> tuple[Iteration, list[Hit]]:
-        """The search for these terms, and the lines it found; `said`: the words they come from, as
-        a person reads them."""
+        """The search for these terms, and the lines it found; `spelled`: the words that they are
+        the beginnings of."""
         pattern = f"(?i){'|'.join(map(re.escape, terms))}"
-        purpose = f"find {', '.join(said or terms)}"
+        purpose = f"find {', '.join(spelled)}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
         succeeded = iteration.outcome is Outcome.SUCCESS
         return iteration, hits.of_search(iteration.result) if succeeded else []
@@ -292,6 +291,17 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
     widest = [[*names, *plain, *own], [*names, *plain], names]
     return [_distinct(each)[:MAX_TERMS] for each in widest if each]
+
+
+def _spelled(terms: Sequence[str], question: str, more: Sequence[str]) -> list[str]:
+    """The words that these terms search for, as the question and those beside it spell them."""
+    asked, beside = tokens(question), tokens("\n".join(more))
+    names = filter(is_name, [*asked, *beside])
+    spellings: dict[str, str] = {}
+    for token in [*names, *beside, *asked]:
+        for searched in (token.lower(), *(beginning(stem, token) for stem in words(token))):
+            spellings.setdefault(searched, token)
+    return _distinct(spellings.get(term.lower(), term) for term in terms)
 
 
 def _absent(

@@ -87,7 +87,8 @@ async def show(run: Run, project: Path, beside: Console) -> None:
     """Show a run as it goes on, and put its questions to the person."""
     asked: Question | None = None
     shown_count = 0
-    with LiveView(beside, run.request.prompt, time.time(), project) as view:
+    began = run.events[0].at if run.events else time.time()  # one that goes on began before
+    with LiveView(beside, run.request.prompt, began, project) as view:
         view.draw(run.queued, run.models_doing())
         async for events in run.follow(lambda: REDRAW_SECONDS):
             view.add(events)

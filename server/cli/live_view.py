@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from planner.actions import in_words, outcome_in_words
+from planner.actions import call_in_words, outcome_in_words
 from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepStarted
 from planner.evidence.words import words
 from planner.passage import Passage
@@ -51,8 +51,8 @@ class LiveView(ContextManagerMixin):
         project: Path,
         waiting: Callable[[RunState], Waiting | None] = lambda state: None,
     ) -> None:
-        """`began`: the moment from which seconds count. `project`: where links lead. `waiting`:
-        the call that waits for an approval which is given elsewhere."""
+        """`began`: the moment from which seconds count, without pauses. `project`: where links
+        lead. `waiting`: the call that waits for an approval which is given elsewhere."""
         self.console = console
         self.prompt = prompt
         self.began = began
@@ -89,7 +89,8 @@ class LiveView(ContextManagerMixin):
             self._moment = message(event, self.state) if moment else None
             if not self.console.is_interactive and not moment:
                 style = "bold" if isinstance(event, StepStarted | RunFinished) else "default"
-                line = f"{event.at - self.began:6.1f} s  {message(event, self.state)}"
+                seconds = event.at - self.began - self.state.paused
+                line = f"{seconds:6.1f} s  {message(event, self.state)}"
                 self.console.print(Text(line, style=style), soft_wrap=True)
                 if isinstance(event, ApprovalAsked) and (call := self.waiting(self.state)):
                     self.console.print(asking(call), soft_wrap=True)
@@ -153,7 +154,7 @@ class LiveView(ContextManagerMixin):
                 took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
                 row(
                     "",
-                    f"  {each.tool} {in_words(each.arguments)}",
+                    f"  {each.tool} {call_in_words(each)}",
                     f"{outcome_in_words(each)}{took}",
                 )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mcp_types import ResourceLink
 
-from planner.actions import MAX_RESULT_CHARS, in_words
+from planner.actions import MAX_RESULT_CHARS, call_in_words
 from planner.checks.citations import Evidence
 from planner.state import Iteration, RunState
 from server.text import clean, one_line
@@ -33,7 +33,7 @@ def _link(run_id: str, iteration: Iteration) -> ResourceLink:
         type="resource_link",
         uri=RESULT.format(run_id=run_id, iteration=iteration.number),
         name=f"result-{iteration.number}",
-        title=one_line(f"{iteration.tool} {in_words(iteration.arguments)}", MAX_TITLE_CHARS),
+        title=one_line(f"{iteration.tool} {call_in_words(iteration)}", MAX_TITLE_CHARS),
         description="The whole result of this tool call, of which the report contains the "
         "beginning.",
         mime_type="text/plain",

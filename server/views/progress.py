@@ -4,7 +4,7 @@ import json
 import time
 
 from planner import events
-from planner.actions import in_words, outcome_in_words, size
+from planner.actions import call_in_words, outcome_in_words, size
 from planner.state import RunState
 from planner.tools import Outcome
 from server.text import counted, duration, one_line, shortened, status_in_words
@@ -147,7 +147,7 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.ApprovalDecided():
             return f"{at}{event.tool} was {consent.outcome(event)}"
         case events.ToolCalled():
-            given = shortened(in_words(event.arguments), MAX_CALL_CHARS)
+            given = shortened(call_in_words(state.iterations[event.iteration]), MAX_CALL_CHARS)
             return f"{at}{event.tool} {given}"
         case events.ToolReturned(outcome=Outcome.SUCCESS):
             return f"{at}{event.tool} returned {size(event.text)} in {duration(event.seconds)}"

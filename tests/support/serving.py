@@ -60,7 +60,7 @@ FILES = upstream(
 
 TRIAL_FILES = {
     "command": sys.executable,
-    "args": ["-P", "-m", "server.cli.trial.files", "${PLANLOOM_PROJECT}"],
+    "args": ["-P", "-m", "planloom.server.cli.trial.files", "${PLANLOOM_PROJECT}"],
     "listing": {"tool": "list_dir"},
     "tools": {
         "search": {"text_argument": "pattern", "priority": 1},

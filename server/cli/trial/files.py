@@ -1,4 +1,4 @@
-"""The upstream of a trial; `python -m server.cli.trial.files FOLDER` serves it."""
+"""The upstream of a trial; `python -m planloom.server.cli.trial.files FOLDER` serves it."""
 
 import re
 import sys

@@ -27,7 +27,8 @@ from server.client_configs.documents import changed
 from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
 from server.config import ModelSettings, RunSettings, Settings, UpstreamSettings
-from server.config_file import MODEL_VARIABLES, own_file, shipped_file
+from server.config_file import own_file, shipped_file
+from server.environment import VARIABLES
 from server.runs.execution import START_SECONDS
 from server.text import counted
 
@@ -196,7 +197,7 @@ def _settings(models: ModelSettings, pair: Pair, folder: Path) -> Settings:
     project = folder / "project"
     files = {
         "command": sys.executable,
-        "args": ["-P", "-m", "server.cli.trial.files", str(project)],
+        "args": ["-P", "-m", "planloom.server.cli.trial.files", str(project)],
         "pin_tools": False,
         "priority": 10,
         "listing": {"tool": "list_dir", "arguments": {"path": "."}},
@@ -231,7 +232,7 @@ def _conclude(
     file = own_file() if source == shipped_file() else source
     _write(source, file, found)
     output.print(Text(f"\n{found.name} is in {file} now."), soft_wrap=True)
-    for name in (MODEL_VARIABLES["fast"], MODEL_VARIABLES["full"]):
+    for name in (VARIABLES["fast"], VARIABLES["full"]):
         if os.environ.get(name):
             console.print(Text(f"{name} is set, and wins over the file: unset it."))
     return 0

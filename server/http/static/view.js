@@ -111,12 +111,9 @@ function stateOf({ status, approval }) {
 const badge = (run) =>
   el("b", { class: `badge ${run.approval ? "waits" : run.status}` }, stateOf(run));
 
-/** A call's arguments on one line, which may break between the words of a pattern. */
-function inWords(args) {
-  const given = Object.entries(args).filter(([, value]) => value !== "" && value !== null);
-  const named = ([name, value]) => (typeof value === "string" ? value : `${name} ${JSON.stringify(value)}`);
-  const parts = given.map(named).join(", ").split("|");
-  return parts.flatMap((part, i) => (i ? ["|", el("wbr"), part] : [part]));
+/** A text that may break between the words of a pattern. */
+function breaking(text) {
+  return text.split("|").flatMap((part, i) => (i ? ["|", el("wbr"), part] : [part]));
 }
 
 /** Text as paragraphs; of Markdown only what a reader would miss: code. */
@@ -347,7 +344,7 @@ function drawCall(action, call) {
         null,
         el("code", null, call.name),
         " ",
-        el("span", { class: "with faint" }, inWords(call.args)),
+        el("span", { class: "with faint" }, breaking(call.in_words)),
         " ",
         el("span", { class: alarm ? "outcome alarm" : "outcome" }, call.outcome_text + time),
       ),

@@ -114,6 +114,7 @@ def test_a_question_is_read_from_a_pipe(place: Place, ollama: ScriptedOllama) ->
     ollama.expect(found(ANSWER), contains=[f"{QUESTION}\n"])
     done = piped(place, QUESTION, "ask", "-")
     assert done.stdout.startswith(ANSWER)
+    assert place.run("runs").stdout.endswith(f"  {QUESTION}\n")  # and nothing around it
 
 
 def test_what_is_piped_in_is_what_the_question_is_about(
@@ -209,6 +210,9 @@ def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: Scri
     resumed = place.run("runs", "resume", run_id)
     assert resumed.returncode == 0
     assert resumed.stdout.startswith(ANSWER)
+    seconds = [float(each) for each in re.findall(r"(?m)^ *(\S+) s  ", resumed.stderr)]
+    assert seconds == sorted(seconds)
+    assert seconds[0] == 0
 
 
 # On a terminal
@@ -235,6 +239,15 @@ def test_a_run_is_listed_on_one_line(place: Place, ollama: ScriptedOllama) -> No
     assert head.startswith("RUN ")
     assert len(runs) == 1
     assert runs[0].endswith("…")
+    told = place.run("runs").stdout.splitlines()[1]
+    assert re.match(rf"[0-9a-f]{{8}}  answered  \d+ (?:s|min) ago +{place.project}  What is", told)
+
+
+def test_without_runs_it_is_said_how_one_begins(place: Place) -> None:
+    listed, followed = place.run("runs"), place.run("runs", "--follow")
+    said = "No runs yet. `planloom ask` begins one, or a client does.\n"
+    assert (listed.returncode, listed.stdout) == (0, said)
+    assert (followed.returncode, followed.stderr) == (2, f"planloom: {said}")
 
 
 def test_what_the_search_found_is_shown_while_the_model_writes(
@@ -276,7 +289,8 @@ def test_a_dead_address_is_told_before_other_models_answer(place: Place) -> None
     )
 
 
-def test_the_help_says_what_to_ask_as_the_evaluation_does() -> None:
+def test_the_help_says_what_to_ask_as_the_evaluation_does(place: Place) -> None:
+    assert ABILITIES in " ".join(place.run("ask", "-h").stdout.split())
     page = ROOT / "docs" / "evaluation.md"
     section = page.read_text("utf-8").partition("\n## What to ask\n\n")[2]
     assert section.partition("\n\n")[0] == ABILITIES

@@ -95,8 +95,8 @@ _Run RUN: 0.0 s in all_
    0.0 s  Started with 6 read-only tools
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)
    0.0 s  looking for value
-   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value
-   0.0 s  search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
+   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, which
+   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY, value, which
    0.0 s  search returned 5 lines in 0.0 s
    0.0 s  found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:3, jobs/secret.py:8
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)

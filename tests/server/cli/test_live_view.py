@@ -67,7 +67,7 @@ async def test_a_plan_is_drawn_with_the_calls_of_its_current_step(ran: Ran) -> N
 What does VeryUniqueClassName_Phoenix_2025_QW3RTY return?
 
 ● Look around
-    search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniq… 5 lines, 0.0 s
+    search VeryUniqueClassName_Phoenix_2025_QW3RTY, value, return 5 lines, 0.0 s
 
 Waiting
 N s, 1 model call, N tokens\
@@ -142,7 +142,7 @@ async def test_a_run_of_another_process_is_followed(
             end(asking)
             end(following)
     assert following.returncode == 0
-    for part in (question, "● Look around", f"search (?i){CLASS}"):
+    for part in (question, "● Look around", f"search {CLASS}, value, which"):
         assert part in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     assert report.decode().startswith(f"`{CLASS}` is in jobs/secret.py, line 6.")
 
@@ -153,8 +153,8 @@ async def test_a_run_of_another_process_is_followed(
    0.0 s  Started with 6 read-only tools
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)
    0.0 s  looking for value
-   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value
-   0.0 s  search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
+   0.0 s  Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, which
+   0.0 s  search VeryUniqueClassName_Phoenix_2025_QW3RTY, value, which
    0.0 s  search returned 5 lines in 0.0 s
    0.0 s  found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:3, jobs/secret.py:8
    0.0 s  qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)

@@ -13,47 +13,16 @@ import yaml
 from ollama_replies import Hang, HttpError, Reply
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
 from serving import LONG, Place, end, free_port, wait_until
+from trial_model import ANSWERS, SCRIPT, measured, right
 
 from server.cli.trial.project import FILES, QUESTIONS, Question
 from server.cli.trial.results import Measurement, best
 from server.config_file import shipped_file
 
-ANSWERS = (
-    "It waits 240 seconds.",
-    "Open tidewatch/alarm.py.",
-    "Export TIDEWATCH_PAGER_KEY.",
-    "It goes into maintenance.",
-    "Open port 8473.",
-    "Five harbours are watched.",
-    "`smoothed` calls it.",
-    "HarbourUnknown is raised.",
-    "",
-    "Ab 3.65 m.",
-    "A warning is written to the log, an alarm is sent to the pager.",
-    "After 400 days.",
-)
-"""What is right, question by question."""
-SCRIPT = {question.text: answer for question, answer in zip(QUESTIONS, ANSWERS, strict=True)}
-
 
 def replies(request: Request) -> Reply:
     """The full model finds everything, the fast one says the same about everything."""
     return right(request, ANSWERS[0] if request.model == FAST else None)
-
-
-def right(request: Request, instead: str | None = None) -> Reply:
-    """What is right, or the same about everything."""
-    (answer,) = [each for text, each in SCRIPT.items() if text in request.prompt]
-    answer = answer if instead is None else instead
-    if "final_answer" in request.keys and "found_in" in request.keys:
-        held = {"assessment": "", "found_in": "results" if answer else "nowhere"}
-        return held | {"final_answer": answer or "No line says it."}
-    if "steps" in request.keys:
-        steps = [{"objective": "Look", "tool": "read_file"}]
-        return {"steps": steps}
-    if "path" in request.keys:
-        return {"path": "README.md"}
-    return HttpError(500, "no such question was foreseen")
 
 
 @pytest.fixture
@@ -70,12 +39,6 @@ def tried(place: Place, *words: str, **environ: str) -> subprocess.CompletedProc
         text=True,
         check=False,
     )
-
-
-def measured(table: str) -> dict[str, list[str]]:
-    """The table's counts of right, wrong and honest answers."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
-    return {row[0]: row[1:4] for row in rows if row[1:4] and row[1].isdigit()}
 
 
 def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place) -> None:

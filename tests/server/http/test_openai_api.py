@@ -166,15 +166,15 @@ Evidence:
 Started with 6 read-only tools
 qwen2.5-coder:1.5b read the request (N tokens in, N out, 0.0 s)
 looking for value
-Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value
-search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return
+Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, return
+search VeryUniqueClassName_Phoenix_2025_QW3RTY, value, return
 search returned 5 lines in 0.0 s
 found 4 passages: jobs/secret.py:6, jobs/secret.py:11-12, jobs/secret.py:8, jobs/secret.py:3
 Draft: No line says it.
 qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
 qwen2.5-coder:1.5b said what else to search for (N tokens in, N out, 0.0 s)
-Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz
-search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|…
+Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz, return
+search VeryUniqueClassName_Phoenix_2025_QW3RTY, value, qqqq, zzzz, return
 search returned 5 lines in 0.0 s
 no new passage was found
 qwen2.5-coder:1.5b made a plan (N tokens in, N out, 0.0 s)

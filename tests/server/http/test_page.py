@@ -267,7 +267,7 @@ async def test_a_run_is_seen_as_it_goes_on(
             "Step 2 of 2: an answer is being written"
         )
         call = region.locator("summary").last
-        await expect(call).to_contain_text("read_file transfer/parts.py, start_line 1")
+        await expect(call).to_contain_text("read_file transfer/parts.py (start_line 1)")
         if PICTURE:
             await page.set_viewport_size({"width": 1080, "height": 900})
             await page.screenshot(path=PICTURE, full_page=True)
@@ -457,6 +457,54 @@ async def test_a_person_approves_a_call_and_asks_in_the_browser(
         ]
 
 
+async def test_a_person_declines_a_call_in_the_browser(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    place.upstreams = {"files": FILES | {"policy": "ask"}}
+    place.approval = {"timeout_s": 600}
+    ollama.expect(read_as("action"))
+    ollama.expect(one_step("append_note", objective="Append a note"))
+    ollama.expect({"text": NOTE})
+    ollama.expect(was_done("It is noted."))
+    async with served(place) as (_, view):
+        await page.goto(f"{view}#token={place.token}")
+        await page.get_by_label("Ask about project").fill("Note that uploads wait 45 s")
+        await page.keyboard.press("Enter")
+        region = page.get_by_role("region", name="Approval needed")
+        await region.get_by_role("button", name="Decline").click()
+        await expect(page.locator(".state")).to_contain_text("Refused")
+        answer = page.get_by_role("region", name="Answer", exact=True)
+        await expect(answer).to_contain_text("Nothing was changed")
+        await expect(page.locator(".calls .outcome").last).to_have_text("not approved")
+
+
+async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    file = place.project / "transfer" / "limits.py"
+    file.write_text(file.read_text() + "".join(f"# Limit {number}\n" for number in range(200)))
+    read = {"path": "transfer/limits.py", "start_line": 1}
+    ollama.expect(nowhere())
+    ollama.expect(words("deadline", "patience", "elapsed", "allowance"))
+    ollama.expect(plan())
+    ollama.expect(read)
+    ollama.expect(move_on(LATER[0], "read_file", "It is read."))
+    ollama.expect(read)
+    ollama.expect(found(FIRST))
+    async with served(place) as (client, view):
+        run_id = await begin(client)
+        await page.goto(f"{view}?run={run_id}#token={place.token}")
+        await expect(page.locator(".state")).to_contain_text("Answered")
+        await expect(page.locator(".calls .outcome").last).to_have_text("not made")
+        await expect(page.locator(".alarm")).to_have_count(0)
+        notes = page.get_by_role("region", name="Notes of the checks")
+        await notes.get_by_text("1 time a check in code stepped in").click()
+        await expect(notes).to_contain_text("repeated")
+        call = page.locator(".calls li").filter(has_text="read_file").first
+        await call.locator("summary").click()
+        await expect(call).to_contain_text("# Limit 199")
+
+
 async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, page: Page) -> None:
     place.upstreams = {"files": {key: FILES[key] for key in FILES if key != "tools"}}
     ollama.expect(read_as("short answer"))
@@ -473,7 +521,9 @@ async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, 
         await expect(page.locator(".calls .outcome")).to_have_text("not made")
         await looked_at(page, "failed", "view-failed-widths")
         await page.get_by_role("link", name="All runs").click()
-        await expect(page.locator(".runs")).to_contain_text("Failed")
+        failed = page.locator(".runs .badge.failed")
+        await expect(failed).to_have_text("Failed")
+        await expect(failed).to_have_css("color", "rgb(150, 51, 40)")
 
 
 async def test_a_lost_connection_is_told_and_taken_up_again(

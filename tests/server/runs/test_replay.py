@@ -816,9 +816,9 @@ Reply:
 
 - looking for value
 
-- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value
+- Next is search: find VeryUniqueClassName_Phoenix_2025_QW3RTY, value, which
 
-- search (?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|which
+- search VeryUniqueClassName_Phoenix_2025_QW3RTY, value, which
 
 ## search: 5 lines
 

@@ -1,0 +1,61 @@
+"""The environment variables that decide settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+
+class Environment(BaseSettings):
+    """What a variable says; None where it is unset or empty. The settings check the values."""
+
+    model_config = SettingsConfigDict(
+        case_sensitive=True, frozen=True, use_attribute_docstrings=True
+    )
+
+    project: str | None = Field(default=None, validation_alias="PLANLOOM_PROJECT")
+    """The folder that questions are about; `--project` wins over it. Default: the working folder.
+    In the upstreams file it is always set."""
+    upstreams: str | None = Field(default=None, validation_alias="PLANLOOM_UPSTREAMS")
+    """The upstreams file; `--upstreams` wins over it. Default: `upstreams.yaml` in your
+    configuration directory, else the shipped one."""
+    runs: str | None = Field(default=None, validation_alias="PLANLOOM_RUNS", repr=False)
+    """The directory where runs are recorded, or the `redis://` URL; wins over `runs.directory` and
+    `runs.redis`."""
+    fleet: str | None = Field(default=None, validation_alias="PLANLOOM_FLEET")
+    """The name that servers share when they take over each other's runs; wins over `runs.fleet`."""
+
+    # Those of `ModelSettings`, under its names.
+    fast: str | None = Field(default=None, validation_alias="PLANLOOM_FAST_MODEL")
+    full: str | None = Field(default=None, validation_alias="PLANLOOM_FULL_MODEL")
+    backend: str | None = Field(default=None, validation_alias="PLANLOOM_BACKEND")
+    host: str | None = Field(default=None, validation_alias="OLLAMA_HOST")
+    url: str | None = Field(default=None, validation_alias="PLANLOOM_MODEL_URL")
+    key: str | None = Field(default=None, validation_alias="PLANLOOM_MODEL_KEY", repr=False)
+    warm_up: str | None = Field(default=None, validation_alias="PLANLOOM_WARM_UP")
+
+
+VARIABLES = {name: str(field.validation_alias) for name, field in Environment.model_fields.items()}
+"""By the names of their fields."""
+
+
+def environment(given: Mapping[str, str]) -> Environment:
+    """The variables in a `given` environment: settings that are read again need the one that their
+    server was started with, and not what became of the process's own."""
+
+    class Given(Environment):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: Any, **__: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            source = EnvSettingsSource(settings_cls)
+            source.env_vars = {name: value for name, value in given.items() if value}
+            return (source,)
+
+    return Given()
