@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from replies import found, nowhere
 from scripted_ollama import ScriptedOllama
-from serving import Place, found, nowhere, second, text
+from serving import Place, text
 
 from planner.checks.briefs import in_turn
 from planner.protocol import Brief

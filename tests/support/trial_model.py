@@ -1,6 +1,7 @@
 """A model that knows the answers to the questions of `planloom try`, and the table it gets."""
 
-from scripted_ollama import HttpError, Reply, Request
+from ollama_replies import HttpError, Reply
+from scripted_ollama import Request
 
 from server.cli.trial.project import QUESTIONS
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from ollama_replies import Hang, HttpError, Reply
+from ollama_replies import Hang, Reply
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
 from serving import LONG, Place, end, free_port, wait_until
 from trial_model import ANSWERS, SCRIPT, measured, right
