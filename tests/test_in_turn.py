@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from replies import found, nowhere
+from replies import found, nowhere, second
 from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
