@@ -363,7 +363,7 @@ class Oracle:
             return EDITING[called[1]]
         branches = schema.get("anyOf", [schema])
         match sorted({name for each in branches for name in each["properties"]}):
-            case [*_, "search", "wants"]:
+            case [*names] if "search" in names:
                 return self._brief()
             case ["words"]:
                 return {"words": self._words()}

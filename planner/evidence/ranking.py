@@ -213,13 +213,23 @@ def mentions(passage: Passage, names: set[str]) -> list[Passage]:
 
 
 def related(passage: Passage, names: set[str]) -> Passage:
-    """The passage with what it is to these names."""
+    """The passage with what it is to these names: what uses one is named, as far as it can be
+    seen."""
     own = names & defined(passage).keys()
     used = (names & set(tokens(passage.text))) - own
-    lines = passage.text.splitlines()
-    verb = "uses" if passage.heading or around(lines, len(lines) - 1) else "mentions"
-    told = [f"defines {name}" for name in sorted(own)] + [f"{verb} {name}" for name in sorted(used)]
+    told = [f"defines {name}" for name in sorted(own)]
+    for name in sorted(used):
+        user = _user(passage, name)
+        told.append(f"{user} uses {name}" if user else f"mentions {name}")
     return passage.model_copy(update={"relation": ", ".join(told)}) if told else passage
+
+
+def _user(passage: Passage, name: str) -> str | None:
+    """The innermost definition in which a passage has a name."""
+    lines = passage.text.splitlines()
+    at = next(number for number, line in enumerate(lines) if name in tokens(line))
+    inside = [*passage.heading.splitlines(), *around(lines, at)]
+    return next((each[0] for line in reversed(inside) if (each := defined_in(line))), None)
 
 
 def _cut(passage: Passage, lines: Sequence[str], first: int, room: int = EXCERPT) -> Passage:

@@ -177,7 +177,7 @@ def test_ask_exits_with_1_when_it_was_cut_short(quick: Place, ollama: ScriptedOl
     ollama.expect(Drop())
     done = quick.run("ask", QUESTION)
     assert done.returncode == 1
-    assert f"6:  class {CLASS}:" in done.stdout
+    assert f"class {CLASS}:" in done.stdout
     assert "Traceback" not in done.stderr
 
 

@@ -69,7 +69,7 @@ def place(
 async def test_a_question_is_answered_from_the_tools(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(found(ANSWER), model=FULL, contains=["6:  class", f"class {CLASS}:"])
+    ollama.expect(found(ANSWER), model=FULL, contains=["jobs/secret.py:6 ", f"class {CLASS}:"])
     async with place.client(face) as caller:
         tools = {tool.name: tool for tool in await caller.client.list_tools()}
         result = await caller.call("plan_and_answer", prompt=QUESTION)
@@ -1243,7 +1243,7 @@ async def test_a_model_that_dies_leaves_what_was_found(
     assert report
     assert (result.is_error, report["status"]) == (False, "partial")
     assert "broke while" in report["reason"]
-    assert f"6:  class {CLASS}:" in report["answer"]
+    assert f"class {CLASS}:" in report["answer"]
     assert "Traceback" not in text(result)
 
 
