@@ -37,7 +37,7 @@ eval: $(VENV)/dev ## Ask the evaluation's questions of Planloom and the two base
 bench: $(VENV)/dev ## Count tokens and simulated seconds of recorded runs, without a model
 	$(BIN)/python -m benchmarks.speed
 
-reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json anew from the types
+reference: $(VENV)/dev ## Write docs/configuration.md and upstreams.schema.json from the types
 	$(BIN)/python -m benchmarks.reference
 
 docs/view.png: $(VENV)/outside tests/server/http/test_page.py $(wildcard server/http/static/*) ## Take the pictures of the live view
@@ -49,7 +49,7 @@ sessions: $(VENV)/dev ## Record docs/session-*.svg, what a terminal shows in the
 picture: $(VENV)/dev ## Run `planloom ask` on a terminal and write docs/picture.svg, a moving picture of it
 	$(BIN)/python -m benchmarks.picture
 
-lock: $(VENV)/dev ## Write requirements.lock anew from pyproject.toml
+lock: $(VENV)/dev ## Write requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 		--no-emit-index-url --no-annotate --extra embedded --extra redis --group dev \
 		--output-file requirements.lock pyproject.toml

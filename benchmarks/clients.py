@@ -3,7 +3,7 @@
     python -m benchmarks.clients
 
 The tests in `tests/server/clients` note what each client did in `tests/outside/clients/observed`;
-`pytest -m outside tests/server/clients --inline-snapshot=fix` notes it anew. This writes the
+`pytest -m outside tests/server/clients --inline-snapshot=fix` notes it again. This writes the
 table into the page. `tests/server/clients/test_table.py` fails while the page says something else.
 """
 

@@ -112,7 +112,8 @@ def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
 class Steered:
     said: Steering
     iteration: int
-    """The newest one then, with whose result the models see the steering; -1 if there is none."""
+    """The newest iteration at that time, with whose result the models see the steering; -1 if there
+    was none."""
     changed: list[str] | None = None
     """The later steps, if it changed them."""
     offered: list[str] = field(default_factory=list)

@@ -255,11 +255,11 @@ async def test_a_call_that_was_cut_off_goes_on_when_it_is_made_again(
         ollama.expect(found(ANSWER))
         done = await caller.call("plan_and_answer", prompt=QUESTION)
         ollama.expect(found(ANSWER))
-        anew = await caller.call("plan_and_answer", prompt=QUESTION)
+        again = await caller.call("plan_and_answer", prompt=QUESTION)
         tools = {each.name: each for each in await caller.client.list_tools()}
     assert (done.structured_content or {})["run_id"] == run_id
     assert text(done).startswith(ANSWER)
-    assert (anew.structured_content or {})["run_id"] != run_id
+    assert (again.structured_content or {})["run_id"] != run_id
     assert "call it again with the same prompt" in (tools["plan_and_answer"].description or "")
 
 

@@ -66,7 +66,7 @@ class Session:
         self.console.print(Text(f"# {text}", "dim italic"))
 
     def kept(self, name: str, title: str) -> None:
-        """The picture is the one in docs/; recorded anew, it becomes that."""
+        """The picture is the one in docs/; recorded again, it becomes that."""
         svg = self.console.export_svg(title=title, unique_id="session")
         svg = "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
         file = DOCS / name

@@ -101,7 +101,7 @@ class Case(Protocol):
     @property
     def place(self) -> str | None:
         """Cases with the same place share one setting that is opened once, and one server; so none
-        of them may change it. None: opened anew for each wording and system."""
+        of them may change it. None: opened for each wording and system."""
 
     def open(self, work: Path) -> AbstractAsyncContextManager[Setting]:
         """Make the setting in the folder `work`, which is the case's own and empty."""

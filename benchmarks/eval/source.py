@@ -1,6 +1,6 @@
 """A Python code base as `ast` sees it: the facts that questions are made of.
 
-Read anew at each run, so that what is expected is right for the code as it is then.
+Read at each run, so that what is expected is right for the code as it is then.
 """
 
 import ast

@@ -254,7 +254,7 @@ async def _native_chat(
         "model": models.full,
         "messages": messages,
         "tools": [{"type": "function", "function": function} for function in functions],
-        # The options of `OllamaModel`, lest the server loads the model anew for each system.
+        # The options of `OllamaModel`: with others, the server would load the model again.
         "options": {"num_ctx": models.num_ctx, "temperature": 0, "seed": 0, "num_predict": 700},
         "keep_alive": models.keep_alive,
     }

@@ -42,7 +42,7 @@ def main(
     ] = False,
     steps: Annotated[int, typer.Option(help="Of the run that --real sends.")] = 3,
     record: Annotated[
-        bool, typer.Option("--record", help="Make the runs' tool calls anew, by a real Serena.")
+        bool, typer.Option("--record", help="Make the runs' tool calls again, with a real Serena.")
     ] = False,
 ) -> None:
     """Print model calls, tokens and simulated seconds of each design, and their ratio to the lower

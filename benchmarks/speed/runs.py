@@ -2,7 +2,7 @@
 
 A run is a request of which every decision is known: the tool calls with their arguments and the
 texts that came back, the plan, the notes, the answer. Each design replays it in its own prompts.
-`record` makes the calls anew and keeps the decisions.
+`record` makes the calls again and keeps the decisions.
 """
 
 import os
@@ -155,7 +155,7 @@ class RecordedPool:
 
 
 async def record() -> None:
-    """Make every run's calls anew, by a real Serena over the installed package, and keep what they
+    """Make every run's calls again, with a real Serena on the installed package, and keep what they
     return."""
     with tempfile.TemporaryDirectory() as folder:
         write(files("package"), Path(folder))

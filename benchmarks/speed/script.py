@@ -10,7 +10,7 @@ from planner.checks.schemas import MAX_CALLS
 from planner.grammar import Schema
 
 STEPS_AHEAD = 3
-"""So many later steps a decision names, and names anew when they are done."""
+"""So many later steps a decision names, and names again when they are done."""
 NOWHERE = {"assessment": "", "final_answer": "No line says it.", "found_in": "nowhere"}
 """To every try at the answer before the last call."""
 

@@ -7,7 +7,7 @@ The rules are those of Ollama and the llama.cpp below it (source: research on Ol
   prompt's last token, whose result the reply starts from.
 - The slot that shares most with the prompt is taken, if that is more than a tenth of it; else the
   one unused for longest.
-- A call whose runner options differ from those the model was loaded with loads it anew.
+- A call whose runner options differ from those the model was loaded with loads it again.
 - At most `OLLAMA_MAX_LOADED_MODELS` are loaded; one more takes the place of the one unused for
   longest.
 

@@ -13,7 +13,7 @@ from planner.state import RunState
 
 @dataclass
 class BestAnswer:
-    """To the newest request of a run."""
+    """The best answer to the newest request of a run."""
 
     state: RunState
     changes: Changes
@@ -34,12 +34,12 @@ class BestAnswer:
         self.text, self.unsure = answer, unsure
 
     def certain(self) -> Conclude | None:
-        """The best answer so far, where nothing speaks against it."""
+        """The best answer so far, if nothing speaks against it."""
         return self.concluded(self.text) if self.text and self.unsure is None else None
 
     def concluded(self, answer: str) -> Conclude:
-        """The conclusion with this answer. One that tells nothing and that no line says is worth
-        less than that what it is about stands nowhere."""
+        """The conclusion with this answer. If it names nothing and no line says it, the fact that
+        no file contains what the request asks about is worth more."""
         prompt = self.state.question
         self.quotes = supporting(self.state, answer, prompt)
         absent = self.gatherer.absent

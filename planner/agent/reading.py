@@ -19,8 +19,8 @@ from planner.protocol import IT, Conclude, Wants
 from planner.state import RunState
 
 FACTS_CHARACTERS = 2200
-"""Of passages that are read at once for a long answer: a small model passes most of a longer text
-over."""
+"""Characters of passages that are read at once for a long answer. A small model ignores most of a
+longer text."""
 NO_LINE = "no line of the results is known to say it"
 NOT_ALL_READ = "not all of what was found was read"
 MAY_LACK = "it was put together from several places, and may lack something"
@@ -29,7 +29,7 @@ LONG = 200
 MAX_NAMES = 2
 """Names and numbers of an answer, besides the request's; more are a list."""
 READINGS = 2
-"""So often an answer is looked for in gathered passages before a plan is made."""
+"""How often passages are gathered and read for an answer before a plan is made."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Reader:
     best: BestAnswer
     emit: Callable[[Event], None]
     facts: list[str] = field(default_factory=list)
-    """Of a long answer: the one from the first passages, and what others add to it."""
+    """The long answer from the first passages, and what other passages add to it."""
     lead: str | None = None
     """A short answer from the first passages, in what was read for a long one."""
     readings: list[str] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Reader:
         return self.best.certain()
 
     def is_short(self, answer: str) -> bool:
-        """Whether two readings may agree on an answer: it is no explanation and no list."""
+        """Whether two readings may agree on an answer: it is neither an explanation nor a list."""
         return len(answer) <= LONG and len(beyond(answer, self.state.question)) <= MAX_NAMES
 
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:

@@ -14,7 +14,7 @@ from planner.tools import Outcome
 MIN_TELLING = 4
 """Characters of a word that says what a sentence is about."""
 RELATED_SHARE = 0.2
-"""Of these words of a sentence: as many are said elsewhere too."""
+"""The share of these words of a sentence that has to be said elsewhere too."""
 MIN_TOLD = 3
 """Such words of a sentence that may be judged; "as you wish" tells nothing."""
 

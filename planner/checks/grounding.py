@@ -18,21 +18,21 @@ from planner.tools import Outcome
 MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 UNHELD_SHARE = 0.25
-"""Of what a sentence claims."""
+"""The share of a sentence's claims that results may lack."""
 
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
 def unsupported(state: RunState, answer: str) -> list[str]:
-    """What an answer claims and nothing that was seen says: no passage, no result, no note, nor the
-    request. Numbers may follow from others in the answer; `1,500` is two of them or 1500."""
+    """What an answer claims and nothing that was seen says: no passage, no result, no note, and not
+    the request. Numbers may follow from others in the answer; `1,500` is two numbers or 1500."""
     return _unsaid(answer, seen(state))
 
 
 def not_done(state: RunState, answer: str) -> list[str]:
-    """What the answer to a request for a change claims, and no call says. That the request, the
-    plan or what was read before says so proves nothing: only what was done does. A number may be
-    told of what was read: it is no deed."""
+    """What the answer to a request for a change claims, and no call says. The request, the plan and
+    what was read before prove nothing; only what was done does. A number may come from what was
+    read: it does not claim a change."""
     missing = _unsaid(answer, carried_out(state))
     read = results(state) if missing else ""
     return [claim for claim in missing if not (is_number(claim) and holds(read, claim))]

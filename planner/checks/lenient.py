@@ -12,7 +12,7 @@ _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
 
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z`])|(?<=[。！？])")
-"""Before a sentence stands a blank, and it begins with a capital or a name in code."""
+"""A sentence begins after a blank, with a capital or a name in code."""
 
 
 def json_in(text: str, schema: Schema) -> str | None:

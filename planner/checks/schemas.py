@@ -10,7 +10,7 @@ from planner.grammar import MAX_STRING_CHARS, Schema, for_grammar
 from planner.protocol import Mode, PlanFor
 
 MAX_STEPS = 6
-"""Of one plan; others can follow after these."""
+"""Steps of one plan; more can follow after these."""
 MAX_CALLS = 3
 """Tool calls that one decision may name."""
 

@@ -1,4 +1,4 @@
-"""What of a result stands in a prompt: readable, relevant, within a budget."""
+"""The part of a result that a prompt shows: readable, relevant, within a budget."""
 
 import json
 import re
@@ -10,22 +10,22 @@ from planner.models.base import Message, Reply
 from planner.state import RunState
 
 LINES_AFTER = 6
-"""Lines after a telling line that tell something too."""
+"""Lines after a relevant line that are shown with it."""
 MAX_HEAD_CHARS = 400
 """Characters of prose before the JSON in a result."""
 MAX_LINE_CHARS = 300
-"""Characters; what is longer is shown as several lines."""
+"""Characters of a line; a longer one is shown as several lines."""
 SEE_MORE = "see_more"
 """The planner's own tool, which shows more of a result that was cut."""
 REST_CHARACTERS = 70
-"""Kept for the line that says what is left out."""
+"""Characters that are kept free for the line that says what is left out."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
 RESULTS_KEPT = 64
-"""What is derived from a result is wanted again with each decision: so many stay derived."""
+"""How many results stay prepared: each decision needs them again."""
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious start for code and JSON; corrected by what the server counts."""
 DENSER = 0.95
-"""Of the characters per token counted so far, for what comes next."""
+"""The share of the characters per token counted so far that is assumed for the next text."""
 
 
 class TokenEstimate:
@@ -165,7 +165,7 @@ def _scalar(item: Any) -> str:
 
 
 def words(text: str) -> set[str]:
-    """The words of a request that can point at a line: identifiers and longer plain words."""
+    """The words of a request that can identify a line: identifiers and longer plain words."""
     return set(re.findall(r"[A-Za-z_]\w{3,}", text))
 
 
@@ -179,11 +179,9 @@ def lines(text: str) -> list[str]:
 
 
 def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
-    """At most about `longest` characters of an iteration's result, its most telling lines.
-
-    Lines with a wanted word stay, with the lines after them; the rest is filled from the top. What
-    is left out is said, with the call that shows it.
-    """
+    """The most relevant lines of an iteration's result, about `longest` characters at most. Lines
+    with a wanted word stay, with the lines after them; the rest is filled from the top. A last line
+    says how much is left out, and which call shows it."""
     rows = lines(text)
     whole = "\n".join(rows)
     if len(whole) <= longest:
@@ -248,17 +246,17 @@ def within(rows: Sequence[str], longest: int) -> list[str]:
 
 
 READ_SECONDS = 16.0
-"""What the passages for a short answer may take to be read."""
+"""The seconds that reading the passages for a short answer may take."""
 READ_SECONDS_LONG = 36.0
 """The same for a long answer."""
 USUAL_SPEED = 60.0
-"""Tokens a second that a model is taken to read before that was measured."""
+"""Tokens a second that a model is assumed to read before that was measured."""
 MIN_MEASURED = 100
-"""Computed tokens from which on a call's speed is told by its time."""
+"""A call's time says something about the speed from this many computed tokens on."""
 READ_SHARE = 0.4
-"""Of the context that one question's passages may take."""
+"""The share of the context that one question's passages may take."""
 CHARACTERS_READ = 3.0
-"""Per token, of numbered lines of code."""
+"""Characters per token of numbered lines of code."""
 
 
 def reading_speed(state: RunState) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_PATH_CHARS = 400
-"""Characters; what is longer is no path, and each of its folders would be looked at."""
+"""Characters of a path. Longer texts are not paths, and each of their folders would be listed."""
 
 _PATH = re.compile(
     r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
@@ -27,7 +27,7 @@ def of_listing(result: str) -> list[str]:
 
 
 def _of_line(line: str) -> list[str]:
-    """What looks like a path; else the last word, such as the name of a folder."""
+    """The text that looks like a path; else the last word, such as the name of a folder."""
     return paths_in(line) or re.findall(r"[\w@.+-]+$", line.strip())
 
 

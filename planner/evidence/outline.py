@@ -1,4 +1,4 @@
-"""What stands within a symbol, as an upstream that knows symbols tells it."""
+"""The members of a symbol, from the result of an upstream that knows symbols."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 def outline(result: str) -> str:
     """A line for each symbol of a result in JSON that has members by kind, and one for each kind
-    with their number and names; empty where there is none. Small models do not count well."""
+    with their number and names; empty if there are none. Small models do not count well."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
@@ -31,6 +31,6 @@ def _kinds(values: Iterable[Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _name(member: Any) -> str:
-    """A member's name, which stands first where more is said of it."""
+    """A member's name, which comes first if there is more about it."""
     said = member.values() if isinstance(member, dict) else [member]
     return next((each for each in said if isinstance(each, str)), "")

@@ -13,12 +13,12 @@ from planner.passage import Passage
 MAX_UNIT = 500
 """Characters of a unit that is not divided further."""
 MIN_UNIT = 250
-"""Characters up to which neighbouring units are put together; a smaller one says little."""
+"""Neighbouring units are joined up to this many characters; a small one says little."""
 LIKELIEST = 1000
-"""Characters of the passages that are read first: of more, a small model often names what stands
-beside the answer."""
+"""Characters of the passages that are read first. From more, a small model often names something
+next to the answer."""
 MAX_LINE = 300
-"""Characters of a line; minified code has no telling ones."""
+"""Characters of a line; the rest of a longer one, such as minified code, is left out."""
 
 
 class _Unit:
@@ -61,13 +61,13 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
 
 
 def of_document(source: str, text: str, upstream: str = "") -> list[Passage]:
-    """The passages of a text in Markdown that is no file, such as a library's documentation."""
+    """The passages of a text in Markdown that is not a file, such as a library's documentation."""
     found = of_file(f"{source}.md", text, upstream)
     return [each.model_copy(update={"source": source}) for each in found]
 
 
 def around(lines: Sequence[str], number: int) -> list[str]:
-    """The lines that a line stands deeper in, from the outermost on."""
+    """The lines that a line is nested in, from the outermost on."""
     found: list[str] = []
     depth = _depth(lines[number])
     for line in reversed(lines[:number]):

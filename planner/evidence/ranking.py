@@ -20,26 +20,26 @@ says what the passage is about."""
 PATH_WEIGHT = 2
 """The same for a word of its path."""
 NAMED_LIFT = 2.0
-"""What a passage's score is multiplied by that has a name of the query word for word."""
+"""The factor for the score of a passage that has a name of the query word for word."""
 MORE_WEIGHT = 0.6
-"""Of the words beside the query's own, such as a model's: they may miss."""
+"""The weight of the words besides the query's own, such as a model's: they may be wrong."""
 LEFT_OUT_WEIGHT = 0.2
-"""Of the query's own words that a model did not choose: "how", "step by step"."""
+"""The weight of the query's own words that a model did not choose: "how", "step by step"."""
 EXCERPT = 160
 """Characters of the lines that stand for a passage which is not shown whole."""
 MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
 _ASIDE = re.compile(r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)")
-"""What stands in brackets before a name that is defined: a scope in Rust, a receiver in Go."""
+"""Brackets before a name that is defined: a scope in Rust, a receiver in Go."""
 _MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
 _EXPRESSION = re.compile(r"[^\w\s.:<>\[\],?*&'@-]")
-"""What does not stand before a name that is defined, but words and types."""
+"""Only words and types come before a name that is defined, and not these characters."""
 _STATEMENTS = {
     *("return", "await", "yield", "throw", "raise", "assert", "goto", "new", "delete", "del"),
     *("if", "else", "case", "while", "for", "in", "not", "print"),
     *("import", "from", "use", "using", "include", "require", "package"),
 }
-"""Words of programming languages that what is defined does not follow."""
+"""Words of programming languages that never come before a name that is defined."""
 BESIDE_SOURCE = (
     ({"test", "spec", "fixtur", "mock"}, 0.7),
     ({"md", "rst", "doc", "exampl", "benchmark"}, 0.8),

@@ -20,13 +20,13 @@ from planner.passage import Passage
 MAX_REWRITTEN_CHARS = 1200
 """Characters of a file that are written again at once."""
 SAME = 60
-"""Of 100: how much lines of which none is the same have to be alike to be those lines."""
+"""Out of 100: how similar lines have to be to count as the same place, if none of them is equal."""
 MAX_GAP = 3
 """Lines between two units that are shown as one part."""
 
 
 _Change = tuple[int, int, Sequence[str]]
-"""From and to which line, and what stands there afterwards."""
+"""The first and last line of a change, and what replaces them."""
 
 
 class Edit(NamedTuple):
@@ -52,7 +52,7 @@ class Edit(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """In a line, for people."""
+        """The edit on one line, for people."""
         lost, added = ("; ".join(map(str.strip, lines)) for lines in (self.lost, self.added))
         return f"{lost} → {added}" if lost and added else f"+ {added}" if added else f"- {lost}"
 

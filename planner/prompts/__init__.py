@@ -41,11 +41,12 @@ OUTCOMES = {
     Outcome.TIMEOUT: "nothing in time",
 }
 RESULT_CHARACTERS = 1800
-"""Of one tool result, in a prompt; some 500 tokens, 15 s for a 1.5B model on two cores."""
+"""Characters of one tool result in a prompt: some 500 tokens, 15 s for a 1.5B model on two
+cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
 PAST_RESULTS = 4
-"""What is past may take as many characters as so many results, when it stands in short."""
+"""The shortened past may take as many characters as this many results."""
 
 
 class Prompts:
@@ -89,7 +90,7 @@ class Prompts:
         beginnings.insert(0, (place, self._past(state) + tools))
 
         def begun(iteration: int, asked: float) -> list[Message]:
-            """What is told with the steps that had begun by then."""
+            """The messages about the steps that had begun by then."""
             due = [beginnings.pop(0)[1] for at, _ in list(beginnings) if at <= (iteration, asked)]
             return [message for each in due for message in each]
 
@@ -125,8 +126,8 @@ class Prompts:
         return bool(superseded) and call.role in TRIES
 
     def _past(self, state: RunState) -> list[Message]:
-        """What stands in short: completed steps and calls of the next one, a line each, and what
-        that step is, since the decision on it is not to be seen."""
+        """The past in short: completed steps and calls of the next one, a line each, and what that
+        step is, since the decision on it is no longer shown."""
         shown = {each.number for each in state.shown_iterations}
         hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._hints(hinted))] if hinted else []
@@ -235,8 +236,8 @@ class Prompts:
         return fill("tools_listed", purpose=purpose, tools=tools) if tools else ""
 
     def _result(self, state: RunState, iteration: Iteration, said: str, role: Role) -> str:
-        """What came of a call, with its arguments unless they stand in what was `said` before. Of
-        passages, the first answer is read from the likeliest ones alone."""
+        """The result of a call, with its arguments unless `said`, the reply before, has them. The
+        first answer is read from the likeliest passages alone."""
         if iteration.gathered:
             passages = iteration.gathered.passages
             first = role == "answer" and iteration is state.shown_iterations[-1]

@@ -44,8 +44,8 @@ def select(state: RunState) -> str:
 
 
 def _asked_first(state: RunState, question: str) -> str:
-    """What is asked first about a request: the first one stands before it; any other is told
-    in it."""
+    """The first question about a request. The first request of a run comes before it; any later one
+    is part of it."""
     if len(state.parts) < 2:
         return question
     return joined(fill("next_request", prompt=short_request(state)), question)
@@ -173,7 +173,7 @@ def conclude(state: RunState) -> str:
 
 
 def data(answer: str, schema: dict[str, Any], problem: str | None = None) -> str:
-    """The answer stands in it: of several tries before, it is the one that counts."""
+    """The question contains the answer: of several attempts, it is the one that counts."""
     question = fill("ask_format", answer=fenced(answer), schema=compact(schema))
     return f"{question}\nThe data before did not fit: {fenced(problem)}" if problem else question
 
@@ -186,7 +186,7 @@ def once_more(question: str, problem: str, schema: dict[str, Any]) -> str:
 
 
 def short_request(state: RunState) -> str:
-    """The request once more, short: small models answer what they read last. One that the run goes
-    on with stands nowhere else, and so here as a whole."""
+    """The request once more, short: small models answer what they read last. A later request of the
+    run is shown nowhere else, and so here as a whole."""
     prompt = state.question
     return one_line(prompt, longest=300) if len(state.parts) < 2 else prompt

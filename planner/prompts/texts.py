@@ -64,7 +64,7 @@ def one_line(text: str, longest: int = 160) -> str:
 
 
 def catalogue(tools: Sequence[ToolSpec]) -> str:
-    """A line for each tool, which its upstream's words cannot leave."""
+    """A line for each tool. Its upstream's words cannot break out of the line."""
     return "\n".join(
         f"- {tool.name}({signature(tool)}): {fenced(one_line(tool.description))}" for tool in tools
     )

@@ -218,7 +218,7 @@ class Approvals:
         `RequestError` for a ticket that was used before."""
         if ticket in self._used:
             raise RequestError(
-                "requestState: an answer was given with it before, and it counts once. Follow the "
+                "requestState: it was used for an answer before, and can be used once. Follow the "
                 f"run with get_run, run_id {self._run_id}."
             )
         self._used.add(ticket)

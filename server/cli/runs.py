@@ -43,6 +43,7 @@ COMMANDS = {
     "running": "Watch it: `planloom runs show --follow {}`.",
 }
 """What a person does with a run that has not ended, by its state."""
+NO_RUNS = "No runs yet. Start one with `planloom ask`, or from a client."
 
 
 async def list_runs(settings: Settings, most: int) -> None:
@@ -50,7 +51,7 @@ async def list_runs(settings: Settings, most: int) -> None:
     journal = journal_for(settings.runs)
     runs = await journal.list(most)
     if not runs:
-        output.print("No runs yet. `planloom ask` begins one, or a client does.")
+        output.print(NO_RUNS)
         return
     asked = {
         run.id: _call_of(settings, await journal.load(run.id)) if run.status == "running" else None
@@ -179,7 +180,7 @@ async def follow_run(settings: Settings, run_id: str | None, whole: bool, as_jso
     if run_id is None:
         newest = await journal.list(1)
         if not newest:
-            raise RequestError("No runs yet. `planloom ask` begins one, or a client does.")
+            raise RequestError(NO_RUNS)
         run_id = newest[0].id
     stored = await load(journal, run_id)
     asked = partial(waiting, stored.id, timeout_s=settings.approval.timeout_s)

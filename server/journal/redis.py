@@ -408,7 +408,7 @@ class RedisJournal(base.Journal):
 
 
 TAKEN = (
-    "Another server has taken over the run, because this one gave no sign of life for "
+    "Another server has taken over the run, because this one did not respond for "
     f"{LEASE_SECONDS:g} s."
 )
 

@@ -74,7 +74,9 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
         prompt = planned[0]
     if request.goal == "conclude":
         if not made:
-            raise RequestError(f"Run {run.id} has made no step yet. run_step with its run_id does.")
+            raise RequestError(
+                f"Run {run.id} has not made a step yet. Call run_step with its run_id first."
+            )
         prompt = prompt or "; ".join(step.objective for step in state.steps if step.completed)
     policy = strictest(run.request.policy, request.policy)
     if policy is Policy.ASK and not can_ask:

@@ -379,10 +379,10 @@ def test_any_schema_becomes_one_that_a_grammar_takes(schema: dict[str, Any]) -> 
 def test_any_arguments_are_checked_by_any_schema(
     schema: dict[str, Any], written: dict[str, Any]
 ) -> None:
-    mended = validation.coerced(written, schema)
-    assert mended.keys() <= written.keys()
-    assert validation.coerced(mended, schema) == mended
-    told = validation.problem(mended, schema)
+    corrected = validation.coerced(written, schema)
+    assert corrected.keys() <= written.keys()
+    assert validation.coerced(corrected, schema) == corrected
+    told = validation.problem(corrected, schema)
     assert told is None or 0 < len(told) <= 300
 
 

@@ -592,7 +592,7 @@ async def test_a_state_is_secret_and_good_for_one_answer_to_its_own_call(
     assert report(result)["answer"] == "It is noted."
     assert replayed.is_error
     assert normalised(replayed.content[0].text) == snapshot(
-        "requestState: an answer was given with it before, and it counts once. Follow the run with get_run, run_id RUN."
+        "requestState: it was used for an answer before, and can be used once. Follow the run with get_run, run_id RUN."
     )
     assert noted(place.project) == [["hello", "nobody"]]
 

@@ -190,7 +190,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_mistake_is_told_with_line_key_and_mend(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_mistake_is_told_with_line_key_and_fix(tmp_path: Path, text: str, problem: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         load_settings(file, tmp_path, {})

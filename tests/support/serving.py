@@ -342,7 +342,7 @@ def text(result: CallToolResult) -> str:
 
 
 def script_two_steps(ollama: ScriptedOllama) -> None:
-    """A run on what `CLASS` returns, with a plan of two steps and an answer that is mended."""
+    """A run on what `CLASS` returns, with a plan of two steps and an answer that is corrected."""
     ollama.expect(nowhere(), model=FULL, contains=[CLASS])
     ollama.expect(plan("read_file", "Look for its uses"), model=FULL, contains=[CLASS])
     ollama.expect({"path": "jobs/secret.py", "start_line": 1}, contains=[CLASS])

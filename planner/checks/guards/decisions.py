@@ -44,7 +44,7 @@ def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str
 
 
 def gives_up(answer: str) -> bool:
-    """Whether an answer says that there is none, however the model has marked it."""
+    """Whether an answer says that it could not be found, whatever the model has marked it as."""
     return (
         re.match(r"(?i)\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b", answer)
         is not None

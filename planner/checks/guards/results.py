@@ -14,7 +14,7 @@ from planner.tools import Outcome, ToolSpec
 MAX_FAULT_CHARS = 1000
 """Characters of a result that is nothing but an error."""
 MAX_FAULT_LINES = 3
-"""Of such a result, unless it is a traceback."""
+"""Lines of such a result, unless it is a traceback."""
 NOTHING = "Nothing for the arguments above"
 """The beginning of the result of a widened call."""
 _EMPTY = re.compile(r"[\s\[\]{}()\"':,.]*|.*\bno (?:results|matches|files)\b.{0,80}", re.I | re.S)

@@ -9,11 +9,11 @@ from planner.checks.guards.arguments import same, takes_mask, takes_path
 from planner.tools import ToolSpec
 
 MAX_PATTERN_WORDS = 4
-"""Of a pattern that is tried with other separators; a longer one is a sentence or a line."""
+"""Words of a pattern that is tried with other separators; a longer one is a sentence or a line."""
 MIN_WORD_CHARS = 3
 """Characters of a word that is searched for alone."""
 MAX_SIBLINGS = 6
-"""Items of a list that are all looked at where nobody said which."""
+"""Items of a list that are all looked up if nobody said which."""
 MAX_ITEM_CHARS = 60
 
 

@@ -1605,8 +1605,8 @@ async def test_a_reply_that_is_not_the_json_asked_for_is_redone_once(
 
 
 async def test_a_reply_of_the_fast_model_is_redone_by_the_full_one(pool: DictionaryPool) -> None:
-    mended = {"search": [], "reply": "Hello."}
-    ran = await planned(Fast(Unconstrained("Hello")), mended, pool=pool, prompt="Hi!")
+    corrected = {"search": [], "reply": "Hello."}
+    ran = await planned(Fast(Unconstrained("Hello")), corrected, pool=pool, prompt="Hi!")
     asked = [(call.role, call.model) for call in ran.state.ledger]
     assert asked == [("brief", "fast"), ("brief", "full")]
     assert ran.guards == ["reply"]

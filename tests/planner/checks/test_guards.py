@@ -171,19 +171,19 @@ GLOB_TOOL = spec("search_files", "pattern", description="Finds files by a glob p
 )
 def test_patterns_are_translated(tool: ToolSpec, before: str, after: str) -> None:
     (name,) = [each for each in tool.input_schema["properties"] if each != "path" or tool is READ]
-    mended, changes = corrected_patterns({name: before}, tool)
-    assert mended == {name: after}
+    corrected, changes = corrected_patterns({name: before}, tool)
+    assert corrected == {name: after}
     assert len(changes) == (before != after)
 
 
 @given(st.text())
 def test_any_text_is_taken_for_a_pattern(text: str) -> None:
     for tool, name in ((MASK, "mask"), (SEARCH, "pattern")):
-        mended, changes = corrected_patterns({name: text}, tool)
-        again, more = corrected_patterns(mended, tool)
-        assert changes or mended == {name: text}
+        corrected, changes = corrected_patterns({name: text}, tool)
+        again, more = corrected_patterns(corrected, tool)
+        assert changes or corrected == {name: text}
         if tool is SEARCH:
-            assert (again, more) == (mended, [])
+            assert (again, more) == (corrected, [])
 
 
 async def test_types_and_empty_options_are_put_right_and_told() -> None:
@@ -206,8 +206,8 @@ async def test_an_invented_folder_is_taken_off_a_path() -> None:
 def test_the_nearest_path_is_no_part_of_the_path() -> None:
     said = TRANSCRIPTS["a known folder before a path"]
     seen = ["roiyad", "README.md", *json.loads(said["seen"])]
-    mended, changes = corrected_paths(said["arguments"], SERENA[said["tool"]], seen)
-    assert mended == {"relative_path": "roiyad/chaezhask/vraeseth.py"}
+    corrected, changes = corrected_paths(said["arguments"], SERENA[said["tool"]], seen)
+    assert corrected == {"relative_path": "roiyad/chaezhask/vraeseth.py"}
     assert len(changes) == 1
     unseen = ["roiyad", "chaezhask", "config/chitund.ini"]
     assert corrected_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
@@ -217,17 +217,17 @@ def test_the_nearest_path_is_no_part_of_the_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "mended"),
+    ("path", "corrected"),
     [
         ("parcel/rates.py", "parcel/rates.py"),  # a tree shows `parcel`, and `rates.py` below it
         ("/home/me/rates.py", "rates.py"),
         ("app/parcel/zones.py", "parcel/zones.py"),
     ],
 )
-def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, mended: str) -> None:
+def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, corrected: str) -> None:
     seen = ["rates.py", "parcel/zones.py"]
     found, _ = corrected_paths({"path": path}, READ, seen)
-    assert found == {"path": mended}
+    assert found == {"path": corrected}
 
 
 def test_the_name_path_of_a_symbol_is_no_path() -> None:
@@ -483,7 +483,7 @@ async def test_a_result_shown_again_is_no_progress_either() -> None:
     assert ran.guards == ["no_progress"]
 
 
-async def test_a_call_that_brings_something_starts_the_count_anew() -> None:
+async def test_a_call_that_brings_something_starts_the_count_again() -> None:
     said = TRANSCRIPTS[name := "a failing call again and again"]
     failed = ToolResult(outcome=Outcome.FAILURE, text=said["result"])
     pool = DictionaryPool({}, specs=list(SERENA.values()))

@@ -245,7 +245,7 @@ def test_a_run_is_listed_on_one_line(place: Place, ollama: ScriptedOllama) -> No
 
 def test_without_runs_it_is_said_how_one_begins(place: Place) -> None:
     listed, followed = place.run("runs"), place.run("runs", "--follow")
-    said = "No runs yet. `planloom ask` begins one, or a client does.\n"
+    said = "No runs yet. Start one with `planloom ask`, or from a client.\n"
     assert (listed.returncode, listed.stdout) == (0, said)
     assert (followed.returncode, followed.stderr) == (2, f"planloom: {said}")
 

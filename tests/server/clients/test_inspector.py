@@ -1,4 +1,4 @@
-"""The command line of the MCP Inspector: every call is a client, and over stdio a server, anew."""
+"""The command line of the MCP Inspector: every call starts a client, and over stdio a server."""
 
 import json
 import os

@@ -134,7 +134,9 @@ async def test_the_next_step_of_a_plan_needs_no_prompt(
         concluded = await caller.call("plan_and_answer", run_id=run_id, prompt="")
     steps = [(each["objective"], each["status"]) for each in (done.whole or {})["steps"]]
     assert steps == [("Read the file", "completed"), ("Read the notes", "failed")]
-    assert normalised(too_soon) == "Run RUN has made no step yet. run_step with its run_id does."
+    assert normalised(too_soon) == (
+        "Run RUN has not made a step yet. Call run_step with its run_id first."
+    )
     assert no_more == "prompt: say what this step should find out; no step is planned."
     assert (concluded.whole or {})["status"] == "answered"
 

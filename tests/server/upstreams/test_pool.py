@@ -327,7 +327,7 @@ async def test_a_slow_call_is_cut_off_and_the_upstream_stays(make: MakePool, fol
         assert (await call(pool, "pid")).text == pid
 
 
-async def test_an_upstream_that_never_answers_is_started_anew(make: MakePool) -> None:
+async def test_an_upstream_that_never_answers_is_started_again(make: MakePool) -> None:
     async with make(up={"call_timeout_s": 0.1}) as pool:
         await pool.ready(LONG)
         pid = (await call(pool, "pid")).text

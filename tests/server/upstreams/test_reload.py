@@ -219,7 +219,7 @@ async def test_what_needs_a_new_start_is_said(place: Place, only: Only) -> None:
     async with place.client() as caller:
         await listed(caller, ready("files"))
         place.bounds = {"runs": {"concurrent": 2}}
-        assert place.file.exists()  # written anew
+        assert place.file.exists()  # written again
         found = await listed(caller, lambda found: found["problem"])
         assert found["problem"] == snapshot("`runs`: in effect after the next start.")
 
