@@ -2,7 +2,7 @@
 
 The model server turns a schema into a grammar, with a converter that knows only a part of JSON
 Schema and fails on the rest, or ignores it. What is lost here is checked afterwards
-(`planner.checks.schemas.problem`).
+(`planner.checks.validation.problem`).
 """
 
 from collections.abc import Iterator

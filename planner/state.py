@@ -205,6 +205,11 @@ class RunState:
         return [step for step in self.steps if step.completed]
 
     @property
+    def part(self) -> Part:
+        """The newest request, of a run that has begun."""
+        return self.parts[-1]
+
+    @property
     def request(self) -> RunRequest | None:
         """The newest request."""
         return self.parts[-1].request if self.parts else None
@@ -350,7 +355,7 @@ class RunState:
 
     @property
     def model_seconds(self) -> float:
-        return sum(call.seconds for call in self.ledger[self.parts[-1].calls :])
+        return sum(call.seconds for call in self.ledger[self.part.calls :])
 
     def apply(self, event: events.Event) -> None:
         match event:
@@ -370,7 +375,7 @@ class RunState:
                     for each in self.unshown:
                         each.shown = True
                     here = self.iterations[-1].exchange if self.part_iterations else None
-                    opening = self.parts[-1].opening
+                    opening = self.part.opening
                     (opening if here is None else here).append(event)
             case events.ToolSelected(tool=str(tool)):
                 self.draft = ""  # the try at an answer was not taken
@@ -387,7 +392,7 @@ class RunState:
                     )
                 )
             case events.BriefMade():
-                self.parts[-1].brief = event
+                self.part.brief = event
             case events.PassagesGathered():
                 self.iterations[event.iteration].gathered = event
             case events.ArgumentsWritten():

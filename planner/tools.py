@@ -218,3 +218,11 @@ class PoolAround:
 
     async def listing(self) -> str | None:
         return await self.pool.listing()
+
+
+def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
+    """The tool of this name, bare or as `upstream.name`."""
+    for tool in tools:
+        if name in (tool.name, f"{tool.upstream}.{tool.name}"):
+            return tool
+    return None

@@ -1,7 +1,7 @@
 """What the operator decides: models, project and upstreams. `config_file.py` reads it."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -12,132 +12,21 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PlainSerializer,
-    PlainValidator,
     PrivateAttr,
-    SecretStr,
     StringConstraints,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from planner.tools import Policy, Roles, Safety
-
-HIDDEN = "***"
-"""Replaces a secret in a message."""
-
-PUBLIC_VARIABLES = frozenset({"PLANLOOM_PROJECT", "PLANLOOM_PYTHON"})
-"""Defined by us for every file: the project's absolute path and our own interpreter."""
-
-_MIN_SECRET_CHARS = 4
-"""Anything shorter protects nothing, and hiding it would remove plain words."""
-
-CALLED_SECRET = re.compile(
-    r"key|token|secret|pass|pwd|credential|auth|cookie|session|private", re.IGNORECASE
-)
-"""Names of variables, `env` entries and headers whose value is a secret."""
-
-VARIABLE = re.compile(
-    r"\$\$|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
-)
-
-
-class Expanded(SecretStr):
-    """A string of the file with its variables filled in; `get_secret_value()` gives it whole.
-
-    Printed, it shows `***` where a variable's value stands.
-    """
-
-    def __init__(
-        self,
-        value: str,
-        shown: str = HIDDEN,
-        secrets: Iterable[str] = (),
-        credentials: Iterable[str] = (),
-        written: str = HIDDEN,
-    ) -> None:
-        super().__init__(value)
-        self._shown = shown
-        self.secrets = frozenset(secrets)
-        """The parts that must not appear anywhere."""
-        self.credentials = frozenset(credentials)
-        """The secrets whose variable is named like a secret."""
-        self.written = written
-        """As written in the file, with the variables' names."""
-
-    def _display(self) -> str:
-        return self._shown
-
-    def __eq__(self, other: object) -> bool:
-        """Equal if value and spelling are equal: a value from a variable is a secret."""
-        return super().__eq__(other) and self.written == getattr(other, "written", None)
-
-    __hash__ = SecretStr.__hash__
-
-
-def expand(text: str, variables: Mapping[str, str]) -> Expanded:
-    """Fill in `${NAME}` and `${NAME:-default}`; `$$` is one `$`, any other `$` stands for itself.
-
-    The default counts when the variable is unset or empty; a value is not expanded again.
-    Raises `KeyError` with the name of an unset variable, `ValueError` for a `${` left open.
-    """
-    value, shown, secrets, credentials, end = "", "", set[str](), set[str](), 0
-    for match in VARIABLE.finditer(text):
-        name, default = match["name"], match["default"]
-        if match["broken"]:
-            raise ValueError("a `${` has no name or no `}`")
-        part = part_shown = "$"
-        if name and default is not None and not variables.get(name):
-            part = part_shown = default
-        elif name:
-            part = part_shown = variables[name]
-            if name not in PUBLIC_VARIABLES:
-                secrets.add(part)
-                credentials |= {part} if CALLED_SECRET.search(name) else set()
-                part_shown = HIDDEN
-        literal = text[end : match.start()]
-        value, shown, end = value + literal + part, shown + literal + part_shown, match.end()
-    rest = text[end:]
-    return Expanded(value + rest, shown + rest, secrets, credentials, written=text)
-
-
-def _wrong(why: str) -> PydanticCustomError:
-    """An error that says how to correct a value; `_explain` adds the place."""
-    return PydanticCustomError("config", "{why}", {"why": why})
-
-
-def _expanded(value: object, info: ValidationInfo) -> Expanded:
-    if isinstance(value, Expanded):
-        return value
-    if not isinstance(value, str):
-        raise _wrong("should be text; put the value in quotes")
-    try:
-        return expand(value, info.context or {})
-    except KeyError as missing:
-        name = missing.args[0]
-        raise _wrong(
-            f"the variable {name} is not set; set it, or write ${{{name}:-default}}"
-        ) from None
-    except ValueError as broken:
-        raise _wrong(f"{broken}; write ${{NAME}}, or $$ for a plain $") from None
-
-
-def _hidden(value: object, info: ValidationInfo) -> Expanded:
-    """Like `_expanded`, for a value that is secret as a whole."""
-    text = _expanded(value, info)
-    whole = text.get_secret_value()
-    ours = not text.secrets and any(f"${{{name}}}" in str(value) for name in PUBLIC_VARIABLES)
-    secrets = () if ours else {whole, *text.secrets}
-    return Expanded(whole, secrets=secrets, credentials=text.credentials)
+from server.variables import CALLED_SECRET, Expanded, Hidden, HiddenMap, Text, wrong
 
 
 def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise _wrong(f"is not a regular expression ({error}); correct the pattern") from None
+        raise wrong(f"is not a regular expression ({error}); correct the pattern") from None
     return pattern
 
 
@@ -148,9 +37,9 @@ def _api_base(url: str) -> str:
     except ValueError:  # such as a port beyond the last one
         there = False
     if not there or parts.query or parts.fragment:
-        raise _wrong("is not the address of an API; write it as http://HOST:PORT/v1")
+        raise wrong("is not the address of an API; write it as http://HOST:PORT/v1")
     if parts.username or parts.password:
-        raise _wrong("contains a password; give it as the key instead")
+        raise wrong("contains a password; give it as the key instead")
     path = parts.path.rstrip("/") or "/v1"
     return parts._replace(path=path).geturl()
 
@@ -158,20 +47,13 @@ def _api_base(url: str) -> str:
 def _sendable(key: Expanded) -> Expanded:
     value = key.get_secret_value()
     if not (value.isascii() and value.isprintable()):
-        raise _wrong("has characters that an HTTP header cannot contain; give the key alone")
+        raise wrong("has characters that an HTTP header cannot contain; give the key alone")
     return key
 
 
-Text = Annotated[
-    Expanded, PlainValidator(_expanded, json_schema_input_type=str), PlainSerializer(str)
-]
-Hidden = Annotated[
-    Expanded, PlainValidator(_hidden, json_schema_input_type=str), PlainSerializer(str)
-]
-HiddenMap = Annotated[
-    dict[str, Hidden],
-    AfterValidator(lambda values: {k: v for k, v in values.items() if v.get_secret_value()}),
-]
+MIN_SECRET_CHARS = 4
+"""Anything shorter protects nothing, and hiding it would remove plain words."""
+
 Pattern = Annotated[str, AfterValidator(_compiles)]
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -280,15 +162,15 @@ class UpstreamSettings(_Frozen):
             what = "has no `command` and no `url`"
             if self.url is not None:
                 what = "has both `command` and `url`"
-            raise _wrong(f"{what}; give exactly one of them")
+            raise wrong(f"{what}; give exactly one of them")
         paths = [Path(each.get_secret_value()).expanduser() for each in self.roots]
         if not all(path.is_absolute() for path in paths):
-            raise _wrong("`roots` are absolute paths, such as ${PLANLOOM_PROJECT}")
+            raise wrong("`roots` are absolute paths, such as ${PLANLOOM_PROJECT}")
         # Either may be empty, of a variable that is not set; the upstream will say so.
         way = "command" if self.url is None else "url"
         others = {"command": ("headers",), "url": ("args", "cwd", "env")}[way]
         if stray := [name for name in others if getattr(self, name)]:
-            raise _wrong(f"`{stray[0]}` has no meaning with `{way}`; remove it")
+            raise wrong(f"`{stray[0]}` has no meaning with `{way}`; remove it")
         return self
 
     @property
@@ -297,7 +179,7 @@ class UpstreamSettings(_Frozen):
         texts = [self.command, self.cwd, self.url, *self.args, *self.roots]
         hidden = [*self.env.values(), *self.headers.values()]
         found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
-        return frozenset(secret for secret in found if len(secret) >= _MIN_SECRET_CHARS)
+        return frozenset(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
 
     @property
     def credentials(self) -> frozenset[str]:

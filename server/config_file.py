@@ -21,10 +21,7 @@ from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from server.config import (
-    PUBLIC_VARIABLES,
-    VARIABLE,
     ApprovalSettings,
-    Expanded,
     File,
     Listing,
     ModelSettings,
@@ -36,6 +33,7 @@ from server.config import (
 from server.environment import VARIABLES, Environment, environment
 from server.project import project_folder
 from server.text import plain
+from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
 from server.yaml_lines import Key, dotted, parse
 
 

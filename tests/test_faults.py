@@ -27,16 +27,17 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from scripted_ollama import Hang, ScriptedOllama
 from serving import LONG, Called, Caller, Place, Progress, SharedUpstream, end, found, text, until
 
-from planner.checks import schemas
+from planner.checks import validation
 from planner.errors import ModelUnavailable
 from planner.tools import Outcome, ToolSpec
 from server.app import build
 from server.backends import Backend
-from server.config import Expanded, RunSettings, Settings, UpstreamSettings
+from server.config import RunSettings, Settings, UpstreamSettings
 from server.upstreams import stdio
 from server.upstreams.launch import head_start
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.reaper import Reaper
+from server.variables import Expanded
 
 pytestmark = pytest.mark.anyio
 
@@ -499,21 +500,21 @@ def doubled(depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dialect", [None, "http://json-schema.org/draft-07/schema#"])
 def test_validation_is_bounded(dialect: str | None) -> None:
-    assert schemas.problem({"a": 1}, doubled(5)) is None
+    assert validation.problem({"a": 1}, doubled(5)) is None
     schema = doubled(70)
     if dialect:
         schema["properties"]["a"]["$schema"] = dialect
     unusable = "the schema itself cannot be used (OverflowError)"
-    assert schemas.problem({"a": 1}, schema) == unusable
+    assert validation.problem({"a": 1}, schema) == unusable
 
 
 def test_a_pattern_is_matched_in_linear_time() -> None:
     schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}
-    assert schemas.problem({"a": "a" * 50}, schema) is None
-    assert "does not match" in (schemas.problem({"a": "a" * 50 + "!"}, schema) or "")
-    assert schemas.problem({"a": "b"}, {"properties": {"a": {"pattern": "^(?=a)"}}}) is None
+    assert validation.problem({"a": "a" * 50}, schema) is None
+    assert "does not match" in (validation.problem({"a": "a" * 50 + "!"}, schema) or "")
+    assert validation.problem({"a": "b"}, {"properties": {"a": {"pattern": "^(?=a)"}}}) is None
     names = {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
-    assert schemas.problem({"a" * 50 + "!": 1}, names) is None
+    assert validation.problem({"a" * 50 + "!": 1}, names) is None
 
 
 # Names

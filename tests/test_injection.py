@@ -13,7 +13,7 @@ from serving import conclusion, deep, move_on, nowhere, plan
 
 from benchmarks.injection.__main__ import attacked
 from benchmarks.injection.data import Attack, Call, ListedTool, Suite, Suites, Task
-from planner.prompts import fenced, harmless
+from planner.prompts.texts import fenced, harmless
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolSpec
 from server.config import UpstreamSettings

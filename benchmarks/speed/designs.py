@@ -20,7 +20,8 @@ from planner.agent import warming
 from planner.evidence import context
 from planner.models.base import Models
 from planner.models.ollama import OllamaClient, OllamaModel
-from planner.prompts import RESULT_CHARACTERS, compact
+from planner.prompts import RESULT_CHARACTERS
+from planner.prompts.texts import compact
 from planner.protocol import Limits, RunRequest
 from planner.tools import Safety, ToolSpec
 

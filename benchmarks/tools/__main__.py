@@ -14,7 +14,7 @@ from benchmarks.tools.data import REQUIREMENT, Catalogue, Half, Task, bare, fetc
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.evidence.ranking import BM25
 from planner.evidence.tool_ranking import Ranking
-from planner.prompts import catalogue as listed
+from planner.prompts.texts import catalogue as listed
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 

@@ -6,16 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.agent.tool_calls import find
+from planner.agent.questions import Asker
 from planner.checks.deeds import invented, unrelated
 from planner.checks.grounding import echoed
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import words
-from planner.prompts import one_line
+from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Outcome, ToolSpec, find
 
 UNKNOWN = (
     "It is not known whether anything was changed: the call went out, and no answer came. Look "
@@ -39,6 +39,7 @@ class Changes:
     """All tools of its pool."""
     permitted: Sequence[ToolSpec]
     """Those that it may call."""
+    asker: Asker
 
     @property
     def possible(self) -> bool:
@@ -49,14 +50,19 @@ class Changes:
     def wanted(self) -> bool:
         """Whether the request is for a change or another action: it wants one, names a tool for
         one, or the plan has one. What may be an order is taken for one without a question mark."""
-        request = self.state.parts[-1].request
+        request = self.state.part.request
         ordered = self.state.may_be_order and not QUESTION_MARK.search(request.prompt)
         return self.state.wants == "action" or ordered or self.chosen
 
     @property
+    def acting(self) -> bool:
+        """Whether a change is wanted, and may be planned now."""
+        return self.wanted and self.asker.may_change
+
+    @property
     def chosen(self) -> bool:
         """Whether the request, the plan or a call names a tool that changes something."""
-        tools = [self.state.parts[-1].request.tool, *self.state.planned_tools.values()]
+        tools = [self.state.part.request.tool, *self.state.planned_tools.values()]
         tools += [each.tool for each in self.state.part_iterations]
         named = (find(name, self.tools) for name in tools if name)
         return any(tool and not tool.read_only for tool in named)
@@ -72,7 +78,7 @@ class Changes:
     @property
     def calls(self) -> Sequence[Iteration]:
         """The calls that an answer is about: a conclusion is about all steps of its run."""
-        concludes = self.state.parts[-1].request.goal == "conclude"
+        concludes = self.state.part.request.goal == "conclude"
         return self.state.iterations if concludes else self.state.part_iterations
 
     def reads(self, call: Iteration) -> bool:

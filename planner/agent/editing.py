@@ -9,16 +9,21 @@ follows without a model.
 from collections.abc import Sequence
 from typing import Any
 
+from planner.agent.best_answer import BestAnswer
+from planner.agent.budget import Budget, LimitReached
 from planner.agent.gathering import Gatherer
+from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.sources import strings
 from planner.evidence.listing import paths_in
 from planner.evidence.rewriting import (
     Edit,
     beside,
+    by_file,
     edits,
+    fence,
     likeliest_edits,
     parts,
     related,
@@ -27,21 +32,31 @@ from planner.evidence.rewriting import (
     uses,
 )
 from planner.evidence.words import named, tokens
+from planner.protocol import Call, Conclude
+from planner.text import flat, shortened
 from planner.tools import ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
 """What stands in a call that shows how a tool is called, for what it is called with."""
 MAX_FILES = 10
 """Of which the model chooses those that have to change."""
+MAX_STEP_CHARS = 160
+"""Characters of a step that says what is changed in a file."""
 
 
 class Editor:
-    """Finds the edits that a request is for."""
+    """Finds the edits that a request is for, and makes them."""
 
-    def __init__(self, caller: Caller, gatherer: Gatherer) -> None:
+    def __init__(
+        self, caller: Caller, gatherer: Gatherer, steps: Steps, budget: Budget, best: BestAnswer
+    ) -> None:
+        self.caller = caller
         self.asker = caller.asker
         self.state = caller.state
         self.gatherer = gatherer
+        self.steps = steps
+        self.budget = budget
+        self.best = best
         self.tool: ToolSpec | None = None
         """What replaces texts in files, once `ready` has found it."""
         self._example: dict[str, Any] = {}
@@ -60,9 +75,9 @@ class Editor:
         if chosen is None or not {*able} & {*needed}:
             return False
         tool = able[chosen]
-        example = schemas.coerced(await self.asker.edit_call(tool), tool.input_schema)
+        example = validation.coerced(await self.asker.edit_call(tool), tool.input_schema)
         texts = list(strings(example))
-        if schemas.problem(example, tool.input_schema) or not (
+        if validation.problem(example, tool.input_schema) or not (
             texts.count(OLD) == texts.count(NEW) == 1
         ):
             return False
@@ -71,7 +86,7 @@ class Editor:
 
     async def edits(self) -> list[Edit]:
         """What has to change in the files that the request is about."""
-        request = self.state.parts[-1].request.prompt
+        request = self.state.part.request.prompt
         query = " ".join([request, *self.state.search])
         names = named(request)
         files = await self._files(request)
@@ -94,6 +109,37 @@ class Editor:
             text = await self.gatherer.text(path) or ""
             found += [each for each in uses(path, text, new_names) if beside(each, found)]
         return found
+
+    async def make(self, found: Sequence[Edit]) -> Conclude:
+        """Make these edits, a step for each file, planned before the first is made.
+        Where there are not calls enough for all, none is made."""
+        assert self.tool
+        tool = self.tool.name
+        files = by_file(found)
+        calls = {path: self.calls(changed) for path, changed in files}
+        if (needed := sum(map(len, calls.values()))) > self.budget.calls_left:
+            raise LimitReached(
+                f"it takes {needed} calls, and {self.budget.calls_left} iterations are left"
+            )
+        steps = {
+            path: shortened(
+                flat(f"Change {path}: {'; '.join(each.shown for each in changed)}"), MAX_STEP_CHARS
+            )
+            for path, changed in files
+        }
+        self.steps.plan([*steps.values()], dict.fromkeys(steps.values(), tool))
+        for path, changed in files:
+            self.steps.start(steps[path])
+            for arguments in calls[path]:
+                call = Call(prompt=steps[path], tool=tool)
+                await self.caller.call(call, given=arguments)
+            stands = await self.stands(changed)
+            if not stands:
+                self.best.unsure = f"{path} does not show the change"
+            self.steps.end(success=stands)
+            self.budget.hold()
+        shown = (f"{path}\n{fence(changed)}" for path, changed in files)
+        return Conclude(final_answer="\n\n".join(shown))
 
     async def stands(self, found: Sequence[Edit]) -> bool:
         """Whether the file has these edits, now that it is read again."""
@@ -142,7 +188,7 @@ class Editor:
     def _may_edit(self, tool: ToolSpec) -> bool:
         """Whether a tool could take a file's path and two texts, and is of an upstream that helped
         to find the passages."""
-        texts = list(schemas.texts(tool.input_schema))
+        texts = list(validation.texts(tool.input_schema))
         return tool.upstream in self.state.looked_up and len(_paths(tool)) == 1 and len(texts) > 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
-from planner.agent.model_calls import Asker
+from planner.agent.questions import Asker
 from planner.checks.citations import unproved
 from planner.checks.claims import holds
 from planner.checks.deeds import done, left_undone
@@ -16,7 +16,8 @@ from planner.checks.grounding import echoed, not_done, results, unsupported, uns
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
-from planner.prompts import Prompts, passage
+from planner.prompts import Prompts
+from planner.prompts.texts import passage
 from planner.protocol import Conclude
 from planner.state import RunState
 from planner.tools import Outcome
@@ -70,7 +71,7 @@ class Ending:
     ) -> None:
         """End with a conclusion. `reason` is why the run could not go on, `unsure` why its answer
         is not certain, `quotes` the lines that say it."""
-        answer, goal = conclusion.final_answer, self.state.parts[-1].request.goal
+        answer, goal = conclusion.final_answer, self.state.part.request.goal
         planned = goal == "plan"
         if not planned and not answer.strip():
             return self.without_model(reason or "the model gave no answer")
@@ -133,14 +134,14 @@ class Ending:
     def without_model(self, reason: str) -> None:
         """End with what was found, since no model says what it means."""
         ended = _without_model(self.state, self.prompts, reason)
-        if self.state.parts[-1].request.goal == "step":
+        if self.state.part.request.goal == "step":
             self._conclude_step(success=False, notes=reason)
         self.emit(ended)
 
     def _ordered(self, answer: str) -> bool:
         """Whether a change has to have been made for this answer to be one. A conclusion is about
         steps, of which none may have done what it was for."""
-        if self.state.parts[-1].request.goal == "conclude":
+        if self.state.part.request.goal == "conclude":
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
         may_say_so = self.state.may_be_order and bool(echoed(self.state, answer))
@@ -161,7 +162,7 @@ class Ending:
             told += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
             # What was read as an action may be a question.
             status = "partial" if why == NO_CALL and not self.changes.chosen else status
-        if self.state.parts[-1].request.goal == "step":
+        if self.state.part.request.goal == "step":
             self._conclude_step(success=status == "partial", notes=told)
         self._end(status, told, why, quotes)
 
@@ -169,7 +170,7 @@ class Ending:
         """Whether what was read as an action was answered like a question, "how do I …", where no
         tool changes anything. An answer with words of the request that no result has may say that
         it was done."""
-        request = self.state.parts[-1].request
+        request = self.state.part.request
         step = request.goal == "step" and not request.tool
         ordered = self.state.wants == "action" or self.state.may_be_order
         if not ordered or (self.asker.may_change and not step):
@@ -182,7 +183,7 @@ class Ending:
 
     async def _formatted(self, answer: str) -> Shaped:
         """The answer as data, while its step's results still stand in the prompt."""
-        part = self.state.parts[-1]
+        part = self.state.part
         schema = part.request.data_schema
         if schema is None or part.request.goal not in ANSWERING:
             return Shaped()

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.agent.model_calls import Asker
-from planner.checks import schemas
+from planner.agent.questions import Asker
+from planner.checks import validation
 from planner.errors import ModelError
 from planner.events import Event, GuardTripped
 from planner.grammar import Schema
@@ -31,10 +31,10 @@ async def shaped(
             data = await asker.format(answer, schema, problem)
         except ModelError as error:
             return Shaped(problem=str(error))
-        problem = schemas.problem(data, schema)
+        problem = validation.problem(data, schema)
         if problem and isinstance(data, dict):
-            data = schemas.coerced(data, schema)
-            problem = schemas.problem(data, schema)
+            data = validation.coerced(data, schema)
+            problem = validation.problem(data, schema)
         if problem is None:
             return Shaped(data=data)
         emit(GuardTripped(guard="format", message=f"the data does not fit: {problem}"))

@@ -2,8 +2,8 @@
 
 A text search says which files speak of the words; the best of them are read whole and divided into
 passages, and those are ranked. Where a pool has no such search, a model says which of its tools
-list files and read them, and files are read by the words in their paths. Where it has no files
-either, nothing can be gathered and a plan chooses the tools.
+list files and read them, and files are read by the words in their paths (`file_listing`). Where it
+has no files either, nothing can be gathered and a plan chooses the tools.
 """
 
 import re
@@ -11,16 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from planner.agent.documentation import Documentation
+from planner.agent.file_listing import FileListing
 from planner.agent.tool_calls import Caller
-from planner.checks.guards.arguments import takes_path, takes_paths
+from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
 from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.listing import is_hidden, of_listing, paths_in
+from planner.evidence.listing import paths_in
 from planner.evidence.outline import outline
-from planner.evidence.passages import of_document, of_file
+from planner.evidence.passages import of_file
 from planner.evidence.ranking import defined, defined_in, ranked, undefined
 from planner.evidence.selection import (
     fitting,
@@ -49,31 +51,14 @@ MAX_DEFINING = 8
 """Files read for what the definitions in these mention."""
 INTRODUCTION = "README.md"
 """The file in which a project says what it is."""
-MAX_LISTED = 40
-"""Read for one question where no text can be searched."""
-MAX_FOLDERS = 30
-"""Listed for one question."""
-MAX_UNREAD = 3
-"""Files in a row that cannot be read before a listing is taken for something else."""
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 DOCUMENTED_SHARE = 0.7
 """Of what is shown: for documentation, where there is some."""
 INTRODUCTION_SHARE = 0.1
 """Of what is shown for a long answer: for the project's own introduction."""
-MAX_LIBRARIES = 2
-"""Looked up for one question."""
 MAX_OUTLINES = 2
 """Definitions that one question names whose members are looked up."""
-USE = (
-    r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
-    r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
-    r"|^\s*#\s*include\s*[<\"](?:NAMES)\b|^\s*import\s+[\w.]*\b(?:NAMES)\b[\w.*]*;"
-    r"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]"
-    r"|[\"'](?:NAMES)[\"']\s*:\s*[\"'][\^~<>=*\d]|[\"'](?:NAMES)(?:\[[\w,]*\])?\s*[<>=~!]=?\s*\d"
-    r"|^(?:NAMES)\s*(?:=\s*(?:[\"'][\^~<>=*\d]|\{)|[<>=~!]=\s*\d|$))"
-)
-"""How most languages, and the files that list what a project needs, name a library."""
 
 
 class _Candidates(NamedTuple):
@@ -97,21 +82,20 @@ class Gatherer:
         self.find = next((tool for tool in read if tool.name_argument), None)
         self.read = next((tool for tool in read if tool.file_argument), None)
         self.symbols = next((tool for tool in read if tool.symbol_argument), None)
-        self.library = next((tool for tool in read if tool.library_argument), None)
-        self.documents = next((tool for tool in read if tool.identifier_argument), None)
-        self.file_tools: tuple[ToolSpec, ToolSpec] | None = None
-        self.asked_for_files = False
+        self.documentation = Documentation(caller)
+        self.files = FileListing(caller)
         self.candidates: _Candidates | None = None
         """What the newest look-up found."""
         self.absent: list[str] = []
         """Words of the question that the model searched for, and that no file has."""
-        used = (self.search, self.read, self.library, self.documents)
+        documents = (self.documentation.library, self.documentation.documents)
+        used = (self.search, self.read, *documents)
         self.upstreams = {tool.upstream for tool in used if tool}
 
     @property
     def can_look_up(self) -> bool:
         """Whether other words may lead to other passages."""
-        return self.search is not None or self.file_tools is not None
+        return self.search is not None or self.files.tools is not None
 
     async def gather(self, question: str, more: Sequence[str] = ()) -> list[Passage]:
         """The passages for a question, as an event too; `more` are words beside its own. Empty
@@ -133,9 +117,9 @@ class Gatherer:
                 further = [path for path in defining if path not in files]
                 read += await self._read(further[:MAX_DEFINING])
             passages = [*read, *_unread(dict.fromkeys([*found, *used]), read)]
-            documented = await self._documented(self.search, question, more, found)
+            documented = await self.documentation.passages(self.search, question, more, found)
         else:
-            searched, passages = await self._listed(question, more)
+            searched, passages = await self.files.passages(question, more)
         outlines = await self._outlines(passages, question)
         self.candidates = _Candidates(question, more, passages, documented, outlines)
         shown = self._shown(self.candidates, self.state.passages)
@@ -149,15 +133,11 @@ class Gatherer:
 
     async def text(self, path: str) -> str | None:
         """A file as a whole; None where it cannot be read."""
-        purpose = f"read {path}"
         if self.read:
-            iteration = await self.caller.look_up(self.read, path, purpose)
-        elif self.file_tools:
-            reads = self.file_tools[1]
-            iteration = await self.caller.own_call(reads, _taking(reads, path), purpose)
+            read: Iteration | None = await self.caller.look_up(self.read, path, f"read {path}")
         else:
-            return None
-        return iteration.result if iteration.outcome is Outcome.SUCCESS else None
+            read = await self.files.read(path)
+        return read.result if read and read.outcome is Outcome.SUCCESS else None
 
     async def holding(self, name: str) -> list[str]:
         """The files in which a name stands."""
@@ -184,73 +164,6 @@ class Gatherer:
         shown = self._shown(self.candidates, before)
         question = self.candidates.question
         self.caller.emit(PassagesGathered(iteration=newest.number, query=question, passages=shown))
-
-    async def _listed(
-        self, question: str, more: Sequence[str]
-    ) -> tuple[Iteration | None, list[Passage]]:
-        """The passages of the files that a listing names, and the listing."""
-        tools = await self._file_tools()
-        if tools is None:
-            return None, []
-        lists, reads = tools
-        listing, paths = await self._paths(lists)
-        by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
-        best = [each.source for each in ranked(by_path, question, " ".join(more))]
-        unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
-        passages: list[Passage] = []
-        unread = 0
-        for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
-            iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
-            if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
-                passages += of_file(path, iteration.result, reads.upstream)
-                unread = 0
-            else:
-                unread += 1
-            if unread == MAX_UNREAD:
-                break
-        return listing, passages
-
-    async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
-        """The paths of all files, and the call that listed the first of them. What has no
-        extension may be a folder, which is listed too where the tool takes one. None where nothing
-        in the listing looks like a path: a model may name any tool that lists something."""
-        first: Iteration | None = None
-        files: list[str] = []
-        folders = ["."]
-        for folder in folders:  # grows
-            call = _taking(lists, folder)
-            listing = await self.caller.own_call(lists, call, f"list the files in {folder}")
-            if listing.outcome is not Outcome.SUCCESS:
-                files.append(folder)
-                continue
-            first = first or listing
-            inside = "" if folder == "." else f"{folder}/"
-            for path in of_listing(listing.result):
-                path = path if path.startswith(inside) else f"{inside}{path}"
-                name = path.rsplit("/", 1)[-1]
-                if call and "." not in name and len(folders) < MAX_FOLDERS:
-                    folders.append(path)
-                elif not is_hidden(path):
-                    files.append(path)
-        return first, list(dict.fromkeys(files)) if any(map(paths_in, files)) else []
-
-    async def _file_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
-        """The tools that list files and read one, as a model says, asked once in a run: both take a
-        path and need nothing else. A small model names any two where no tool does either."""
-        if not self.asked_for_files:
-            self.asked_for_files = True
-            offered = [tool for tool in self.caller.read_only if tool.name in self.state.offered]
-            lists = {
-                tool.name: tool
-                for tool in offered
-                if takes_paths(tool) and all(map(takes_path, tool.required))
-            }
-            reads = {name: tool for name, tool in lists.items() if len(tool.required) == 1}
-            if reads and len(lists) > 1:
-                said = await self.caller.asker.file_tools([*lists], [*reads])
-                if said.lists and said.reads and said.lists != said.reads:
-                    self.file_tools = lists[said.lists], reads[said.reads]
-        return self.file_tools
 
     async def _searched(
         self, tool: ToolSpec, question: str, more: Sequence[str]
@@ -344,56 +257,6 @@ class Gatherer:
             last = text.count("\n") + 1
             found += [Passage(source=source, first=1, last=last, text=text)] if text else []
         return found
-
-    async def _documented(
-        self, tool: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
-    ) -> list[Passage]:
-        """What the documentation says of the libraries that the question names: those that the
-        project uses, and any where the question names the documentation itself."""
-        if self.library is None or self.documents is None:
-            return []
-        passages: list[Passage] = []
-        topic = " ".join([question, *more])  # its words are English, whatever the question is
-        for name in await self._libraries(tool, question, more, found):
-            purpose = f"find the library {name}"
-            known = await self.caller.look_up(self.library, name, purpose, topic)
-            stem = re.escape(name.partition(".")[0])
-            identifier = re.search(rf"(?im)(?<!\S)/[\w.-]*/?[\w.-]*{stem}[\w./-]*", known.result)
-            if known.outcome is not Outcome.SUCCESS or identifier is None:
-                continue
-            purpose = f"read the documentation of {name}"
-            read = await self.caller.look_up(self.documents, identifier[0], purpose, topic)
-            if read.outcome is Outcome.SUCCESS:
-                passages += of_document(identifier[0], read.result, self.documents.upstream)
-        return passages
-
-    async def _libraries(
-        self, tool: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
-    ) -> list[str]:
-        """The names in a question of libraries that the project uses; of any, the brief's first,
-        where the question names their documentation."""
-        assert self.documents
-        own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
-        spelled = re.findall(r"[^\W\d_][\w-]+(?:\.\w+)?", question)
-        spelled += [name.partition(".")[0] for name in spelled]  # commander.js is used as commander
-        said = {*words(question)}
-        spelled += [term for term in more if said >= {*words(term)}]
-        names = {name.lower(): name for name in spelled if len(name) >= MIN_TERM}
-        names = {key: name for key, name in names.items() if key not in own}
-        names.pop(self.documents.upstream.lower(), None)
-        if not names:
-            return []
-        purpose = "find what the project uses"
-        used = await self.caller.look_up(tool, _use(names), purpose)
-        lines = hits.of_search(used.result) if used.outcome is Outcome.SUCCESS else []
-        kept = [
-            name
-            for key, name in names.items()
-            if any(re.search(_use([key]), line.text) for line in lines)
-        ]
-        if not kept and says(question, self.documents.upstream):
-            kept = [name for key, name in names.items() if key in {term.lower() for term in more}]
-        return kept[:MAX_LIBRARIES]
 
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
@@ -511,16 +374,6 @@ def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> lis
             [*_defining_files(found, {*tokens(question)}), *(place.source for place in best)]
         )
     )
-
-
-def _use(names: Iterable[str]) -> str:
-    """A pattern of the lines that use one of these libraries."""
-    return USE.replace("NAMES", "|".join(map(re.escape, names)))
-
-
-def _taking(tool: ToolSpec, path: str) -> dict[str, str]:
-    """The tool's arguments for a path: it takes one, or none."""
-    return {name: path for name in tool.required}
 
 
 def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:

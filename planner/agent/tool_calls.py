@@ -1,39 +1,36 @@
 """The tool calls of a run: looked up, argued, checked, made, and returned as events."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import anyio
 
-from planner.agent.model_calls import Asker
-from planner.checks import schemas
+from planner.agent.questions import Asker
+from planner.agent.sending import Sender
+from planner.checks import validation
 from planner.checks.grounding import results
-from planner.checks.guards import repeats, widening
+from planner.checks.guards import repeats
 from planner.checks.guards.arguments import (
     coercions,
     corrected_paths,
     corrected_patterns,
     seen_paths,
-    takes_path,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
-from planner.checks.guards.results import NOTHING, empty, fault
 from planner.checks.guards.sources import Guess, unseen
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
     ArgumentsWritten,
-    Event,
     GuardTripped,
     ToolCalled,
     ToolReturned,
     ToolSelected,
 )
 from planner.evidence import context
-from planner.prompts import compact
 from planner.protocol import Call
-from planner.state import Iteration, RunState
+from planner.state import Iteration
 from planner.tools import (
     ROLES,
     Approver,
@@ -42,6 +39,7 @@ from planner.tools import (
     ToolPool,
     ToolResult,
     ToolSpec,
+    find,
     read_only,
 )
 
@@ -61,21 +59,17 @@ class Caller:
         pool: ToolPool,
         tools: Sequence[ToolSpec],
         asker: Asker,
-        state: RunState,
-        emit: Callable[[Event], None],
-        policy: Policy,
         approver: Approver,
         clock: Clock,
     ) -> None:
-        self.pool = pool
+        self.sender = Sender(pool, asker.state, asker.emit)
         self.tools = tools
-        self.policy = policy
         self.approver = approver
         self.clock = clock
         self.read_only = read_only(tools)
         self.asker = asker
-        self.state = state
-        self.emit = emit
+        self.state = asker.state
+        self.emit = asker.emit
         self.guessed: list[Guess] = []
         """The arguments of the newest change that nobody had said."""
 
@@ -179,8 +173,8 @@ class Caller:
         for _ in range(2):
             written = await self.asker.arguments(tool, iteration.prompt, problem)
             writer = self.state.ledger[-1].model
-            arguments = schemas.coerced(written, tool.input_schema)
-            problem = schemas.problem(arguments, tool.input_schema)
+            arguments = validation.coerced(written, tool.input_schema)
+            problem = validation.problem(arguments, tool.input_schema)
             if problem is None:
                 self.tripped("coercion", coercions(written, arguments))
                 arguments = self.mended(tool, arguments)
@@ -242,7 +236,7 @@ class Caller:
                 arguments=arguments,
             )
         )
-        made = self.read if tool.read_only else self.change
+        made = self.sender.read if tool.read_only else self.change
         return self.came(iteration, arguments, await made(iteration, tool, arguments))
 
     async def refusal(
@@ -280,51 +274,13 @@ class Caller:
         return None if approval.approved else f"Not approved: {approval.reason}. {repeats.REFUSED}"
 
     @property
+    def policy(self) -> Policy:
+        return self.state.part.request.policy
+
+    @property
     def said(self) -> str:
         """What results and the user have said. What a model has planned or noted is no source."""
         return f"{results(self.state)}\n{self.state.user_words}"
-
-    async def read(
-        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
-    ) -> ToolResult:
-        """A call that changes nothing; a broader one where it comes back empty."""
-        result = await self.sent(tool, arguments)
-        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
-            return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
-        if not iteration.by_model:
-            return result
-        if result.outcome is Outcome.FAILURE:
-            fewer = widening.in_fewer_words(tool, arguments)
-            return await self.widened(tool, arguments, result, fewer)
-        return await self.with_siblings(tool, arguments, result)
-
-    async def with_siblings(
-        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
-    ) -> ToolResult:
-        """The result, and those for the other items of a short list that one argument was taken
-        from, where the user did not say which: a small model takes the first one. Not where
-        passages of files were gathered, which are ranked."""
-        if result.outcome is not Outcome.SUCCESS or self.state.passages:
-            return result
-        said = self.state.user_words.casefold()
-        lists = [
-            each.result
-            for each in self.state.part_iterations[-2::-1]
-            if each.outcome is Outcome.SUCCESS
-        ]
-        for name, value in arguments.items():
-            if not isinstance(value, str) or takes_path(name) or value.casefold() in said:
-                continue
-            others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
-            if others:
-                self.tripped("siblings", [f"{tool.name} is called for {', '.join(others)} as well"])
-                results = {value: result}
-                for other in others:
-                    results[other] = await self.sent(tool, arguments | {name: other})
-                text = "\n".join(f"{item}:\n{each.text}" for item, each in results.items())
-                seconds = sum(each.seconds for each in results.values())
-                return result.model_copy(update={"text": text, "seconds": seconds})
-        return result
 
     async def change(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
@@ -332,7 +288,7 @@ class Caller:
         """An approved call, made once. Where no answer comes, the result says so; where the run is
         ended from outside, the call stays open."""
         try:
-            result = await self.sent(tool, arguments)
+            result = await self.sender.sent(tool, arguments)
         except anyio.get_cancelled_exc_class():
             if self.clock.expired:
                 cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=repeats.UNKNOWN, answered=False)
@@ -341,44 +297,6 @@ class Caller:
         if result.answered:
             return result
         return result.model_copy(update={"text": f"{result.text} {repeats.UNKNOWN}"})
-
-    async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """One call of an upstream; an error marked as success comes back as the failure it is."""
-        result = await self.pool.call(tool, arguments)
-        if result.outcome is Outcome.SUCCESS and fault(tool, arguments, result.text):
-            first = result.text.strip().partition("\n")[0][:200]
-            self.tripped("error_text", [f"{tool.name} said as a success: {first}"])
-            return result.model_copy(update={"outcome": Outcome.FAILURE})
-        return result
-
-    async def widened(
-        self,
-        tool: ToolSpec,
-        arguments: dict[str, Any],
-        result: ToolResult,
-        tries: Sequence[dict[str, Any]],
-    ) -> ToolResult:
-        """The result of the first broader try that finds something, from the record where it was
-        made before; else the empty result, with what else was tried."""
-        tried, seconds = [], result.seconds
-        for wider in tries:
-            message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
-            self.tripped("empty", [message])
-            if earlier := repeats.repeated(self.state, tool, wider):
-                again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
-            else:
-                again = await self.sent(tool, wider)
-            seconds += again.seconds
-            if again.outcome is not Outcome.SUCCESS:
-                continue
-            if not nothing_in(again):
-                text = f"{NOTHING}; for {compact(wider)}:\n{again.text}"
-                return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
-            tried.append(f", nor for {compact(wider)}")
-        if result.outcome is not Outcome.SUCCESS:
-            return result.model_copy(update={"seconds": seconds})
-        text = f"{NOTHING}{''.join(tried)}." if tried else result.text
-        return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
 
     def tripped(self, guard: str, messages: Iterable[str]) -> None:
         for message in messages:
@@ -436,23 +354,11 @@ def _narrowed(tool: ToolSpec, choices: Mapping[str, Sequence[str]]) -> ToolSpec:
     """The tool with arguments that take only some values."""
     if not choices:
         return tool
-    schema = schemas.narrowed(tool.input_schema, choices)
+    schema = validation.narrowed(tool.input_schema, choices)
     # Not a copy, which would keep the grammar of the schema before.
     return ToolSpec.model_validate(tool.model_dump() | {"input_schema": schema})
-
-
-def nothing_in(result: ToolResult) -> bool:
-    return result.outcome is Outcome.SUCCESS and empty(result.text)
 
 
 def permitted(tools: Sequence[ToolSpec], policy: Policy) -> list[ToolSpec]:
     """The tools that a run of this policy may call, some of them once a call is approved."""
     return [tool for tool in tools if not_allowed(tool, policy) is None]
-
-
-def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
-    """The tool of this name, bare or as `upstream.name`."""
-    for tool in tools:
-        if name in (tool.name, f"{tool.upstream}.{tool.name}"):
-            return tool
-    return None

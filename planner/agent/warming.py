@@ -2,7 +2,7 @@
 
 from planner.evidence.tool_ranking import Ranking
 from planner.models.base import Message, Models
-from planner.prompts import system
+from planner.prompts.texts import system
 from planner.tools import ToolPool, read_only
 
 READY: Message = {"role": "user", "content": "Are you ready?"}

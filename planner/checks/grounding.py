@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.claims import claims, holds, is_number, repeats, without_separators
 from planner.evidence.context import readable
 from planner.evidence.words import long_words, words
@@ -129,7 +129,7 @@ def said(state: RunState, data: Any) -> str:
     """What data holds, as an answer would say it, one value a line. What the caller's schema names
     is left out, as words of the request are."""
     schema = state.request.data_schema if state.request else None
-    return "\n".join(said_in(data, "", schemas.named(schema or {})))
+    return "\n".join(said_in(data, "", validation.named(schema or {})))
 
 
 def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:

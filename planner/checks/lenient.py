@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planner.checks.schemas import problem
+from planner.checks.validation import problem
 from planner.grammar import Schema
 
 _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")

@@ -46,8 +46,8 @@ from planner.tools import (
     ToolSpec,
     strictest,
 )
-from server.config import HIDDEN
 from server.text import shortened
+from server.variables import HIDDEN
 from server.views import consent
 from server.views.consent import Waiting, visible
 from server.views.inert import inert_piece

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from planner.checks import schemas
+from planner.checks import validation
 from planner.hosts import is_loopback
 from server.text import clean, one_line
 
@@ -151,7 +151,7 @@ def _is_clean(value: Any) -> bool:
 
 
 def fits(value: Any, field: Mapping[str, Any]) -> bool:
-    return schemas.problem(value, dict(field)) is None
+    return validation.problem(value, dict(field)) is None
 
 
 def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -162,7 +162,7 @@ def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> di
         return None
     if any(isinstance(value, float) and not math.isfinite(value) for value in values.values()):
         return None
-    return values if schemas.problem(values, dict(built)) is None else None
+    return values if validation.problem(values, dict(built)) is None else None
 
 
 def prompt(name: str, field: Mapping[str, Any]) -> str:
@@ -197,7 +197,7 @@ def typed(text: str, field: Mapping[str, Any]) -> Any:
             value = [titles.get(each.strip(), each.strip()) for each in text.split(",")]
         case _:
             value = titles.get(text, text)
-    if problem := schemas.problem(value, dict(field)):
+    if problem := validation.problem(value, dict(field)):
         raise ValueError(problem)
     return value
 

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from planner.errors import ConfigError
 from server.client_configs.clients import Client, servers
 from server.client_configs.files import short
-from server.config import CALLED_SECRET, UpstreamSettings
+from server.config import UpstreamSettings
+from server.variables import CALLED_SECRET
 
 STDIO = ("stdio", "local", "custom")
 HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp", "remote")
@@ -361,7 +362,7 @@ def _scalar(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text escaped for `server.config.expand`."""
+    """The text escaped for `server.variables.expand`."""
     return text.replace("$", "$$")
 
 

@@ -8,158 +8,37 @@ terminal, and the reply says when, and how. While nobody looks there, runs are r
 """
 
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 from fastmcp import FastMCP
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from planner import events
 from planner.errors import Busy, PlanloomError, RequestError
-from planner.protocol import Limits, RunRequest
-from planner.tools import Policy
 from server import auth
+from server.http.openai_request import EVIDENCE, MODEL, ChatRequest, Unservable
 from server.mcp import short_report
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import clean, fence, flat, shortened
+from server.text import fence, flat
 from server.views import consent
 from server.views.inert import inert, inert_piece
-from server.views.markdown import CONCLUSION, Document, line
+from server.views.markdown import Document, line
 from server.views.progress import HEARTBEAT_SECONDS, message
 from server.views.report_text import done_in_words, warned
 
-MODEL = "planloom"
-RUN_SECONDS = 540.0
-"""The time limit of a run; OpenAI's own clients give up on a reply after 600 s."""
-MAX_CONVERSATION_CHARS, MAX_MESSAGE_CHARS = 2000, 600
-"""Of the conversation and of one message in it: some 500 tokens, with which each prompt begins."""
-EVIDENCE = "\n\n---\n\nEvidence:"
 IN_CONTENT = (
     *(events.ApprovalAsked, events.ApprovalDecided, events.PlanMade, events.PlanRevised),
     *(events.RunFinished, events.StepConcluded, events.StepContinued, events.StepStarted),
 )
 """The events in the content; the others are reasoning."""
-
-
-class Part(BaseModel):
-    """A part of a message's content. Only texts can be read."""
-
-    type: str
-    text: str = ""
-
-
-class ChatMessage(BaseModel):
-    role: str
-    content: str | list[Part] | None = None
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content if part.text)
-        return self.content or ""
-
-
-class JsonSchema(BaseModel):
-    json_schema: dict[str, Any] = Field(alias="schema")
-
-
-class ResponseFormat(BaseModel):
-    type: Literal["text", "json_object", "json_schema"] = "text"
-    json_schema: JsonSchema | None = None
-
-
-class StreamOptions(BaseModel):
-    include_usage: bool = False
-
-
-class ChatRequest(BaseModel):
-    """A client's request. Other fields (temperature, max_tokens, tools …) are accepted and
-    ignored."""
-
-    model: str
-    messages: list[ChatMessage] = Field(min_length=1)
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    n: int | None = None
-    response_format: ResponseFormat | None = None
-    tool_choice: Any = None
-
-    @property
-    def data_schema(self) -> dict[str, Any] | None:
-        given = self.response_format.json_schema if self.response_format else None
-        return given.json_schema if given else None
-
-    def run_request(self) -> RunRequest:
-        """The request for the planner. Raises `Unservable`."""
-        if self.model != MODEL:
-            what = f"There is no model {self.model!r} here; the planner is called {MODEL!r}."
-            raise Unservable(what, "model", "model_not_found", 404)
-        if self.n not in (None, 1):
-            raise Unservable("One request gets one answer; leave `n` out.", "n")
-        if self.tool_choice not in (None, "none", "auto"):
-            raise Unservable(
-                "The planner calls its own tools and none of a client's; leave `tool_choice` out.",
-                "tool_choice",
-            )
-        wanted = self.response_format.type if self.response_format else "text"
-        if wanted != "text" and self.data_schema is None:
-            raise Unservable(
-                "JSON is written to a schema only; send response_format as "
-                '{"type": "json_schema", "json_schema": {"name": …, "schema": …}}.',
-                "response_format",
-            )
-        asked = [place for place, each in enumerate(self.messages) if each.role == "user"]
-        if not asked:
-            raise Unservable("There is no message with the role `user`; send one.", "messages")
-        last = self.messages[asked[-1]]
-        unread = {part.type for part in last.content or () if isinstance(part, Part)} - {"text"}
-        if unread:
-            what = f"The planner reads text only, not {', '.join(sorted(unread))}; leave it out."
-            raise Unservable(what, "messages")
-        return RunRequest(
-            prompt=last.text,
-            said_before=said_before(self.messages[: asked[-1]]),
-            limits=Limits(seconds=RUN_SECONDS),
-            policy=Policy.ASK,
-            data_schema=self.data_schema,
-        )
-
-
-class Unservable(Exception):
-    """A well-formed request that the planner cannot serve."""
-
-    def __init__(
-        self, text: str, param: str, code: str = "unsupported_value", status: int = 400
-    ) -> None:
-        super().__init__(text)
-        self.param, self.code, self.status = param, code, status
-
-
-def said_before(messages: list[ChatMessage]) -> str:
-    """The newest messages of user and assistant, within bounds, and only the conclusions of our own
-    answers. A client's system prompt is for another agent."""
-    lines: list[str] = []
-    room = MAX_CONVERSATION_CHARS
-    for each in reversed(messages):
-        if each.role not in ("user", "assistant"):
-            continue
-        text = re.split(rf"^{CONCLUSION}\n-+$", each.text, flags=re.MULTILINE)[-1]
-        text = text.partition(EVIDENCE)[0].strip()
-        text = shortened(text, MAX_MESSAGE_CHARS)
-        line = f"{each.role.capitalize()}: {clean(text)}"
-        room -= len(line)
-        if room < 0:
-            break
-        lines += [line] if text else []
-    return "\n".join(reversed(lines))
 
 
 def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:

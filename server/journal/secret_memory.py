@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from planner.protocol import RunRequest
-from server.config import HIDDEN
 from server.journal.records import StoredRun
+from server.variables import HIDDEN
 
 MAX_RUNS_REMEMBERED = 200
 """Runs whose secrets are kept in memory; as many as the engine keeps."""

@@ -14,7 +14,7 @@ from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS
-from planner.checks import schemas
+from planner.checks import validation
 from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
@@ -390,7 +390,7 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
             "elicitation)."
         )
     arguments = request.arguments
-    wrong = None if arguments is None else schemas.problem(arguments, tool.input_schema)
+    wrong = None if arguments is None else validation.problem(arguments, tool.input_schema)
     if wrong:
         raise RefusedCall(
             f"arguments: they do not fit {tool.name}: {wrong}. Its input schema: "

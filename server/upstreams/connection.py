@@ -14,7 +14,7 @@ from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 from mcp import MCPError
 from mcp.client.session import ClientRequestContext
 
-from server.config import Expanded, UpstreamSettings
+from server.config import UpstreamSettings
 from server.text import clean
 from server.upstreams import results
 from server.upstreams.bounded_http import bounded_client
@@ -24,6 +24,7 @@ from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import Session, UpstreamClient
 from server.upstreams.side_channel import NONE, SideChannel
 from server.upstreams.stdio import StdioTransport
+from server.variables import Expanded
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
 for _name in ("mcp.client", "httpx2", "httpcore2"):

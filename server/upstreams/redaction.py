@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus, urlsplit
 
-from server.config import HIDDEN, UpstreamSettings
+from server.config import UpstreamSettings
+from server.variables import HIDDEN
 
 MIN_TOKEN_CHARS = 16
 """In characters: a value of this length without a space counts as a token, whatever its name."""

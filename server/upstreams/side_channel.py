@@ -28,9 +28,9 @@ from planner.clock import Clock
 from planner.tools import DecidedBy, ToolSpec
 from server.approval import elicitation
 from server.approval.approval import Approvals, Question
-from server.config import HIDDEN
 from server.text import clean, fence, one_line
 from server.upstreams.results import cut
+from server.variables import HIDDEN
 
 MAX_QUESTION_CHARS = 2000
 """Characters of an upstream's question."""

@@ -25,7 +25,7 @@ from planner.events import (
 from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.models.base import Message
 from planner.passage import Passage
-from planner.prompts import Prompts
+from planner.prompts import Prompts, questions
 from planner.protocol import RunRequest
 from planner.tools import Outcome, ToolSpec
 
@@ -132,7 +132,7 @@ def conversation(events: list[Event], question: str) -> list[Message]:
 
 
 def test_system_and_request() -> None:
-    assert conversation(STARTED, PROMPTS.select(state_of(STARTED))) == snapshot(
+    assert conversation(STARTED, questions.select(state_of(STARTED))) == snapshot(
         [
             {
                 "role": "system",
@@ -244,7 +244,7 @@ Which tool gives the facts for this request? Reply {"tool":"name"}, or {"tool":n
 
 
 def test_arguments() -> None:
-    assert PROMPTS.arguments(
+    assert questions.arguments(
         state_of(TRIED), READ, "Read jobs/pool.py", "'path' is missing"
     ) == snapshot("""\
 Call read_file for: Read jobs/pool.py
@@ -253,7 +253,7 @@ The request: How many workers does the scheduler start, and where is LIMIT_OF_WO
 Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, paths, amounts and dates exactly from the request and the results.
 The arguments before did not fit: 'path' is missing\
 """)
-    assert conversation(TRIED, PROMPTS.arguments(state_of(TRIED), LIST, "List jobs"))[
+    assert conversation(TRIED, questions.arguments(state_of(TRIED), LIST, "List jobs"))[
         2:
     ] == snapshot(
         [
@@ -289,7 +289,7 @@ Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, pat
 
 def test_brief() -> None:
     state = state_of(STARTED)
-    assert PROMPTS.conversation(state, PROMPTS.brief(state), "brief")[1:] == snapshot(
+    assert PROMPTS.conversation(state, questions.brief(state), "brief")[1:] == snapshot(
         [
             {
                 "role": "user",
@@ -305,11 +305,11 @@ Reply:\
 def test_a_next_request_is_told_with_what_is_asked_first_of_it() -> None:
     request = RunRequest(prompt="And on Trio?", goal="step")
     state = state_of([*STARTED, RunContinued(request=request, spent=0.0, paused=0.0)])
-    assert PROMPTS.brief(state) == snapshot("""\
+    assert questions.brief(state) == snapshot("""\
 The user's next request: And on Trio?
 Reply:\
 """)
-    assert PROMPTS.select(state) == snapshot("""\
+    assert questions.select(state) == snapshot("""\
 The user's next request: And on Trio?
 Which tool gives the facts for this request? Reply {"tool":"name"}, or {"tool":null} if no tool is needed.\
 """)
@@ -348,7 +348,7 @@ QUESTION?\
 
 
 def test_words() -> None:
-    assert PROMPTS.words(state_of(LOOKED_UP)) == snapshot("""\
+    assert questions.words(state_of(LOOKED_UP)) == snapshot("""\
 That was not found. Which other words, names or abbreviations might stand in the text that answers this: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"words":[...]}.\
 """)
@@ -356,7 +356,7 @@ Reply {"words":[...]}.\
 
 def test_overview_and_facts() -> None:
     state = state_of(LOOKED_UP)
-    question = PROMPTS.facts(state, state.passages[:1])
+    question = questions.facts(state, state.passages[:1])
     told = PROMPTS.conversation(state, question, "facts")
     assert [message["content"] for message in told[-2:]] == snapshot(
         [
@@ -371,7 +371,7 @@ Answer it from these results, in plain text and not in JSON: a list, one sentenc
 """,
         ]
     )
-    assert PROMPTS.overview(state, state.passages[:1]) == snapshot("""\
+    assert questions.overview(state, state.passages[:1]) == snapshot("""\
 <result>
 jobs/pool.py (defines LIMIT_OF_WORKERS)
 3: LIMIT_OF_WORKERS = 4
@@ -383,7 +383,7 @@ Answer it from these results, in plain text and not in JSON, with the exact name
 
 def test_answer() -> None:
     state = state_of(LOOKED_UP)
-    assert conversation(LOOKED_UP, PROMPTS.answer(state))[2:] == snapshot(
+    assert conversation(LOOKED_UP, questions.answer(state))[2:] == snapshot(
         [
             {
                 "role": "user",
@@ -408,41 +408,41 @@ Reply {"assessment":what the results say about it,"final_answer":the answer,"fou
 
 
 def test_repair() -> None:
-    assert PROMPTS.repair(state_of(TRIED), "no result says jobs/x.py, 7") == snapshot(
+    assert questions.repair(state_of(TRIED), "no result says jobs/x.py, 7") == snapshot(
         "That answer is not supported: no result says jobs/x.py, 7. Answer again with what the results say, or say that they do not: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?"
     )
 
 
 def test_plan() -> None:
-    assert PROMPTS.plan(state_of(TRIED), [READ]) == snapshot("""\
+    assert questions.plan(state_of(TRIED), [READ]) == snapshot("""\
 The project's top folder: jobs/ notes.txt
 Make a plan for the request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Each step is one call of a tool. Plan only what the request needs. The likeliest tools:
 - read_file(path): What read_file does.
 Reply {"steps":[{"objective":what to find or do,"tool":name},...]}\
 """)
-    assert PROMPTS.plan(state_of(LOOKED_UP), [READ], "action") == snapshot("""\
+    assert questions.plan(state_of(LOOKED_UP), [READ], "action") == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Each step is one call of a tool. First come the steps that look up what the request does not say, then those that do what it asks. Reply {"steps":[{"objective":what to find or do,"tool":its name},...]}\
 """)
-    assert PROMPTS.plan(state_of(LOOKED_UP), [READ], "change") == snapshot("""\
+    assert questions.plan(state_of(LOOKED_UP), [READ], "change") == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 What the request needs was looked up and stands above. Plan the calls that make the change, one for each file and place. The likeliest tools:
 - read_file(path): What read_file does.
 Reply {"steps":[{"objective":what to change, from what to what, and in which file,"tool":its name},...]}\
 """)
-    assert PROMPTS.what_was_done(state_of(LOOKED_UP)) == snapshot("""\
+    assert questions.what_was_done(state_of(LOOKED_UP)) == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"final_answer":one or two sentences in the language of the request on what was done and found out, as the results above show it,"missing":"nothing","tool":null}. If the request needs one more call, "missing" says what it has to find out or do, and "tool" is its name.\
 """)
-    assert PROMPTS.files() == snapshot(
+    assert questions.files() == snapshot(
         'Which tool lists all files of a project, with those in its folders, and which tool reads the text of one file? Reply {"lists":name, or null if no tool lists files,"reads":name, or null if no tool reads files}.'
     )
 
 
 def test_decide() -> None:
     state = state_of(FIRST_STEP)
-    assert conversation(FIRST_STEP, PROMPTS.decide(state))[2:] == snapshot(
+    assert conversation(FIRST_STEP, questions.decide(state))[2:] == snapshot(
         [
             {
                 "role": "user",
@@ -489,7 +489,7 @@ move_on, when this step is complete, or give_up, when it cannot be done: {"decis
 
 
 def test_conclude() -> None:
-    assert PROMPTS.conclude(state_of(FIRST_STEP)) == snapshot("""\
+    assert questions.conclude(state_of(FIRST_STEP)) == snapshot("""\
 No calls are left. Give the best answer to the request from the results and notes above: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"decision":"conclude","final_answer":...,"success":true, or false if it could not be found out}.\
 """)
@@ -497,7 +497,7 @@ Reply {"decision":"conclude","final_answer":...,"success":true, or false if it c
 
 def test_format() -> None:
     schema = {"type": "array", "items": {"type": "string"}}
-    asked = PROMPTS.format("LIMIT_OF_WORKERS is 4.", schema, "'x' is not of type 'array'")
+    asked = questions.data("LIMIT_OF_WORKERS is 4.", schema, "'x' is not of type 'array'")
     assert asked == snapshot("""\
 Put this answer into data, with facts from the lines above only: LIMIT_OF_WORKERS is 4.
 Reply {"data":...}, where data fits this JSON Schema: {"type":"array","items":{"type":"string"}}
@@ -683,7 +683,7 @@ Tools for step 1:
     ]
     state = state_of(second_step)
     assert state.step
-    which = prompts.select_for_step(state.step.objective, ["search", "list_dir"])
+    which = questions.select_for_step(state.step.objective, ["search", "list_dir"])
     assert prompts.conversation(state, which)[2:] == snapshot(
         [
             {
@@ -756,7 +756,7 @@ def test_the_request_stands_before_what_is_told_with_a_step() -> None:
 
 
 def test_decide_deep() -> None:
-    assert PROMPTS.decide(state_of(FIRST_STEP), "deep") == snapshot(
+    assert questions.decide(state_of(FIRST_STEP), "deep") == snapshot(
         """\
 The last call found nothing new. Step: Read the scheduler. The request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Say what the result shows, where the facts may be instead, and why the calls so far missed them; then decide:
@@ -783,7 +783,7 @@ def test_what_was_cut_is_said() -> None:
     assert PROMPTS.see_more(state_of(LOOKED_UP)) is None
     more = PROMPTS.see_more(state_of(events))
     assert more
-    assert PROMPTS.arguments(state_of(events), more, "See the rest") == snapshot("""\
+    assert questions.arguments(state_of(events), more, "See the rest") == snapshot("""\
 Call see_more for: See the rest
 The request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 - from_line (integer): The line to go on from, as the cut result says at its end.

@@ -17,8 +17,8 @@ from serving import LONG, SOURCE
 from planner import agent, grammar
 from planner.actions import MAX_RESULT_CHARS, Action, Relevance, actions, attempts
 from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
-from planner.agent.loop import READINGS
-from planner.checks import schemas
+from planner.agent.reading import READINGS
+from planner.checks import validation
 from planner.checks.claims import agree
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import (
@@ -35,7 +35,8 @@ from planner.events import (
 from planner.evidence import context, hits
 from planner.inbox import Inbox
 from planner.models.base import Message, Reply
-from planner.prompts import BEFORE_ACTING, fenced
+from planner.prompts import BEFORE_ACTING
+from planner.prompts.texts import fenced
 from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
@@ -377,10 +378,10 @@ def test_any_schema_becomes_one_that_a_grammar_takes(schema: dict[str, Any]) -> 
 def test_any_arguments_are_checked_by_any_schema(
     schema: dict[str, Any], written: dict[str, Any]
 ) -> None:
-    mended = schemas.coerced(written, schema)
+    mended = validation.coerced(written, schema)
     assert mended.keys() <= written.keys()
-    assert schemas.coerced(mended, schema) == mended
-    told = schemas.problem(mended, schema)
+    assert validation.coerced(mended, schema) == mended
+    told = validation.problem(mended, schema)
     assert told is None or 0 < len(told) <= 300
 
 
@@ -389,7 +390,7 @@ def test_what_is_no_schema_at_all_raises_nothing(schema: Any, properties: Any) -
     broken = {"type": schema, "properties": properties, "required": schema, "anyOf": properties}
     for each in (broken, {"type": "object", "properties": {"a": broken}}):
         grammar.for_grammar(each)
-        schemas.problem(schemas.coerced({"a": "1"}, each), each)
+        validation.problem(validation.coerced({"a": "1"}, each), each)
 
 
 @given(tool_schemas, st.data())
@@ -416,7 +417,7 @@ def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
         pool = DictionaryPool({"jobs/secret.py": SOURCE})
         return await agent.run(request, models(answer, 8000), pool, lambda _: None)
 
-    if schemas.data_schema_problem(schema):
+    if validation.data_schema_problem(schema):
         event("refused")
         with pytest.raises(RequestError, match=r"^data_schema: "):
             anyio.run(main)
@@ -424,7 +425,7 @@ def test_any_schema_of_data_is_met_or_refused_or_said_not_to_fit(
     state = anyio.run(main)
     event(f"{state.status}, {'data' if state.data is not None else 'no data'}")
     if state.status == "answered":
-        assert schemas.problem(state.data, schema) is None
+        assert validation.problem(state.data, schema) is None
     else:
         assert (state.status, bool(state.reason)) == ("partial", True)
     assert state.answer == said_of_it

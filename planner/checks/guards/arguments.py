@@ -118,7 +118,7 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
-    """What `schemas.coerced` changed in arguments of the wrong types, a line each."""
+    """What `validation.coerced` changed in arguments of the wrong types, a line each."""
     return [
         f"{name}: {value!r} was left out"
         if name not in coerced

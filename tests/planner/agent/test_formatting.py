@@ -24,7 +24,7 @@ from serving import (
     text,
 )
 
-from planner.checks import schemas
+from planner.checks import validation
 from planner.protocol import Limits
 
 pytestmark = pytest.mark.anyio
@@ -311,9 +311,9 @@ def test_no_schema_makes_anything_be_fetched(monkeypatch: pytest.MonkeyPatch) ->
     fetched: list[Any] = []
     monkeypatch.setattr("urllib.request.urlopen", lambda request, *_: fetched.append(request))
     schema = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema.json"}}}
-    assert schemas.data_schema_problem(schema)
+    assert validation.data_schema_problem(schema)
     assert (
-        schemas.problem({"a": 1}, schema)
+        validation.problem({"a": 1}, schema)
         == "the schema itself cannot be used (_WrappedReferencingError)"
     )
     assert fetched == []

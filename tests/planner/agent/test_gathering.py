@@ -10,7 +10,7 @@ from serving import found, nowhere, plan, words
 from planner.agent.gathering import MAX_FILES, searches
 from planner.evidence.hits import Hit, as_passages, of_search
 from planner.passage import Passage
-from planner.prompts import passage
+from planner.prompts.texts import passage
 from planner.tools import Outcome, ToolResult
 
 pytestmark = pytest.mark.anyio

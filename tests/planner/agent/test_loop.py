@@ -46,8 +46,8 @@ from serving import (
     words,
 )
 
-from planner.agent.loop import MAY_LACK
 from planner.agent.model_calls import REPLY_TOKENS
+from planner.agent.reading import MAY_LACK
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest

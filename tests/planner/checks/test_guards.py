@@ -25,7 +25,7 @@ from serving import conclusion, deep, nowhere, plan, stay
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import corrected_paths, corrected_patterns, same
 from planner.checks.guards.results import empty
-from planner.prompts import compact
+from planner.prompts.texts import compact
 from planner.state import RunState
 from planner.tools import Outcome, ToolResult, ToolSpec
 from server.config_file import load_settings, shipped_file

@@ -3,7 +3,7 @@
 from planner.evidence.passages import of_file
 from planner.evidence.selection import MAX_WHOLE, for_long_answer, for_short_answer, subjects
 from planner.passage import Passage
-from planner.prompts import passage
+from planner.prompts.texts import passage
 
 TOLLS = "\n".join(f"    total += {day}  # the toll of day {day}" for day in range(30))
 CROSS = f"def cross(total):\n    begin(total)\n{TOLLS}\n    return total\n"

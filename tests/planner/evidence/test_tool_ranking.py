@@ -17,7 +17,7 @@ from serving import Place, conclusion, found, move_on, nowhere, plan, stay, upst
 
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
-from planner.agent.loop import LIKELY_TOOLS
+from planner.agent.planning import LIKELY_TOOLS
 from planner.evidence.ranking import BM25
 from planner.evidence.tool_ranking import MAX_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.evidence.words import words

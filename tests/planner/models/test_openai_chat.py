@@ -52,8 +52,9 @@ from serving import (
 )
 
 from planner.checks import lenient
-from planner.checks.schemas import closed, iteration_decision, one_of, problem
+from planner.checks.schemas import closed, iteration_decision, one_of
 from planner.checks.schemas import text as string
+from planner.checks.validation import problem
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import Message
 from planner.models.embedded import WORKER

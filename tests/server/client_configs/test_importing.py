@@ -22,8 +22,8 @@ from server.client_configs.importing import (
     import_servers,
     missing_variables,
 )
-from server.config import expand
 from server.config_schema import upstreams_schema
+from server.variables import expand
 
 SECRET = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"
 VALIDATOR = Draft202012Validator(upstreams_schema())

@@ -48,7 +48,7 @@ from planner.events import (
 from server import auth
 from server.app import Parts, build
 from server.config import RunSettings
-from server.http.openai_api import EVIDENCE, ChatMessage, said_before
+from server.http.openai_request import EVIDENCE, ChatMessage, said_before
 from server.runs.run import report_of
 from server.views.markdown import CONCLUSION, Document
 

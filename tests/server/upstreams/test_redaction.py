@@ -22,8 +22,9 @@ from serving import Place, conclusion, served, text
 from planner import agent
 from server import auth
 from server.app import build
-from server.config import HIDDEN, UpstreamSettings
+from server.config import UpstreamSettings
 from server.upstreams.redaction import Redactor
+from server.variables import HIDDEN
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,93 @@
+"""What the documentation says of the libraries that a question names, through the tools that an
+operator has declared for it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from planner.agent.tool_calls import Caller
+from planner.evidence import hits
+from planner.evidence.hits import Hit
+from planner.evidence.passages import of_document
+from planner.evidence.words import says, words
+from planner.passage import Passage
+from planner.tools import Outcome, ToolSpec
+
+MIN_NAME = 3
+"""Characters of a library's name."""
+MAX_LIBRARIES = 2
+"""Looked up for one question."""
+USE = (
+    r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
+    r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
+    r"|^\s*#\s*include\s*[<\"](?:NAMES)\b|^\s*import\s+[\w.]*\b(?:NAMES)\b[\w.*]*;"
+    r"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]"
+    r"|[\"'](?:NAMES)[\"']\s*:\s*[\"'][\^~<>=*\d]|[\"'](?:NAMES)(?:\[[\w,]*\])?\s*[<>=~!]=?\s*\d"
+    r"|^(?:NAMES)\s*(?:=\s*(?:[\"'][\^~<>=*\d]|\{)|[<>=~!]=\s*\d|$))"
+)
+"""How most languages, and the files that list what a project needs, name a library."""
+
+
+class Documentation:
+    """Looks libraries up for one run."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        read = caller.read_only
+        self.library = next((tool for tool in read if tool.library_argument), None)
+        self.documents = next((tool for tool in read if tool.identifier_argument), None)
+
+    async def passages(
+        self, search: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
+    ) -> list[Passage]:
+        """What the documentation says of the libraries that the question names: those that the
+        project uses, and any where the question names the documentation itself."""
+        if self.library is None or self.documents is None:
+            return []
+        passages: list[Passage] = []
+        topic = " ".join([question, *more])  # its words are English, whatever the question is
+        for name in await self._named(search, question, more, found):
+            purpose = f"find the library {name}"
+            known = await self.caller.look_up(self.library, name, purpose, topic)
+            stem = re.escape(name.partition(".")[0])
+            identifier = re.search(rf"(?im)(?<!\S)/[\w.-]*/?[\w.-]*{stem}[\w./-]*", known.result)
+            if known.outcome is not Outcome.SUCCESS or identifier is None:
+                continue
+            purpose = f"read the documentation of {name}"
+            read = await self.caller.look_up(self.documents, identifier[0], purpose, topic)
+            if read.outcome is Outcome.SUCCESS:
+                passages += of_document(identifier[0], read.result, self.documents.upstream)
+        return passages
+
+    async def _named(
+        self, search: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
+    ) -> list[str]:
+        """The names in a question of libraries that the project uses; of any, the brief's first,
+        where the question names their documentation."""
+        assert self.documents
+        own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
+        spelled = re.findall(r"[^\W\d_][\w-]+(?:\.\w+)?", question)
+        spelled += [name.partition(".")[0] for name in spelled]  # commander.js is used as commander
+        said = {*words(question)}
+        spelled += [term for term in more if said >= {*words(term)}]
+        names = {name.lower(): name for name in spelled if len(name) >= MIN_NAME}
+        names = {key: name for key, name in names.items() if key not in own}
+        names.pop(self.documents.upstream.lower(), None)
+        if not names:
+            return []
+        purpose = "find what the project uses"
+        used = await self.caller.look_up(search, _use(names), purpose)
+        lines = hits.of_search(used.result) if used.outcome is Outcome.SUCCESS else []
+        kept = [
+            name
+            for key, name in names.items()
+            if any(re.search(_use([key]), line.text) for line in lines)
+        ]
+        if not kept and says(question, self.documents.upstream):
+            kept = [name for key, name in names.items() if key in {term.lower() for term in more}]
+        return kept[:MAX_LIBRARIES]
+
+
+def _use(names: Iterable[str]) -> str:
+    """A pattern of the lines that use one of these libraries."""
+    return USE.replace("NAMES", "|".join(map(re.escape, names)))

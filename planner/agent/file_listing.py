@@ -1,0 +1,112 @@
+"""The files of a project where no text can be searched: a model says which tools list them and read
+one, and they are read by the words in their paths.
+"""
+
+from collections.abc import Sequence
+
+from planner.agent.tool_calls import Caller
+from planner.checks.guards.arguments import takes_path, takes_paths
+from planner.checks.guards.results import empty
+from planner.evidence.listing import is_hidden, of_listing, paths_in
+from planner.evidence.passages import of_file
+from planner.evidence.ranking import ranked
+from planner.passage import Passage
+from planner.state import Iteration
+from planner.tools import Outcome, ToolSpec
+
+MAX_LISTED = 40
+"""Read for one question where no text can be searched."""
+MAX_FOLDERS = 30
+"""Listed for one question."""
+MAX_UNREAD = 3
+"""Files in a row that cannot be read before a listing is taken for something else."""
+
+
+class FileListing:
+    """The files of one run's project, by the tools that a model named."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.state = caller.state
+        self.tools: tuple[ToolSpec, ToolSpec] | None = None
+        """What lists files, and what reads one."""
+        self.asked = False
+
+    async def passages(
+        self, question: str, more: Sequence[str]
+    ) -> tuple[Iteration | None, list[Passage]]:
+        """The passages of the files that a listing names, and the listing."""
+        tools = await self._found_tools()
+        if tools is None:
+            return None, []
+        lists, reads = tools
+        listing, paths = await self._paths(lists)
+        by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
+        best = [each.source for each in ranked(by_path, question, " ".join(more))]
+        unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
+        passages: list[Passage] = []
+        unread = 0
+        for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
+            iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
+            if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
+                passages += of_file(path, iteration.result, reads.upstream)
+                unread = 0
+            else:
+                unread += 1
+            if unread == MAX_UNREAD:
+                break
+        return listing, passages
+
+    async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
+        """The paths of all files, and the call that listed the first of them. What has no
+        extension may be a folder, which is listed too where the tool takes one. None where nothing
+        in the listing looks like a path: a model may name any tool that lists something."""
+        first: Iteration | None = None
+        files: list[str] = []
+        folders = ["."]
+        for folder in folders:  # grows
+            call = _taking(lists, folder)
+            listing = await self.caller.own_call(lists, call, f"list the files in {folder}")
+            if listing.outcome is not Outcome.SUCCESS:
+                files.append(folder)
+                continue
+            first = first or listing
+            inside = "" if folder == "." else f"{folder}/"
+            for path in of_listing(listing.result):
+                path = path if path.startswith(inside) else f"{inside}{path}"
+                name = path.rsplit("/", 1)[-1]
+                if call and "." not in name and len(folders) < MAX_FOLDERS:
+                    folders.append(path)
+                elif not is_hidden(path):
+                    files.append(path)
+        return first, list(dict.fromkeys(files)) if any(map(paths_in, files)) else []
+
+    async def _found_tools(self) -> tuple[ToolSpec, ToolSpec] | None:
+        """The tools that list files and read one, as a model says, asked once in a run: both take a
+        path and need nothing else. A small model names any two where no tool does either."""
+        if not self.asked:
+            self.asked = True
+            offered = [tool for tool in self.caller.read_only if tool.name in self.state.offered]
+            lists = {
+                tool.name: tool
+                for tool in offered
+                if takes_paths(tool) and all(map(takes_path, tool.required))
+            }
+            reads = {name: tool for name, tool in lists.items() if len(tool.required) == 1}
+            if reads and len(lists) > 1:
+                said = await self.caller.asker.file_tools([*lists], [*reads])
+                if said.lists and said.reads and said.lists != said.reads:
+                    self.tools = lists[said.lists], reads[said.reads]
+        return self.tools
+
+    async def read(self, path: str) -> Iteration | None:
+        """The call that reads a file; None where no tool is known to."""
+        if self.tools is None:
+            return None
+        _, reads = self.tools
+        return await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
+
+
+def _taking(tool: ToolSpec, path: str) -> dict[str, str]:
+    """The tool's arguments for a path: it takes one, or none."""
+    return {name: path for name in tool.required}

@@ -1,0 +1,206 @@
+"""Planning: a plan of tool calls, carried out call by call, and the decisions on how to go on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planner.agent.best_answer import BestAnswer
+from planner.agent.budget import Budget
+from planner.agent.changes import Changes
+from planner.agent.questions import Asker
+from planner.agent.reading import Reader
+from planner.agent.steps import Steps
+from planner.agent.tool_calls import Caller
+from planner.checks.guards import repeats, sources
+from planner.checks.guards.arguments import takes_paths
+from planner.checks.guards.decisions import against_the_user
+from planner.checks.guards.results import empty
+from planner.events import Event, GuardTripped
+from planner.evidence.tool_ranking import Ranking
+from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, Stay
+from planner.state import RunState
+from planner.tools import Outcome, Policy, ToolSpec
+
+LIKELY_TOOLS = 5
+"""Tools that a plan is shown once more, ranked for the request: a small model takes the first ones
+of a long list otherwise."""
+NOTHING_MISSING = "nothing"
+"""What the model is told to write where no call is missing."""
+
+
+@dataclass
+class Planner:
+    """Plans the calls of one run and makes them."""
+
+    state: RunState
+    ranking: Ranking
+    asker: Asker
+    caller: Caller
+    changes: Changes
+    steps: Steps
+    budget: Budget
+    best: BestAnswer
+    reader: Reader
+    emit: Callable[[Event], None]
+    missing: Call | None = None
+    """What an action still needs, after the calls of its plan."""
+
+    async def follow_plan(self) -> Conclude | None:
+        """Plan, and carry the plan out call by call; None when a conclusion is still due."""
+        if not self.asker.choices:
+            return None
+        self.missing = None
+        plan = await self.plan()
+        while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
+            plan = plan.model_copy(update={"steps": plan.steps[1:]})
+        decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
+        while decision is not None and not isinstance(decision, Conclude):
+            calls = self.steps.follow(decision)[: self.budget.calls_left]
+            step = self.state.step
+            if self.changes.looked_up_for(calls[0]):
+                calls[0] = await self.asker.select_to_do(calls[0])
+            elif step and step.offered and not isinstance(decision, Stay):
+                calls[0] = await self.asker.select_for_step(step, calls[0])
+            several = len(calls) > 1
+            await self.caller.call(*calls, may_guess=several)
+            if self.caller.guessed and not several:
+                await self.look_up_guess(calls[0])
+            if refused := self.changes.to_repeat():
+                self.budget.hold()
+                await self.caller.call(refused, problem=self.changes.complaint())
+            if before := self.changes.possible_now():
+                self.budget.hold()
+                call = Call(prompt=before.prompt, tool=before.tool)
+                await self.caller.call(call, given=before.arguments, by=self.asker.models.full.name)
+            self.budget.hold()
+            spoken_to = self.steps.take_steering()
+            if not spoken_to and (planned := self.planned_next()):
+                decision = planned
+                continue
+            if self.stuck():
+                return None
+            last_step = not self.state.later_steps
+            # What the user has just said is decided on: an answer would pass it over.
+            if self.changes.acting and not spoken_to:
+                if conclusion := await self.what_was_done():
+                    return conclusion
+                decision = self.missing_call()
+                continue
+            ready = last_step and not spoken_to and not self.changes.due
+            if ready and (conclusion := await self.answer()):
+                return conclusion
+            decision = await self.decide()
+            if isinstance(decision, Conclude) and decision.success and not last_step:
+                return await self.answer() or decision
+        return decision
+
+    async def answer(self) -> Conclude | None:
+        """A try at the answer from what was found or done; None when it is not there, or not
+        certain."""
+        if self.changes.acting and not self.changes.due:
+            return await self.what_was_done()
+        return await self.reader.answer()
+
+    async def look_up_guess(self, call: Call) -> None:
+        """Look up what was guessed for a change, and make the call then, with values that were
+        found under the same name if there are any. Where no tool finds it, a person is asked about
+        the call as it is."""
+        guessed = self.caller.guessed
+        missing = [*map(str, guessed)]
+        [*_, newest] = self.state.newest
+        self.budget.hold()
+        if tool := await self.asker.select_to_find(missing):
+            await self.caller.call(Call(prompt=f"Find {', '.join(missing)}", tool=tool))
+            self.budget.hold()
+            [*_, found] = self.state.newest
+            names = [each.argument for each in guessed]
+            choices = {name: sources.candidates(name, found.result) for name in names}
+            await self.caller.call(call, choices=choices)
+        elif self.state.part.request.policy is not Policy.ALLOW:
+            by = self.asker.models.full.name
+            await self.caller.call(call, given=newest.arguments, by=by)
+
+    def planned_next(self) -> MoveOn | None:
+        """The plan's next step, when the one before has done what it was for. The plan of an
+        action goes on when looking something up brought nothing: a later step may not need it."""
+        done = all(
+            (each.outcome is Outcome.SUCCESS and not empty(each.result))
+            or repeats.known(self.state, each)
+            or (self.changes.wanted and self.changes.reads(each))
+            for each in self.state.newest
+        )
+        following = next(iter(self.state.later_steps), None)
+        tool = self.state.planned_tools.get(following or "")
+        # Without notes, nothing of a step is left when its results have to make room.
+        if not done or following is None or tool is None or self.asker.calls.crowded:
+            return None
+        return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
+
+    async def plan(self) -> MakePlan:
+        self.steps.take_steering()
+        query = " ".join([self.state.part.request.prompt, *self.state.search])
+        choices = self.asker.choices
+        purpose: PlanFor = "question"
+        if self.state.wants == "action":
+            choices = self.without_read_files(choices)
+            looks_up = any(tool.read_only and tool.upstream for tool in choices)
+            purpose = "action" if looks_up else "change"
+        names = [tool.name for tool in choices]
+        likely = [name for name in self.ranking.matching(query) if name in names]
+        return await self.asker.plan(names, likely[:LIKELY_TOOLS], purpose)
+
+    def without_read_files(self, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+        """The tools without those that would read what was looked up: where passages are in view,
+        those that read, of an upstream that helped to find them, mostly reads files and can change
+        them. A small model plans to read once more otherwise."""
+        read = set()
+        for upstream in self.state.looked_up if self.state.passages else ():
+            beside = [tool for tool in tools if tool.upstream == upstream]
+            reading = [tool for tool in beside if tool.read_only]
+            of_files = sum(map(takes_paths, reading))
+            if len(reading) < len(beside) and of_files > len(reading) / 2:
+                read.add(upstream)
+        return [tool for tool in tools if not (tool.read_only and tool.upstream in read)]
+
+    async def decide(self) -> Conclude | Stay | MoveOn | None:
+        """The next decision; None when it goes twice against what the user has said, so that a
+        conclusion is due."""
+        self.steps.take_steering()
+        problem: str | None = None
+        for _ in range(2):
+            decision = await self.asker.decide(problem)
+            problem = against_the_user(self.state, decision)
+            if problem is None:
+                return decision
+            self.emit(GuardTripped(guard="steering", message=problem))
+        return None
+
+    def stuck(self) -> bool:
+        """Whether more calls will not help, so that a conclusion is due. Before that comes to pass,
+        one call of another tool is made."""
+        fruitless = repeats.fruitless(self.state)
+        if len(fruitless) < repeats.FRUITLESS_DECISIONS:
+            return False
+        message = f"the last {sum(map(len, fruitless))} calls brought nothing new"
+        another = len(fruitless) == repeats.FRUITLESS_DECISIONS and bool(self.asker.choices)
+        without = ", ".join(repeats.left_out(self.state))
+        message += f"; going on without {without}" if another else "; concluding"
+        self.emit(GuardTripped(guard="no_progress", message=message))
+        return not another
+
+    async def what_was_done(self) -> Conclude | None:
+        """The answer to a request for a change, when it was made; None where a call is missing, as
+        the model says. What it claims is held against the calls at the end."""
+        said = await self.asker.what_was_done()
+        left = said.missing.strip() not in ("", NOTHING_MISSING)
+        repeated = any(repeats.known(self.state, each) for each in self.state.newest)
+        more = said.tool if left and not repeated else None
+        self.missing = Call(prompt=said.missing, tool=more) if more else None
+        self.best.keep(
+            said.final_answer, f"something is left to do: {said.missing}" if left else None
+        )
+        return self.best.certain()
+
+    def missing_call(self) -> MoveOn | None:
+        """The call that is missing after those of the plan."""
+        call, self.missing = self.missing, None
+        return MoveOn(notes="", objective=call.prompt, tool_calls=[call]) if call else None

@@ -1,0 +1,276 @@
+"""The questions to a run's models: each with its prompt, its schema, and the longest reply."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from planner import protocol
+from planner.actions import mode
+from planner.agent.model_calls import ModelCalls
+from planner.checks import lenient, schemas
+from planner.checks.claims import only_repeats
+from planner.checks.guards import repeats
+from planner.events import ResultAssessed, Role
+from planner.evidence.rewriting import block_in
+from planner.grammar import Schema
+from planner.passage import Passage
+from planner.prompts import questions
+from planner.prompts.texts import as_it_was
+from planner.protocol import (
+    Answer,
+    Brief,
+    Call,
+    Conclude,
+    FileTools,
+    MakePlan,
+    MoveOn,
+    PlanFor,
+    Stay,
+    Summary,
+)
+from planner.state import Step
+from planner.tools import ToolSpec
+
+Said = TypeVar("Said", Answer, Conclude)
+
+BRIEF_TOKENS = 120
+OVERVIEW_TOKENS = 400
+FACTS_TOKENS = 300
+REWRITE_TOKENS = 600
+MAX_SHORT_ANSWER_CHARS = 400
+"""Characters of a short answer."""
+MAX_LONG_ANSWER_CHARS = 1900
+"""Characters of a long one."""
+SELECTION_TOKENS = 60
+ARGUMENT_TOKENS = 300
+
+
+class Asker:
+    """Asks the models of one run."""
+
+    def __init__(self, calls: ModelCalls, tools: Sequence[ToolSpec]) -> None:
+        self.calls = calls
+        self.models = calls.models
+        self.prompts = calls.prompts
+        self.state = calls.state
+        self.emit = calls.emit
+        self.tools = {tool.name: tool for tool in tools}
+        self.may_change = False
+        """Whether tools that are not read-only may be chosen now."""
+
+    async def brief(self, acting: bool = True) -> Brief:
+        """How the request is to be met, read by the fast model; `acting`: whether it may be for an
+        action."""
+        question = questions.brief(self.state)
+        schema = schemas.brief(acting)
+        return await self.calls.ask(
+            "brief", question, schema, protocol.BRIEF, BRIEF_TOKENS, fast=True
+        )
+
+    async def words(self) -> list[str]:
+        """The fast model's other words to search for."""
+        question = questions.words(self.state)
+        said = await self.calls.ask(
+            "words", question, schemas.words(), protocol.WORDS, BRIEF_TOKENS, fast=True
+        )
+        return said.words
+
+    async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
+        """The tools that list a project's files and read one, out of these."""
+        question = questions.files()
+        schema = schemas.file_tools(lists, reads)
+        return await self.calls.ask(
+            "files", question, schema, protocol.FILE_TOOLS, SELECTION_TOKENS
+        )
+
+    async def overview(self, passages: Sequence[Passage]) -> list[list[str]]:
+        """An answer of any length from some passages: its lines, each as its sentences. It is
+        written in plain text: as JSON, a quotation mark ends a sentence, and a small model says
+        less."""
+        question = questions.overview(self.state, passages)
+        reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
+        lines = lenient.sentences_in(reply.text)
+        if reply.finish == "length" and lines:
+            lines[-1].pop()
+        return [line for line in lines if line]
+
+    async def facts(self, passages: Sequence[Passage]) -> list[str]:
+        """What some passages say that belongs to a long answer."""
+        question = questions.facts(self.state, passages)
+        reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
+        items = lenient.items_in(reply.text)
+        return items[:-1] if reply.finish == "length" else items
+
+    async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
+        """The files that a request wants changed, out of these, each with its passages."""
+        question = questions.which_files(self.state, texts)
+        said = await self.calls.ask(
+            "rewrite", question, schemas.files([*texts]), protocol.FILES, BRIEF_TOKENS
+        )
+        return list(dict.fromkeys(said.files))
+
+    async def rewrite(self, part: Passage) -> str:
+        """A part of a file as the request wants it; something else where nothing has to change."""
+        question = questions.rewrite(self.state, part)
+        reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
+        written = as_it_was(block_in(reply.text, fences="```" in part.text), part.text)
+        return written.rpartition("\n")[0] if reply.finish == "length" else written
+
+    async def editing_tool(self, names: Sequence[str]) -> str | None:
+        """The tool that replaces texts in files, out of these."""
+        return await self._select("example", questions.editing_tool(), schemas.or_none(names))
+
+    async def edit_call(self, tool: ToolSpec) -> dict[str, Any]:
+        """How a tool is called that replaces texts in files."""
+        question = questions.edit_call(tool)
+        return await self.calls.ask(
+            "example", question, tool.grammar, protocol.ARGUMENTS, ARGUMENT_TOKENS
+        )
+
+    async def changing_tools(self, names: Sequence[str]) -> list[str]:
+        """The tools that the change of a request needs, out of these."""
+        question = questions.changing_tools(self.state, [self.tools[name] for name in names])
+        said = await self.calls.ask(
+            "example", question, schemas.tools(names), protocol.TOOLS, SELECTION_TOKENS
+        )
+        return said.tools
+
+    async def select_tool(self) -> str | None:
+        """The tool for a single step; None when it needs none."""
+        if not self.state.offered:
+            return None
+        choice = schemas.or_none([tool.name for tool in self.choices])
+        return await self._select("select", questions.select(self.state), choice)
+
+    async def select_for_step(self, step: Step, chosen: Call) -> Call:
+        """The full model's choice between the tool it chose and those that the step brought in,
+        which it could not choose then. It has read all but the new tools."""
+        tools = [chosen.tool, *step.offered]
+        return await self._selected(chosen, questions.select_for_step(chosen.prompt, tools), tools)
+
+    async def select_to_do(self, chosen: Call) -> Call:
+        """The choice once more of the tool that does what is asked, with what was looked up for it
+        in view: a plan is made before."""
+        tools = [tool.name for tool in self.choices if not tool.read_only]
+        return await self._selected(chosen, questions.select_to_do(self.state), tools)
+
+    async def select_to_find(self, missing: Sequence[str]) -> str | None:
+        """The tool that finds out what no result says yet; None where none does."""
+        names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]
+        if not names:
+            return None
+        question = questions.select_to_find(self.state, missing)
+        return await self._select("select", question, schemas.or_none(names))
+
+    async def _selected(self, chosen: Call, question: str, tools: Sequence[str]) -> Call:
+        """A call with the tool that is selected for it."""
+        selected = await self._select("select", question, schemas.one_of(tools))
+        return chosen.model_copy(update={"tool": selected or chosen.tool})
+
+    async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
+        said = await self.calls.ask(
+            role, question, schemas.selection(choice), protocol.SELECTION, SELECTION_TOKENS
+        )
+        return said.tool
+
+    async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
+        """The arguments for a tool call; `problem` is what was wrong with the ones before."""
+        return await self.calls.ask(
+            "arguments",
+            questions.arguments(self.state, tool, prompt, problem),
+            tool.grammar,
+            protocol.ARGUMENTS,
+            max_tokens=ARGUMENT_TOKENS,
+        )
+
+    async def answer(self, problem: str | None) -> Answer:
+        """A try at the answer; `problem` is what spoke against the try before."""
+        role: Role = "repair" if problem else "answer"
+        question = (
+            questions.repair(self.state, problem) if problem else questions.answer(self.state)
+        )
+        long = self.state.wants == "long answer"
+        longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
+        schema = schemas.answer(longest)
+        said = await self.calls.ask(role, question, schema, protocol.ANSWER)
+        return self._without_echo(said, question)
+
+    async def what_was_done(self) -> Summary:
+        """What the calls of an action have done, and the one that is still missing."""
+        question = questions.what_was_done(self.state)
+        schema = schemas.summary([tool.name for tool in self.choices])
+        return await self.calls.ask("answer", question, schema, protocol.SUMMARY)
+
+    async def again(self) -> str:
+        """The answer by a second reading of the results, which knows nothing of the first."""
+        reading = await self.calls.ask(
+            "again",
+            self.prompts.again(self.state),
+            schemas.second_reading(),
+            protocol.SECOND_READING,
+        )
+        return reading.answer_again
+
+    def _without_echo(self, said: Said, question: str) -> Said:
+        """The reply, without an answer that only repeats what the model was asked."""
+        prompt = self.state.request.prompt if self.state.request else ""
+        answer = said.final_answer.strip()
+        echo = len(answer) >= len(prompt.strip()) and answer in question
+        echo = echo or only_repeats(answer, prompt)
+        return said.model_copy(update={"final_answer": ""}) if echo else said
+
+    @property
+    def choices(self) -> list[ToolSpec]:
+        """The tools that the next call may be of: `see_more` only when a result was cut, and none
+        whose last calls brought nothing new."""
+        more = self.prompts.see_more(self.state)
+        tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
+        fruitless = repeats.left_out(self.state)
+        allowed = [tool for tool in tools if self.may_change or tool.read_only]
+        return [tool for tool in allowed if tool.name not in fruitless]
+
+    async def plan(self, names: Sequence[str], likely: Sequence[str], purpose: PlanFor) -> MakePlan:
+        """The plan of calls of these tools, those that are `likely` to be needed named first."""
+        chosen = [self.tools[name] for name in likely]
+        return await self.calls.ask(
+            "plan",
+            questions.plan(self.state, chosen, purpose),
+            schemas.plan(names, purpose),
+            protocol.PLAN,
+        )
+
+    async def decide(self, problem: str | None = None) -> Conclude | Stay | MoveOn:
+        """The next decision; `problem` is what the one before did not heed."""
+        how = mode(self.state)
+        noted = self.calls.noted
+        decision = await self.calls.ask(
+            "decide",
+            questions.decide(self.state, how, noted, problem),
+            schemas.iteration_decision(
+                schemas.one_of([tool.name for tool in self.choices]),
+                how,
+                noted,
+                planned=bool(self.state.later_steps),
+            ),
+            protocol.ITERATION_DECISION,
+        )
+        if how == "deep":
+            self.emit(
+                ResultAssessed(
+                    assessment=decision.assessment,
+                    belief=decision.belief,
+                    critique=decision.critique,
+                )
+            )
+        return decision
+
+    async def conclude(self) -> Conclude:
+        question = questions.conclude(self.state)
+        said = await self.calls.ask("conclude", question, schemas.conclude(), protocol.CONCLUSION)
+        return self._without_echo(said, question)
+
+    async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
+        """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
+        question = questions.data(answer, data_schema, problem)
+        schema = schemas.formatted(data_schema)
+        reply = await self.calls.ask("format", question, schema, protocol.FORMATTED)
+        return reply.data

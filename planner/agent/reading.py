@@ -1,0 +1,216 @@
+"""Reading: from gathered passages to an answer that code and a second reading have checked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from planner.agent.best_answer import BestAnswer
+from planner.agent.budget import Budget
+from planner.agent.changes import Changes
+from planner.agent.gathering import Gatherer
+from planner.agent.questions import Asker
+from planner.agent.steps import Steps
+from planner.checks.claims import agree, beyond, claims, telling
+from planner.checks.grounding import borne_out, mostly_held, unsupported
+from planner.checks.lenient import items_in
+from planner.events import BriefMade, Event, GuardTripped
+from planner.evidence.passages import grouped, likeliest
+from planner.passage import Passage
+from planner.protocol import Conclude, Wants
+from planner.state import RunState
+
+FACTS_CHARACTERS = 2200
+"""Of passages that are read at once for a long answer: a small model passes most of a longer text
+over."""
+NO_LINE = "no line of the results is known to say it"
+NOT_ALL_READ = "not all of what was found was read"
+MAY_LACK = "it was put together from several places, and may lack something"
+LONG = 200
+"""Characters from which on an answer is too long for two readings to agree on."""
+MAX_NAMES = 2
+"""Names and numbers of an answer, besides the request's; more are a list."""
+READINGS = 2
+"""So often an answer is looked for in gathered passages before a plan is made."""
+
+
+@dataclass
+class Reader:
+    """Reads the results of one run for an answer."""
+
+    state: RunState
+    asker: Asker
+    gatherer: Gatherer
+    changes: Changes
+    steps: Steps
+    budget: Budget
+    best: BestAnswer
+    emit: Callable[[Event], None]
+    facts: list[str] = field(default_factory=list)
+    """Of a long answer: the one from the first passages, and what others add to it."""
+    lead: str | None = None
+    """A short answer from the first passages, in what was read for a long one."""
+    readings: list[str] = field(default_factory=list)
+    """Answers by second readings."""
+
+    def forget(self) -> None:
+        """Begin with the next request."""
+        self.facts, self.lead, self.readings = [], None, []
+
+    async def read(self, wants: Wants) -> Conclude | None:
+        """An answer from the passages that the request's words lead to; None where there is none
+        that is certain."""
+        search, may_be_order = self.state.search, self.state.may_be_order
+        readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
+        for number in range(readings):
+            passages = await self.gatherer.gather(self.state.part.request.prompt, search)
+            self.budget.hold()
+            if not passages and (number or not self.gatherer.can_look_up):
+                break
+            conclusion = None
+            if passages and wants == "long answer":
+                conclusion = await self.overview(passages)
+                if not self.facts:  # small models take many a question for a long one
+                    wants = "short answer"
+                    self.emit(BriefMade(search=search, wants=wants, may_be_order=may_be_order))
+                    self.gatherer.select_again()
+            if passages and wants == "short answer":
+                conclusion = await self.answer()
+            if conclusion:
+                return conclusion
+            if self.best.text and not self.budget.time_for_more:
+                break
+            if number + 1 < readings:
+                search = [*search, *await self.asker.words()]
+        return self.best.certain()
+
+    async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
+        """A long answer: one from the first passages, and then the facts that the others add, a few
+        passages at a time; code leaves out what no passage holds. It is certain once all of it is
+        held and others add nothing. None otherwise; without facts where it is short enough to be
+        read a second time like any short one."""
+        groups = grouped(passages, FACTS_CHARACTERS)
+        held = True
+        if not self.facts:
+            lines = await self.asker.overview(groups.pop(0))
+            if len(lines) == 1 and self.is_short(said := " ".join(lines[0])):
+                self.lead = next(iter(items_in(said)), None)
+                return None
+            kept = [[each for each in line if mostly_held(self.state, each)] for line in lines]
+            held = bool(lines) and kept == lines
+            self.facts = ["\n".join(" ".join(line) for line in kept if line)] if any(kept) else []
+        added, all_read = await self.add_facts(groups)
+        if not self.facts:
+            return None
+        self.best.unsure = MAY_LACK if added or not held else None
+        if not all_read:
+            self.best.unsure = NOT_ALL_READ
+        return self.best.certain()
+
+    def is_short(self, answer: str) -> bool:
+        """Whether two readings may agree on an answer: it is no explanation and no list."""
+        return (
+            len(answer) <= LONG and len(beyond(answer, self.state.part.request.prompt)) <= MAX_NAMES
+        )
+
+    async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
+        """Read each of these for what it adds to a long answer, a step for each. Returns whether
+        any did, and whether there was time for all."""
+        steps = [
+            f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
+        ]
+        self.keep_facts()
+        before = len(self.facts)
+        if groups:
+            self.steps.plan(steps, {}, known=self.best.text or "")
+        longest = self.state.ledger[-1].seconds
+        for step, group in zip(steps, groups, strict=True):
+            if self.facts and self.budget.seconds_left < longest:
+                return len(self.facts) > before, False
+            self.steps.start(step)
+            found = borne_out(self.state, await self.asker.facts(group), self.facts)
+            longest = max(longest, self.state.ledger[-1].seconds)
+            self.steps.end(success=bool(found), notes="\n".join(found))
+            self.facts += found
+            self.keep_facts()
+            self.budget.hold()
+        return len(self.facts) > before, True
+
+    def keep_facts(self) -> None:
+        """The long answer so far: the first one, and the facts beside it that tell most."""
+        if self.facts:
+            first, *others = self.facts
+            listed = telling(others, " ".join([self.state.part.request.prompt, *self.state.search]))
+            beside = "\n".join(f"- {fact}" for fact in listed)
+            self.best.keep("\n\n".join(filter(None, [first, beside])), NOT_ALL_READ)
+
+    async def answer(self) -> Conclude | None:
+        """A try at the answer from what was found; None when it is not there, or not certain.
+
+        Code looks up what it says, and a second reading has to agree. The first one is of the
+        likeliest passages, the second of all, asked in other words: a small model's wrong answers
+        seldom come twice from what is not the same. Where they differ, the first question is
+        asked once more, of all passages (docs/evaluation.md).
+        """
+        lead, self.lead = self.lead, None
+        if lead and unsupported(self.state, lead):
+            lead = None
+        first = lead or await self.first_reading()
+        if first is None:
+            return None
+        if self.changes.acting or (self.state.wants == "long answer" and len(first) > LONG):
+            return self.best.concluded(first)
+        self.best.keep(first, "the results were not read a second time")
+        second = await self.asker.again()
+        before, self.readings = self.readings, [*self.readings, second]
+        certain = self.agreed(first, self.readings) or self.agreed(second, before)
+        if certain is None and (lead or self.more_to_read):
+            third = (await self.asker.answer(None)).final_answer
+            certain = self.agreed(first, [third]) or (
+                self.agreed(third, [second]) if lead else None
+            )
+        if certain is not None:
+            self.best.keep(certain, None)
+            conclusion = self.best.concluded(certain)
+            if not (self.best.quotes or claims(certain)):
+                self.best.unsure = NO_LINE
+            return conclusion
+        if not beyond(first, self.state.part.request.prompt) and self.names_something(second):
+            first, second = second, first
+        self.best.keep(first, f"Two readings of the results differ: {second}")
+        self.emit(GuardTripped(guard="second_reading", message=self.best.unsure or ""))
+        return None
+
+    def names_something(self, answer: str) -> bool:
+        """Whether an answer has a name or a number beyond the request, and results hold all."""
+        told = beyond(answer, self.state.part.request.prompt)
+        return bool(told) and not unsupported(self.state, answer)
+
+    async def first_reading(self) -> str | None:
+        """What the likeliest passages answer, and all where they do not; asked once more where no
+        result says it. None where no answer is found that results hold."""
+        problem: str | None = None
+        for _ in range(2):
+            said = await self.asker.answer(problem)
+            if problem is None and not said.found and self.more_to_read:
+                said = await self.asker.answer(problem)
+            if not said.found:
+                return None
+            missing = unsupported(self.state, said.final_answer)
+            if not missing:
+                return said.final_answer
+            problem = f"no result says {', '.join(missing)}"
+            self.emit(GuardTripped(guard="grounding", message=problem))
+        self.best.keep(said.final_answer, problem)
+        return None
+
+    def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
+        """The answer, if one of the other readings says the same and the results hold it."""
+        same = any(agree(answer, each, self.state.part.request.prompt) for each in readings)
+        return answer if same and not unsupported(self.state, answer) else None
+
+    @property
+    def more_to_read(self) -> bool:
+        """Whether an answer was read from the likeliest passages, and not yet from all."""
+        [*_, newest] = self.state.iterations
+        passages = newest.gathered.passages if newest.gathered else []
+        asked = sum(call.role == "answer" for call in newest.exchange)
+        return len(likeliest(passages)) < len(passages) and asked == 1

@@ -1,0 +1,111 @@
+"""Calls of upstreams, and what comes back: an error marked as a success is a failure, and a look-up
+that finds nothing is made again in a broader form.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planner.checks.guards import repeats, widening
+from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.results import NOTHING, empty, fault
+from planner.events import Event, GuardTripped
+from planner.prompts.texts import compact
+from planner.state import Iteration, RunState
+from planner.tools import Outcome, ToolPool, ToolResult, ToolSpec
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Calls the upstreams of one run."""
+
+    pool: ToolPool
+    state: RunState
+    emit: Callable[[Event], None]
+
+    async def read(
+        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+    ) -> ToolResult:
+        """A call that changes nothing; a broader one where it comes back empty."""
+        result = await self.sent(tool, arguments)
+        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
+            return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
+        if not iteration.by_model:
+            return result
+        if result.outcome is Outcome.FAILURE:
+            fewer = widening.in_fewer_words(tool, arguments)
+            return await self.widened(tool, arguments, result, fewer)
+        return await self.with_siblings(tool, arguments, result)
+
+    async def with_siblings(
+        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
+    ) -> ToolResult:
+        """The result, and those for the other items of a short list that one argument was taken
+        from, where the user did not say which: a small model takes the first one. Not where
+        passages of files were gathered, which are ranked."""
+        if result.outcome is not Outcome.SUCCESS or self.state.passages:
+            return result
+        said = self.state.user_words.casefold()
+        lists = [
+            each.result
+            for each in self.state.part_iterations[-2::-1]
+            if each.outcome is Outcome.SUCCESS
+        ]
+        for name, value in arguments.items():
+            if not isinstance(value, str) or takes_path(name) or value.casefold() in said:
+                continue
+            others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
+            if others:
+                self._tripped("siblings", f"{tool.name} is called for {', '.join(others)} as well")
+                results = {value: result}
+                for other in others:
+                    results[other] = await self.sent(tool, arguments | {name: other})
+                text = "\n".join(f"{item}:\n{each.text}" for item, each in results.items())
+                seconds = sum(each.seconds for each in results.values())
+                return result.model_copy(update={"text": text, "seconds": seconds})
+        return result
+
+    async def sent(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        """One call of an upstream; an error marked as success comes back as the failure it is."""
+        result = await self.pool.call(tool, arguments)
+        if result.outcome is Outcome.SUCCESS and fault(tool, arguments, result.text):
+            first = result.text.strip().partition("\n")[0][:200]
+            self._tripped("error_text", f"{tool.name} said as a success: {first}")
+            return result.model_copy(update={"outcome": Outcome.FAILURE})
+        return result
+
+    async def widened(
+        self,
+        tool: ToolSpec,
+        arguments: dict[str, Any],
+        result: ToolResult,
+        tries: Sequence[dict[str, Any]],
+    ) -> ToolResult:
+        """The result of the first broader try that finds something, from the record where it was
+        made before; else the empty result, with what else was tried."""
+        tried, seconds = [], result.seconds
+        for wider in tries:
+            message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
+            self._tripped("empty", message)
+            if earlier := repeats.repeated(self.state, tool, wider):
+                again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
+            else:
+                again = await self.sent(tool, wider)
+            seconds += again.seconds
+            if again.outcome is not Outcome.SUCCESS:
+                continue
+            if not nothing_in(again):
+                text = f"{NOTHING}; for {compact(wider)}:\n{again.text}"
+                return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+            tried.append(f", nor for {compact(wider)}")
+        if result.outcome is not Outcome.SUCCESS:
+            return result.model_copy(update={"seconds": seconds})
+        text = f"{NOTHING}{''.join(tried)}." if tried else result.text
+        return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
+
+    def _tripped(self, guard: str, message: str) -> None:
+        self.emit(GuardTripped(guard=guard, message=message))
+
+
+def nothing_in(result: ToolResult) -> bool:
+    return result.outcome is Outcome.SUCCESS and empty(result.text)

@@ -1,0 +1,109 @@
+"""The plan of a run and its steps, as they are recorded: made, begun, revised, steered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planner.agent.model_calls import ModelCalls
+from planner.events import (
+    Event,
+    PlanMade,
+    PlanRevised,
+    SteeringTaken,
+    StepConcluded,
+    StepContinued,
+    StepStarted,
+)
+from planner.evidence.tool_ranking import Ranking
+from planner.inbox import Inbox
+from planner.protocol import Call, MakePlan, MoveOn, Stay
+from planner.state import RunState, steered
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Of one run."""
+
+    state: RunState
+    ranking: Ranking
+    inbox: Inbox
+    calls: ModelCalls
+    emit: Callable[[Event], None]
+
+    def make(self, plan: MakePlan) -> None:
+        """Make a plan, and begin with its first step."""
+        objectives = [step.objective for step in plan.steps]
+        self.plan(objectives, {step.objective: step.tool for step in plan.steps if step.tool})
+        self.start(objectives[0])
+
+    def plan(self, objectives: Sequence[str], tools: dict[str, str], known: str = "") -> None:
+        """Make a plan of these steps, each with its tool; `known` is what it is based on."""
+        self.emit(
+            PlanMade(
+                main_objective=self.state.part.request.prompt,
+                conclusion_from_assistant_data=known,
+                later_steps=list(objectives[1:]),
+                tools=tools,
+            )
+        )
+
+    def start(self, objective: str) -> None:
+        number = len(self.state.steps) + 1
+        shown = self.state.offered
+        offered = [name for name in self.ranking.for_step(objective) if name not in shown]
+        self.emit(StepStarted(number=number, objective=objective, offered=offered))
+        if objective in self.state.later_steps:  # it is no longer a later one
+            self.revise([step for step in self.state.later_steps if step != objective])
+
+    def end(self, success: bool, notes: str = "") -> None:
+        number = len(self.state.steps)
+        self.emit(StepConcluded(number=number, success=success, notes=notes))
+
+    def begin_single(self) -> None:
+        """The step that a request is for: the one that is planned next, or a new one."""
+        prompt, planned = self.state.part.request.prompt, self.state.step
+        if planned and prompt not in self.state.later_steps:
+            return
+        if planned:
+            self.end(success=False, notes="Left out.")
+        self.start(prompt)
+
+    def follow(self, decision: MakePlan | Stay | MoveOn) -> list[Call]:
+        """Record what was decided; returns the next tool calls."""
+        match decision:
+            case MakePlan():
+                self.make(decision)
+                first = decision.steps[0]
+                return [Call(prompt=first.objective, tool=first.tool or "")]
+            case Stay():
+                self.emit(StepContinued(number=len(self.state.steps), notes=decision.notes))
+                self.revise(decision.later_steps)
+                return decision.tool_calls
+            case MoveOn():
+                self.end(success=decision.decision == "move_on", notes=decision.notes)
+                self.calls.let_go()
+                planned = [*self.state.later_steps, self.state.main_objective or ""]
+                self.revise(decision.later_steps)
+                self.start(decision.objective or planned[0])
+                return decision.tool_calls
+
+    def revise(self, later_steps: list[str] | None) -> None:
+        if later_steps is None:
+            return
+        revised = steered(later_steps, self.state.said)
+        if revised != self.state.later_steps:
+            self.emit(PlanRevised(later_steps=revised))
+
+    def take_steering(self) -> bool:
+        """Take what was said to the run meanwhile, from here on; whether there was anything."""
+        said = self.inbox.steering()
+        for each in said:
+            shown = self.state.offered
+            brought = self.ranking.for_step(each.hint) if each.hint else []
+            self.emit(
+                SteeringTaken(
+                    steering=each,
+                    later_steps=steered(self.state.later_steps, [*self.state.said, each]),
+                    offered=[name for name in brought if name not in shown],
+                )
+            )
+        return bool(said)

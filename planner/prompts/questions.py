@@ -1,0 +1,192 @@
+"""What the models are asked. Each question is one text, which stands after everything so far."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.checks.guards import repeats
+from planner.passage import Passage
+from planner.prompts.texts import (
+    argument_names,
+    catalogue,
+    compact,
+    fenced,
+    fill,
+    joined,
+    one_line,
+    parameters,
+    passage,
+)
+from planner.protocol import Mode, PlanFor
+from planner.state import RunState
+from planner.tools import ToolSpec
+
+MAX_SHOWN_SCHEMA_CHARS = 2000
+"""Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
+longer than what it would correct."""
+MAX_FILE_GLIMPSE_CHARS = 350
+"""Characters of a file's passages, where it is only asked whether the file has to change."""
+
+
+def brief(state: RunState) -> str:
+    return _asked_first(state, fill("ask_brief"))
+
+
+def words(state: RunState) -> str:
+    return fill("ask_other_words", prompt=short_request(state))
+
+
+def files() -> str:
+    return fill("ask_files")
+
+
+def select(state: RunState) -> str:
+    return _asked_first(state, fill("select"))
+
+
+def _asked_first(state: RunState, question: str) -> str:
+    """What is asked first about a request: the first one stands before it; any other is told
+    in it."""
+    if len(state.parts) < 2:
+        return question
+    return joined(fill("next_request", prompt=short_request(state)), question)
+
+
+def select_for_step(objective: str, tools: Sequence[str]) -> str:
+    return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
+
+
+def select_to_do(state: RunState) -> str:
+    return fill("select_to_do", prompt=short_request(state))
+
+
+def select_to_find(state: RunState, missing: Sequence[str]) -> str:
+    said = fenced("; ".join(missing))
+    return fill("select_to_find", prompt=short_request(state), missing=said)
+
+
+def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None) -> str:
+    question = fill(
+        "arguments",
+        tool=tool.name,
+        prompt=fenced(prompt),
+        request=short_request(state),
+        names=argument_names(tool),
+        parameters=fenced(parameters(tool)),
+    )
+    wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
+    return question + wrong
+
+
+def answer(state: RunState) -> str:
+    how = fill("how_overview" if state.wants == "long answer" else "how_fact")
+    ordered = state.wants == "action" or state.may_be_order
+    if ordered and not any(each.changes for each in state.part_iterations):
+        how += f" {fill('how_unchanged')}"
+    return fill("ask_answer", prompt=short_request(state), how=how)
+
+
+def what_was_done(state: RunState) -> str:
+    return fill("ask_done", prompt=short_request(state))
+
+
+def overview(state: RunState, passages: Sequence[Passage]) -> str:
+    """An answer of any length from these passages."""
+    return _alone("ask_overview", state, passages)
+
+
+def facts(state: RunState, passages: Sequence[Passage]) -> str:
+    """What these passages say that belongs to the answer."""
+    return _alone("ask_facts", state, passages)
+
+
+def which_files(state: RunState, texts: Mapping[str, str]) -> str:
+    """The files that may have to change, each with the beginning of what it says."""
+    shown = (f"=== {path}\n{text[:MAX_FILE_GLIMPSE_CHARS]}" for path, text in texts.items())
+    return fill("ask_which_files", prompt=short_request(state), files="\n".join(shown))
+
+
+def rewrite(state: RunState, part: Passage) -> str:
+    """A part of a file, to be written as the request wants it."""
+    return fill("ask_rewrite", prompt=short_request(state), path=part.source, text=part.text)
+
+
+def editing_tool() -> str:
+    return fill("ask_editing_tool")
+
+
+def changing_tools(state: RunState, tools: Sequence[ToolSpec]) -> str:
+    return fill("ask_changing_tools", prompt=short_request(state), tools=catalogue(tools))
+
+
+def edit_call(tool: ToolSpec) -> str:
+    return fill(
+        "ask_edit_call",
+        tool=tool.name,
+        names=argument_names(tool),
+        parameters=fenced(parameters(tool)),
+    )
+
+
+def _alone(question: str, state: RunState, passages: Sequence[Passage]) -> str:
+    shown = fenced("\n\n".join(map(passage, passages)))
+    return fill(question, prompt=short_request(state), passages=shown)
+
+
+def repair(state: RunState, problem: str) -> str:
+    return fill("ask_repair", prompt=short_request(state), problem=fenced(problem))
+
+
+def plan(state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "question") -> str:
+    """The plan, with the tools that are `likely` to be needed."""
+    if purpose == "action":
+        first = len(state.parts) == 1 and not state.iterations  # it stands before this
+        return fill("ask_plan_action", request="" if first else f"Request: {short_request(state)}")
+    listed = catalogue(likely) or "-"
+    if purpose == "change":
+        return fill("ask_plan_change", prompt=short_request(state), tools=listed)
+    listing = state.started.listing if state.started else None
+    known = f"The project's top folder: {fenced(listing)}" if listing else ""
+    return fill("ask_plan", prompt=short_request(state), known=known, tools=listed)
+
+
+def decide(
+    state: RunState,
+    mode: Mode = "fast",
+    noted: bool = False,
+    problem: str | None = None,
+) -> str:
+    """The next decision; `problem` is what the one before did not heed."""
+    question = fill(
+        "ask_decide" if mode == "fast" else "ask_decide_deep",
+        objective=fenced(state.step.objective) if state.step else "",
+        prompt=short_request(state),
+    )
+    fruitless = repeats.left_out(state)
+    other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
+    notes = fill("ask_notes") if noted else ""
+    return joined(fenced(problem or ""), question, notes, other)
+
+
+def conclude(state: RunState) -> str:
+    """The last iteration's own prompt: a conclusion is due."""
+    return fill("ask_conclude", prompt=short_request(state))
+
+
+def data(answer: str, schema: dict[str, Any], problem: str | None = None) -> str:
+    """The answer stands in it: of several tries before, it is the one that counts."""
+    question = fill("ask_format", answer=fenced(answer), schema=compact(schema))
+    return f"{question}\nThe data before did not fit: {fenced(problem)}" if problem else question
+
+
+def once_more(question: str, problem: str, schema: dict[str, Any]) -> str:
+    """A question once more, after a reply that was not the JSON it asked for."""
+    whole = compact(schema)
+    shown = fill("reply_schema", schema=whole) if len(whole) <= MAX_SHOWN_SCHEMA_CHARS else ""
+    return joined(question, fill("reply_again", problem=fenced(problem)), shown)
+
+
+def short_request(state: RunState) -> str:
+    """The request once more, short: small models answer what they read last. One that the run goes
+    on with stands nowhere else, and so here as a whole."""
+    prompt = state.request.prompt if state.request else ""
+    return one_line(prompt, longest=300) if len(state.parts) < 2 else prompt

@@ -1,0 +1,133 @@
+"""How texts stand in prompts: the files beside this one filled in, tools and passages in lines, and
+what strangers write made harmless.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from planner.evidence.tool_ranking import shown_whole
+from planner.models.base import Message
+from planner.passage import Passage
+from planner.tools import ToolSpec
+
+MAX_DEFAULT_CHARS = 160
+"""Characters of a parameter's default."""
+
+
+@cache
+def template(name: str) -> Template:
+    return Template(
+        files("planner.prompts").joinpath(f"{name}.txt").read_text("utf-8").rstrip("\n")
+    )
+
+
+def fill(name: str, **values: object) -> str:
+    return template(name).substitute(values).strip("\n")
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def signature(tool: ToolSpec) -> str:
+    """`path, pattern, limit?`: the parameters in the schema's order, optional ones marked."""
+    names = tool.input_schema.get("properties", {})
+    return ", ".join(name if name in tool.required else f"{name}?" for name in names)
+
+
+def parameters(tool: ToolSpec) -> str:
+    """One line for each parameter: its name, its type, and the first sentence on it, within
+    bounds."""
+    lines = []
+    for name, schema in tool.input_schema.get("properties", {}).items():
+        kind = schema.get("type", "") if isinstance(schema, dict) else ""
+        kind = kind if isinstance(kind, str) else ""
+        notes = ", ".join(filter(None, [kind, "" if name in tool.required else "optional"]))
+        about = one_line(schema.get("description", "")) if isinstance(schema, dict) else ""
+        default = schema.get("default") if isinstance(schema, dict) else None
+        if default not in (None, ""):
+            about += f" (default {compact(default)[:MAX_DEFAULT_CHARS]})"
+        lines.append(f"- {name}{f' ({notes})' if notes else ''}: {about.strip() or '?'}")
+    return "\n".join(lines) or "It takes no arguments."
+
+
+def one_line(text: str, longest: int = 160) -> str:
+    """The first sentence, on one line, at most `longest` characters."""
+    flat = re.sub(r"\s+", " ", text).strip()
+    sentence = re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0] if len(flat) > longest else flat
+    return sentence if len(sentence) <= longest else sentence[: longest - 1] + "…"
+
+
+def catalogue(tools: Sequence[ToolSpec]) -> str:
+    """A line for each tool, which its upstream's words cannot leave."""
+    return "\n".join(
+        f"- {tool.name}({signature(tool)}): {fenced(one_line(tool.description))}" for tool in tools
+    )
+
+
+def system(tools: Sequence[ToolSpec]) -> Message:
+    """The part that every run on the same pool shares, word for word."""
+    return _with_tools("system", tools, examples=fill("brief_examples"))
+
+
+def system_act(tools: Sequence[ToolSpec]) -> Message:
+    """The same for planning and making an action. What the other one says of sorting requests and
+    searching makes a small model plan calls that nobody asked for (docs/evaluation.md)."""
+    return _with_tools("system_act", tools)
+
+
+def _with_tools(name: str, tools: Sequence[ToolSpec], **values: str) -> Message:
+    listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
+    return {"role": "system", "content": fill(name, tools=listed or "(none)", **values)}
+
+
+def fenced(text: str) -> str:
+    """A stranger's text, or a model's about it, that can neither open nor close a fence."""
+    return re.sub(r"<(\s*/\s*|)(result)", r"‹\1\2", text, flags=re.IGNORECASE)
+
+
+_TURN = re.compile(r"<(?=[|｜][\w▁]{1,40}[|｜]>|(?:start|end)_of_turn>|/?s>)|\[(?=/?INST\])")
+"""What begins a token that chat templates separate messages with: of ChatML and Llama (`<|…|>`),
+DeepSeek, Gemma, Mistral and Llama 2. Model servers read them within a message's text too."""
+
+
+def harmless(messages: list[Message]) -> list[Message]:
+    """The messages, none of which can be taken for several."""
+    return [{**each, "content": _TURN.sub("‹", each["content"])} for each in messages]
+
+
+def as_it_was(written: str, text: str) -> str:
+    """What was written of a text that `harmless` may have changed, with the text's own signs."""
+    return written if "‹" in text else written.replace("‹", "<")
+
+
+def passage(each: Passage) -> str:
+    """A passage as models see it: its file, the lines it stands in, and its own with numbers."""
+    source = f"{each.source} ({each.relation})" if each.relation else each.source
+    heading = [f"   in {line.strip()}" for line in each.heading.splitlines()]
+    numbered = [
+        f"{number}: {line}" for number, line in enumerate(each.text.splitlines(), each.first)
+    ]
+    return "\n".join([source, *heading, *numbered])
+
+
+def user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def argument_names(tool: ToolSpec) -> str:
+    """The names of a tool's arguments, as its call begins with them."""
+    return ",".join(f'"{name}":...' for name in tool.input_schema.get("properties", {}))
+
+
+def joined(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
