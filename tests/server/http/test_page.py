@@ -292,7 +292,8 @@ async def test_a_run_is_seen_as_it_goes_on(
         await expect(cost).to_contain_text("did not have to read some")
         timeline = page.get_by_role("region", name="Where the time went")
         await timeline.get_by_text("made a plan").click()
-        await expect(timeline).to_contain_text('"steps"')
+        await expect(timeline).to_contain_text("Make a plan for the request: How long")
+        await expect(timeline).to_contain_text('"objective":"Find the constant that limits')
         await looked_at(page, "answered", "view-run-widths")
 
         await page.get_by_role("link", name="All runs").click()
@@ -335,6 +336,8 @@ async def test_without_a_token_there_is_nothing_to_see(
     async with served(place) as (_, view):
         await page.goto(view)
         token = page.get_by_label("Token")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        await expect(page.get_by_text("planloom token prints yours")).to_be_visible()
         await token.fill("not-the-token-0123456789")
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("The server does not know this token.")).to_be_visible()
@@ -482,7 +485,7 @@ async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
     place: Place, ollama: ScriptedOllama, page: Page
 ) -> None:
     file = place.project / "transfer" / "limits.py"
-    file.write_text(file.read_text() + "".join(f"# Limit {number}\n" for number in range(200)))
+    file.write_text(file.read_text() + "# And so on.\n" * 200 + "# The end of it.\n")
     read = {"path": "transfer/limits.py", "start_line": 1}
     ollama.expect(nowhere())
     ollama.expect(words("deadline", "patience", "elapsed", "allowance"))
@@ -502,7 +505,7 @@ async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
         await expect(notes).to_contain_text("repeated")
         call = page.locator(".calls li").filter(has_text="read_file").first
         await call.locator("summary").click()
-        await expect(call).to_contain_text("# Limit 199")
+        await expect(call).to_contain_text("# The end of it.")
 
 
 async def test_a_run_that_failed_says_why(place: Place, ollama: ScriptedOllama, page: Page) -> None:
