@@ -41,7 +41,9 @@ def test_the_lines_that_use_it_follow_it() -> None:
     )
     text = shown("Which functions call `cross`?", "call", noise=noise, gates=CROSS, tolls=uses)
     after = text.partition("    return total\n")[2].strip()
-    assert after.startswith("tolls.py:6 (pay uses cross)\ndef pay(sum):\n...\n    return cross(total)")
+    assert after.startswith(
+        "tolls.py:6 (pay uses cross)\ndef pay(sum):\n...\n    return cross(total)"
+    )
 
 
 def long_class(name: str, method: str) -> str:
