@@ -193,10 +193,11 @@ class Reader:
         before, self.readings = self.readings, [*self.readings, second]
         certain = self.agreed(first, self.readings) or self.agreed(second, before)
         if certain is None and (lead or self.more_to_read):
-            third = (await self.asker.answer(None)).final_answer
-            certain = self.agreed(first, [third]) or (
-                self.agreed(third, [second]) if lead else None
-            )
+            said = await self.asker.answer(None)
+            if said.found:
+                certain = self.agreed(first, [said.final_answer])
+            if said.found and lead and certain is None:
+                certain = self.agreed(said.final_answer, [second])
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)
