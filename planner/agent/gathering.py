@@ -322,7 +322,7 @@ def _absent(
 
     return [
         each
-        for each in more
+        for each in dict.fromkeys(more)
         if says(question, each)
         and terms >= (looked_for := spelled(each))
         and not any(part in text for part in looked_for)
