@@ -11,6 +11,7 @@ from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
 from planner.checks.briefs import in_turn
+from planner.checks.claims import both
 from planner.protocol import Brief
 
 pytestmark = pytest.mark.anyio
@@ -113,3 +114,17 @@ def test_a_single_question_of_which_a_model_made_two(request_: str, first: str, 
 @given(st.text(), st.text(), st.text())
 def test_any_reply_is_read(request_: str, first: str, then: str) -> None:
     assert in_turn(split(first, then), request_) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("`LIMIT` is used. Its value is 40.", "The value of LIMIT is 40.", 0),
+        ("LIMIT", "The value of LIMIT is 40.", 1),
+        ("The base is Shorebird.", "birds/waders.py", 2),
+    ],
+)
+def test_of_two_answers_the_one_that_says_both_is_enough(
+    first: str, second: str, told: int
+) -> None:
+    assert both(first, second) == [first, second, f"{first}\n{second}"][told]

@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.claims import agree, beyond, claims, name_in, telling
+from planner.checks.claims import agree, beyond, both, claims, name_in, telling
 from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.lenient import items_in
 from planner.events import Event, GuardTripped
@@ -84,7 +84,7 @@ class Reader:
         last = await self.read_for([name], wants, readings=1)
         self.steps.end(success=last is not None, notes=self.best.text or "")
         if self.best.text:
-            self.best.keep(f"{found.final_answer}\n{self.best.text}", self.best.unsure)
+            self.best.keep(both(found.final_answer, self.best.text), self.best.unsure)
         return self.best.certain() if last and last.success else None
 
     async def read_for(self, search: Sequence[str], wants: Wants, readings: int) -> Conclude | None:

@@ -99,6 +99,18 @@ def repeats(fact: str, text: str) -> bool:
     return most and all(holds(text, claim) for claim in claims(fact))
 
 
+def both(first: str, second: str) -> str:
+    """Two answers as one; where one of them has all names and numbers of the other, that one."""
+    if _covers(first, second):
+        return first
+    return second if _covers(second, first) else f"{first}\n{second}"
+
+
+def _covers(text: str, answer: str) -> bool:
+    told = claims(answer)
+    return all(holds(text, claim) for claim in told) if told else repeats(answer, text)
+
+
 def telling(facts: Sequence[str], query: str) -> list[str]:
     """Of many facts those that have most words of a query, and most names and numbers besides, in
     their order."""
