@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from ollama_replies import Drop
 from replies import found, nowhere, second
 from scripted_ollama import ScriptedOllama
 from serving import Place, text
@@ -128,3 +129,17 @@ def test_of_two_answers_the_one_that_says_both_is_enough(
     first: str, second: str, told: int
 ) -> None:
     assert both(first, second) == [first, second, f"{first}\n{second}"][told]
+
+
+async def test_a_second_question_without_an_answer_leaves_the_first_ones(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(two_questions(FIRST, THEN))
+    ollama.expect(found("The base of Gull is Shorebird."))
+    ollama.expect(second("Shorebird"))
+    ollama.expect(Drop("{"))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=BASE)
+    report = done.structured_content or {}
+    assert (report["status"], report["answer"]) == ("partial", "The base of Gull is Shorebird.")
+    assert report["reason"].startswith("only the first of its two questions was answered; ")

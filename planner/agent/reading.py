@@ -24,6 +24,7 @@ longer text."""
 NO_LINE = "no line of the results is known to say it"
 NOT_ALL_READ = "not all of what was found was read"
 MAY_LACK = "it was put together from several places, and may lack something"
+ONE_OF_TWO = "only the first of its two questions was answered"
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 MAX_NAMES = 2
@@ -62,6 +63,7 @@ class Reader:
             found = await self.in_turn(brief.first, brief.then, wants)
             if found or (self.best.text and not self.budget.time_for_more):
                 return found
+            self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
         return await self.read_for(self.state.search, wants, readings)
 
@@ -80,6 +82,7 @@ class Reader:
         rest = then.replace(IT, name)
         self.steps.revise([rest])
         self.forget()
+        self.best.keep(found.final_answer, ONE_OF_TWO)
         self.steps.start(rest, asks=True)
         last = await self.read_for([name], wants, readings=1)
         self.steps.end(success=last is not None, notes=self.best.text or "")
