@@ -181,7 +181,7 @@ Reply: {"search":["open_door"],"wants":"short answer"}
 Request: Check when Eva arrives and book her a room
 Reply: {"search":["Eva","arrival","room"],"wants":"action"}
 
-Request: Where is delete_user defined?
+Request: In what file and at what line is delete_user?
 Reply: {"search":["delete_user"],"wants":"short answer"}
 
 Request: who are you
@@ -235,8 +235,8 @@ Reply: {"search":[],"wants":"short answer"}
 Request: In which file is the class that fills a Basket defined?
 Reply: {"search":["Basket","fill","class"],"wants":"short answer","first":"Which class fills a Basket?","then":"In which file is [it] defined?"}
 
-Request: Was tut die Funktion, die load_map aufruft?
-Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Funktion ruft load_map auf?","then":"Was tut [it]?"}
+Request: load_map ruft eine Hilfsfunktion auf. Was tut diese?
+Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Hilfsfunktion ruft load_map auf?","then":"Was tut [it]?"}
 
 Request: How many options does the menu have, without Quit?
 Reply: {"search":["menu","option"],"wants":"short answer"}
@@ -638,7 +638,7 @@ Reply: {"search":["open_door"],"wants":"short answer"}
 Request: Check when Eva arrives and book her a room
 Reply: {"search":["Eva","arrival","room"],"wants":"action"}
 
-Request: Where is delete_user defined?
+Request: In what file and at what line is delete_user?
 Reply: {"search":["delete_user"],"wants":"short answer"}
 
 Request: who are you
@@ -692,8 +692,8 @@ Reply: {"search":[],"wants":"short answer"}
 Request: In which file is the class that fills a Basket defined?
 Reply: {"search":["Basket","fill","class"],"wants":"short answer","first":"Which class fills a Basket?","then":"In which file is [it] defined?"}
 
-Request: Was tut die Funktion, die load_map aufruft?
-Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Funktion ruft load_map auf?","then":"Was tut [it]?"}
+Request: load_map ruft eine Hilfsfunktion auf. Was tut diese?
+Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Hilfsfunktion ruft load_map auf?","then":"Was tut [it]?"}
 
 Request: How many options does the menu have, without Quit?
 Reply: {"search":["menu","option"],"wants":"short answer"}
