@@ -12,7 +12,7 @@ from planner.agent.steps import Steps
 from planner.checks.claims import agree, beyond, both, claims, name_in, telling
 from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.lenient import items_in
-from planner.events import Event, GuardTripped
+from planner.events import BriefMade, Event, GuardTripped
 from planner.evidence.passages import grouped, likeliest
 from planner.passage import Passage
 from planner.protocol import IT, Conclude, Wants
@@ -59,13 +59,14 @@ class Reader:
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain. A request that asks for two things in turn is read so first."""
+        search = self.state.search
         if (brief := self.state.brief) and brief.first:
             found = await self.in_turn(brief.first, brief.then, wants)
             if found or (self.best.text and not self.budget.time_for_more):
                 return found
             self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
-        return await self.read_for(self.state.search, wants, readings)
+        return await self.read_for(search, wants, readings)
 
     async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
         """The answers to a question of the request, and to the rest of it, which is asked with what
@@ -104,8 +105,7 @@ class Reader:
                 conclusion = await self.overview(passages)
                 if not self.facts:  # small models take many a question for a long one
                     wants = "short answer"
-                    if brief := self.state.brief:
-                        self.emit(brief.model_copy(update={"wants": wants}))
+                    self.emit(self.sorted_as(wants, search))
                     self.gatherer.select_again()
             if passages and wants == "short answer":
                 conclusion = await self.answer()
@@ -116,6 +116,17 @@ class Reader:
             if number + 1 < readings:
                 search = [*search, *await self.asker.words()]
         return self.best.certain()
+
+    def sorted_as(self, wants: Wants, search: Sequence[str]) -> BriefMade:
+        """The request's brief, as what it turned out to be."""
+        brief = self.state.brief
+        return BriefMade(
+            search=list(search),
+            wants=wants,
+            may_be_order=self.state.may_be_order,
+            first=brief.first if brief else "",
+            then=brief.then if brief else "",
+        )
 
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
         """A long answer: one from the first passages, and then the facts that the others add, a few

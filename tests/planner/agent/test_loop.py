@@ -33,7 +33,7 @@ from serving import Place, text
 from planner.agent.model_calls import REPLY_TOKENS
 from planner.agent.reading import MAY_LACK
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
-from planner.events import PassagesGathered, PlanRevised, StepConcluded
+from planner.events import BriefMade, PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.views.report import report
@@ -490,6 +490,9 @@ async def test_a_long_answer_that_is_short_after_all_is_read_again_like_a_short_
     )
     assert [role for role, _ in ran.roles] == ["overview"]
     assert (ran.state.status, ran.state.answer) == ("answered", said)
+    long, short = (each for each in ran.events if isinstance(each, BriefMade))
+    assert (long.wants, short.wants, short.search) == ("long answer", "short answer", ["phoenix"])
+    assert long.at < short.at
 
 
 async def test_a_short_answer_that_another_reading_contradicts_is_asked_for_once_more(
