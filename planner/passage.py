@@ -16,7 +16,8 @@ class Passage(BaseModel):
     """The lines that the unit stands in, such as its class, from the outermost on."""
     upstream: str = ""
     relation: str = ""
-    """What it is to a name that was asked for: `defines NAME`, `uses NAME`, `mentions NAME`."""
+    """What it is to a name that was asked for: `defines NAME`, `caller uses NAME`,
+    `mentions NAME`."""
     inside: str = ""
     """The functions that stand in what it defines, counted by code: `2 functions in it: load,
     cross`."""

@@ -256,7 +256,7 @@ MIN_MEASURED = 100
 READ_SHARE = 0.4
 """The share of the context that one question's passages may take."""
 CHARACTERS_READ = 3.0
-"""Characters per token of numbered lines of code."""
+"""Characters per token of code, as counted when its lines had numbers; without, they are more."""
 
 
 def reading_speed(state: RunState) -> float:

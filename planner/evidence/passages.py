@@ -240,8 +240,9 @@ def likeliest(passages: Sequence[Passage]) -> list[Passage]:
     """The first of ranked passages; of more than there is room for, those that define or use what
     the request names, if some do: a small model takes others for answers too."""
     groups = grouped(passages, LIKELIEST)
-    named = [each for each in passages if each.relation] if len(groups) > 1 else []
-    return grouped(named, LIKELIEST)[0] if named else groups[0] if groups else []
+    if len(groups) > 1:
+        groups = grouped([each for each in passages if each.relation], LIKELIEST) or groups
+    return groups[0] if groups else []
 
 
 def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:

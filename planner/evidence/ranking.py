@@ -134,12 +134,17 @@ def defined(passage: Passage) -> dict[str, int]:
     """The names that a passage's outermost lines define, in most languages, and how many words
     stand before each."""
     lines = [line for line in passage.text.splitlines() if line.strip()]
-    depth = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    depth = min(map(indentation, lines), default=0)
     found: dict[str, int] = {}
     for line in lines:
-        if len(line) - len(line.lstrip()) == depth and (name := defined_in(line)):
+        if indentation(line) == depth and (name := defined_in(line)):
             found.setdefault(*name)
     return found
+
+
+def indentation(line: str) -> int:
+    """In characters."""
+    return len(line) - len(line.lstrip())
 
 
 def heads(passage: Passage) -> set[str]:

@@ -19,6 +19,7 @@ from planner.evidence.ranking import (
     excerpt,
     followed,
     heads,
+    indentation,
     is_local,
     mentions,
     ranked,
@@ -82,14 +83,15 @@ def for_short_answer(
     ]
     names = named(question)
     top = foremost(best, question, more)
-    whole = [_with_functions(each, passages, names) for each in dict.fromkeys([*top, *best])]
+    told = {each: _with_functions(each, passages, names) for each in [*top, *best]}
+    whole = [*told.values()]
     # A short answer stands where a name of the question does: others only confuse then.
     near = any(each.relation for each in whole) and not before
     if near:
         whole = whole[:WHOLE_NAMED]
     used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
     shown = fitting([*whole[:TOP], *used, *whole[TOP:]], round(room * WHOLE_SHARE), before)
-    best = [each for each in best if _with_functions(each, passages, names) not in shown]
+    best = [each for each in best if told[each] not in shown]
     others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
     asked = {*words(question), *words(beside)}
     lines = _mentions(best, names)
@@ -179,14 +181,10 @@ def _functions(passages: Sequence[Passage], begins: Passage) -> list[str]:
     lines = _definition(passages, head, longest=sys.maxsize).text.splitlines()
     at = next((number for number, line in enumerate(lines) if defined_in(line)), len(lines))
     body = [line for line in lines[at + 1 :] if line.strip()]
-    inside = [line for line in body if _depth(line) > _depth(lines[at])]
-    depth = min(map(_depth, inside), default=0)
-    names = ((line, defined_in(line)) for line in inside if _depth(line) == depth)
+    inside = [line for line in body if indentation(line) > indentation(lines[at])]
+    least = min(map(indentation, inside), default=0)
+    names = ((line, defined_in(line)) for line in inside if indentation(line) == least)
     return [name[0] for line, name in names if name and f"{name[0]}(" in line]
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _used(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
@@ -261,7 +259,7 @@ def _definitions_together(passage: Passage, lines: Sequence[str]) -> Iterator[tu
     def depth(number: int) -> int | None:
         line = lines[number]
         defines = defined_in(line) is not None and not is_local(passage, line)
-        return len(line) - len(line.lstrip()) if defines else None
+        return indentation(line) if defines else None
 
     for at, run in groupby(range(len(lines)), depth):
         if at is not None:
