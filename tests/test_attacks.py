@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -432,7 +432,11 @@ async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
 
     def reapers() -> list[psutil.Process]:
         """The reaper, and its standby."""
-        found = [each for each in place.processes() if "reaper.py" in " ".join(each.cmdline())]
+        found = []
+        for each in place.processes():
+            with suppress(psutil.Error):  # it ended meanwhile
+                if "reaper.py" in " ".join(each.cmdline()):
+                    found.append(each)
         return sorted(found, key=lambda each: each.create_time())
 
     async def renewed(before: psutil.Process) -> None:

@@ -184,3 +184,25 @@ async def test_two_readings_that_differ_are_both_told(place: Place, ollama: Scri
     why = "Two readings of the results differ: It is MAX_CHARS."
     assert (report["status"], report["reason"]) == ("partial", why)
     assert why in text(result)
+
+
+@pytest.mark.parametrize(
+    ("readings", "answer"),
+    [
+        (("texts.py:1 (defines MAX_CHARS)", "texts.py:5 (cut uses MAX_CHARS)"), "texts.py"),
+        (("texts.py:5 (cut uses MAX_CHARS)", "texts.py"), "texts.py:5"),
+    ],
+)
+async def test_small_models_answer_with_the_line_above_a_passage(
+    readings: tuple[str, str], answer: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    """What code says there of the passage is left out, and readings of two places agree on their
+    file."""
+    first, again = readings
+    ollama.expect(read_as("MAX_CHARS"))
+    ollama.expect(found(first))
+    ollama.expect(second(again))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt="In which file is MAX_CHARS?")
+    report = result.whole or {}
+    assert (report["status"], report["answer"]) == ("answered", answer)

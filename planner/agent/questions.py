@@ -14,7 +14,7 @@ from planner.evidence.rewriting import block_in
 from planner.grammar import Schema
 from planner.passage import Passage
 from planner.prompts import questions
-from planner.prompts.texts import as_it_was
+from planner.prompts.texts import as_it_was, without_notes
 from planner.protocol import (
     Answer,
     Brief,
@@ -208,15 +208,15 @@ class Asker:
             schemas.second_reading(),
             protocol.SECOND_READING,
         )
-        return reading.answer_again
+        return without_notes(reading.answer_again, self.state.passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without an answer that only repeats what the model was asked."""
         prompt = self.state.question
-        answer = said.final_answer.strip()
+        answer = without_notes(said.final_answer.strip(), self.state.passages)
         echo = len(answer) >= len(prompt.strip()) and answer in question
         echo = echo or only_repeats(answer, prompt)
-        return said.model_copy(update={"final_answer": ""}) if echo else said
+        return said.model_copy(update={"final_answer": "" if echo else answer})
 
     @property
     def choices(self) -> list[ToolSpec]:

@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.claims import agree, beyond, both, claims, name_in, telling
+from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
 from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.lenient import items_in
 from planner.events import BriefMade, Event, GuardTripped
@@ -248,9 +248,14 @@ class Reader:
         return None
 
     def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
-        """The answer, if one of the other readings says the same and the results hold it."""
-        same = any(agree(answer, each, self.state.question) for each in readings)
-        return answer if same and not unsupported(self.state, answer) else None
+        """The answer, if one of the other readings says the same and the results hold it; without
+        the lines of its places where they differ in these alone."""
+        files = [without_lines(each) for each in readings]
+        for said, others in ((answer, readings), (without_lines(answer), files)):
+            same = any(agree(said, each, self.state.question) for each in others)
+            if same and not unsupported(self.state, said):
+                return said
+        return None
 
     @property
     def more_to_read(self) -> bool:

@@ -28,6 +28,8 @@ _CLAIM = re.compile(
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
 
+_LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.\w+):\d+(?:-\d+)?\b")
+
 
 def claims(text: str) -> list[str]:
     """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations."""
@@ -81,6 +83,12 @@ def agree(first: str, second: str, request: str) -> bool:
     asked = set(words(request))
     short, long = sorted(({*words(text)} - asked for text in (first, second)), key=len)
     return len(short & long) >= SAME_WORDS * len(short)
+
+
+def without_lines(answer: str) -> str:
+    """The answer with the file alone of each `path:12-30`: models copy the lines of the passage
+    that they read, whichever that is."""
+    return _LINES.sub(r"\1", answer)
 
 
 def only_repeats(answer: str, request: str) -> bool:

@@ -115,6 +115,14 @@ def passage(each: Passage) -> str:
     return "\n".join([place, *heading, each.text])
 
 
+def without_notes(answer: str, passages: Sequence[Passage]) -> str:
+    """The answer, without what stands in brackets behind the place of a passage: asked for a file,
+    small models copy the whole line."""
+    for note in {re.escape(note) for each in passages if (note := each.relation or each.inside)}:
+        answer = re.sub(rf"(:\d+(?:-\d+)?) \({note}[^()\n]*\)", r"\1", answer)
+    return answer
+
+
 def user(text: str) -> Message:
     return {"role": "user", "content": text}
 
