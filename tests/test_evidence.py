@@ -190,7 +190,7 @@ async def test_two_readings_that_differ_are_both_told(place: Place, ollama: Scri
     ("readings", "answer"),
     [
         (("texts.py:1 (defines MAX_CHARS)", "texts.py:5 (cut uses MAX_CHARS)"), "texts.py"),
-        (("texts.py:5 (cut uses MAX_CHARS)", "texts.py"), "texts.py:5"),
+        (("texts.py:1 (defines MAX_CHARS)", "texts.py"), "texts.py:1"),
     ],
 )
 async def test_small_models_answer_with_the_line_above_a_passage(

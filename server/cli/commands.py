@@ -507,8 +507,17 @@ def _uncollected() -> Iterator[None]:
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
     """Run the command. SIGTERM, which `timeout` and service managers send, ends it as Ctrl-C
-    does: with what it has so far."""
+    does: with what it has so far. A shell has the jobs that a script starts with `&` ignore Ctrl-C,
+    and only that."""
     import anyio
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    return anyio.run(function, *arguments)
+    background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    async def run() -> Any:
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # the event loop's handler
+        if background:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return await function(*arguments)
+
+    return anyio.run(run)

@@ -103,8 +103,18 @@ def test_what_cannot_be_measured_is_said_at_once(place: Place) -> None:
     assert "`ollama serve`" in done.stderr
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_trial_shows_what_it_has(stop: signal.Signals, place: Place) -> None:
+@pytest.mark.parametrize(
+    ("stop", "shell"),
+    [
+        (signal.SIGINT, []),
+        (signal.SIGTERM, []),
+        # What a script starts with `&` ignores Ctrl-C.
+        (signal.SIGTERM, ["sh", "-c", 'trap "" INT && exec "$@"', "sh"]),
+    ],
+)
+def test_an_interrupted_trial_shows_what_it_has(
+    stop: signal.Signals, shell: list[str], place: Place
+) -> None:
     def hangs(request: Request) -> bool:
         return request.model == FULL and QUESTIONS[2].text in request.prompt
 
@@ -114,7 +124,7 @@ def test_an_interrupted_trial_shows_what_it_has(stop: signal.Signals, place: Pla
     with ScriptedOllama(handler=asked) as ollama:
         place.ollama = ollama
         trying = subprocess.Popen(
-            [sys.executable, "-m", "server.cli", "try", FAST, FULL],
+            [*shell, sys.executable, "-m", "server.cli", "try", FAST, FULL],
             env={**os.environ, **place.environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
