@@ -1,5 +1,6 @@
 """The call of an MCP client: the engine and the runs it reaches, and what the client can do."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,11 +26,14 @@ def engine_of(ctx: Context) -> Engine:
 
 @contextmanager
 def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
-    """Raise our own errors as those that FastMCP passes on to the client."""
+    """Raise our own errors as those that FastMCP passes on to the client. They are no faults of
+    the server, so they are not logged as errors."""
     try:
         yield
     except PlanloomError as error:
-        raise kind(str(error)) from None
+        refused = kind(str(error))
+        refused.log_level = logging.DEBUG
+        raise refused from None
 
 
 async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:

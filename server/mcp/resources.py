@@ -4,6 +4,7 @@ Results of tools link to them, and a user picks them from a client's menu. Each 
 their own runs, as everywhere.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -56,7 +57,8 @@ def register(mcp: FastMCP) -> None:
         number = int(iteration) if short else len(iterations)
         if number >= len(iterations):
             count = counted(len(iterations), "iteration")
-            raise ResourceError(f"iteration: run {run_id} has {count}, counted from 0.")
+            message = f"iteration: run {run_id} has {count}, counted from 0."
+            raise ResourceError(message, log_level=logging.DEBUG)
         return clean(iterations[number].result)
 
 
