@@ -19,8 +19,7 @@ class Passage(BaseModel):
     """What it is to a name that was asked for: `defines NAME`, `caller uses NAME`,
     `mentions NAME`."""
     inside: str = ""
-    """The functions that stand in what it defines, counted by code: `2 functions in it: load,
-    cross`."""
+    """What code has counted in it: `2 functions in it: load, cross`, `COLOURS has 5 entries`."""
 
     @property
     def told(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from planner.evidence.passages import around
-from planner.evidence.words import TOKEN, is_name, tokens, words
+from planner.evidence.words import TOKEN, is_name, named, tokens, words
 from planner.passage import Passage
 
 DEFINED_WEIGHT = 3
@@ -88,7 +88,7 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
     index = BM25([_document(each) for each in passages])
     own, left_out = index.scores(chosen), index.scores(asked - chosen)
     added = index.scores(beside - asked)
-    names = {token for token in tokens(query) if is_name(token)}
+    names = named_in(passages, query)
     scored = []
     for number, passage in enumerate(passages):
         score = own[number] + LEFT_OUT_WEIGHT * left_out[number] + MORE_WEIGHT * added[number]
@@ -98,6 +98,16 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
             score *= NAMED_LIFT
         scored.append((score * weight(passage.source, asked), number))
     return [passages[number] for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
+
+
+def named_in(passages: Sequence[Passage], query: str) -> set[str]:
+    """The names in a query: what is spelled as one, and the words with a capital that passages
+    define as they stand there, such as a class `Session`."""
+    spelled = named(query)
+    capital = {token for token in tokens(query)[1:] if token[0].isupper()} - spelled
+    if capital:
+        capital &= {name for passage in passages for name in defined(passage)}
+    return spelled | capital
 
 
 def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:

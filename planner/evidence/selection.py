@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from planner.evidence.counting import entries
 from planner.evidence.ranking import (
     BM25,
     defined,
@@ -22,11 +23,12 @@ from planner.evidence.ranking import (
     indentation,
     is_local,
     mentions,
+    named_in,
     ranked,
     related,
     weight,
 )
-from planner.evidence.words import named, tokens, words
+from planner.evidence.words import tokens, words
 from planner.passage import Passage
 from planner.text import counted
 
@@ -81,9 +83,10 @@ def for_short_answer(
         for each in ranked(passages, question, beside)
         if not any(each.within(other) for other in before)
     ]
-    names = named(question)
+    names = named_in(passages, question)
     top = foremost(best, question, more)
-    told = {each: _with_functions(each, passages, names) for each in [*top, *best]}
+    asked = {*words(question), *words(beside)}
+    told = {each: _told(each, passages, names, asked) for each in [*top, *best]}
     whole = [*told.values()]
     # A short answer stands where a name of the question does: others only confuse then.
     near = any(each.relation for each in whole) and not before
@@ -93,7 +96,6 @@ def for_short_answer(
     shown = fitting([*whole[:TOP], *used, *whole[TOP:]], round(room * WHOLE_SHARE), before)
     best = [each for each in best if told[each] not in shown]
     others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
-    asked = {*words(question), *words(beside)}
     lines = _mentions(best, names)
     excerpts = [
         *lines[:FIRST_EXCERPTS],
@@ -113,9 +115,9 @@ def for_long_answer(
 ) -> list[Passage]:
     """The definitions of what the request names, the lines that use it, the definitions of what it
     mentions, the lines that define something of its words, and then the best passages."""
-    names = named(question)
+    names = named_in(passages, question)
     best = ranked(passages, question, " ".join(more))
-    own = [_with_functions(each, passages, names) for each in subjects(passages, question)]
+    own = [_told(each, passages, names, set()) for each in subjects(passages, question)]
     shown = fitting(own, round(room * SUBJECT_SHARE), before)
     used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
     uses = [line for line in _mentions(best, names) if line.heading]
@@ -138,7 +140,7 @@ def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
     """The definitions, as a whole, of what a request names: of what it spells like a name, and of
     its other words where something with an inside has that very name. What stands within another
     of them comes first, then what is defined in the fewest places, and then the longest."""
-    names = named(question)
+    names = named_in(passages, question)
     plain = {*tokens(question)} - names
     defining = [(each, defined(each).keys()) for each in passages]
     places = Counter(name for _, inside in defining for name in inside)
@@ -162,29 +164,38 @@ def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
     return [definition for _, definition in found]
 
 
-def _with_functions(passage: Passage, passages: Sequence[Passage], names: set[str]) -> Passage:
-    """The passage with what it is to these names, and the functions of what it defines of them,
-    such as a class: small models do not count well, and may see only a part of it."""
-    told = related(passage, names)
-    functions = _functions(passages, passage) if names & defined(passage).keys() else []
-    if not functions:
-        return told
-    number = counted(len(functions), "function")
-    inside = f"{number} in it: {', '.join(functions[:MAX_LISTED])}"
-    return told.model_copy(update={"inside": inside})
+def _told(
+    passage: Passage, passages: Sequence[Passage], names: set[str], asked: set[str]
+) -> Passage:
+    """The passage with what it is to these names, and with what code has counted in it: the names
+    within what it defines of them, such as a class, of which only a part may be seen, and the
+    entries of its lists that share a word with what is asked for."""
+    inside = _inside(passages, passage) if names & defined(passage).keys() else []
+    functions = [name for name, called in inside if called]
+    others = [name for name, called in inside if not called]
+    told = [
+        f"{counted(len(each), noun)} in it: {', '.join(each[:MAX_LISTED])}"
+        for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
+        if each
+    ]
+    told += entries(passage, passages, asked)
+    return related(passage, names).model_copy(update={"inside": "; ".join(told)})
 
 
-def _functions(passages: Sequence[Passage], begins: Passage) -> list[str]:
-    """The functions that stand directly in the definition that begins in a passage."""
+def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
+    """The names that stand directly in the definition that begins in a passage, without a
+    function's own variables, and whether each is a function."""
     units = (each for each in passages if each.source == begins.source)
     head = next((each for each in units if each.first == begins.first), begins)
-    lines = _definition(passages, head, longest=sys.maxsize).text.splitlines()
+    whole = _definition(passages, head, longest=sys.maxsize)
+    lines = whole.text.splitlines()
     at = next((number for number, line in enumerate(lines) if defined_in(line)), len(lines))
     body = [line for line in lines[at + 1 :] if line.strip()]
     inside = [line for line in body if indentation(line) > indentation(lines[at])]
     least = min(map(indentation, inside), default=0)
-    names = ((line, defined_in(line)) for line in inside if indentation(line) == least)
-    return [name[0] for line, name in names if name and f"{name[0]}(" in line]
+    named = [(line, defined_in(line)) for line in inside if indentation(line) == least]
+    names = [(name[0], f"{name[0]}(" in line, line) for line, name in named if name]
+    return [(name, called) for name, called, line in names if called or not is_local(whole, line)]
 
 
 def _used(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
@@ -269,7 +280,7 @@ def _definitions_together(passage: Passage, lines: Sequence[str]) -> Iterator[tu
 
 def foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
     """The passages that define what the question names, those within them, and the best ones."""
-    names = named(question)
+    names = named_in(passages, question)
     best = ranked(passages, question, " ".join(more))
     defining = [each for each in best if names & defined(each).keys()]
     inside = [each for each in best if names & heads(each)]

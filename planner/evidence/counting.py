@@ -1,0 +1,93 @@
+"""How many entries the lists of a passage have, counted by code: small models do not count well.
+
+A list is what stands in brackets behind a name that a line defines, or lines of one depth that
+begin with the same kind of mark: `-`, `*`, `+`, or a number.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from planner.evidence.ranking import defined_in, indentation
+from planner.evidence.words import words
+from planner.passage import Passage
+
+MIN_ENTRIES = 2
+MAX_COUNTS = 3
+"""Lists of one passage that are counted."""
+MAX_ABOVE = 60
+"""Characters of the line above a list."""
+_STRING = re.compile(
+    r"\"\"\"[\s\S]*?\"\"\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
+)
+_COMMENT = re.compile(r"/\*[\s\S]*?\*/|(?://|#(?![\[\w])).*")
+_OPENED = re.compile(
+    r"(?:(?<![=<>!])=(?!=)|:)\s*&?(?:[\w.<>\[\]]+\s*!?\s*)?([\[({])|\benum\b.*(\{)"
+)
+"""The bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`, `enum Name {`."""
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\S")
+
+
+def entries(passage: Passage, others: Sequence[Passage], asked: set[str]) -> list[str]:
+    """Of the passage's lists those that share a word with what is asked for: `COLOURS has 5
+    entries`. `others`: the passages that may hold more of a list."""
+    found = [*_in_brackets(passage.text), *_in_lines(passage, others)]
+    told = [
+        f"{name} has {count} entries"
+        for name, count in found
+        if count >= MIN_ENTRIES and asked & {*words(name)}
+    ]
+    return told[:MAX_COUNTS]
+
+
+def _in_brackets(text: str) -> Iterator[tuple[str, int]]:
+    """The names that are defined as something in brackets, and how many entries that has."""
+    plain = _COMMENT.sub("", _STRING.sub(lambda each: "s" + "\n" * each[0].count("\n"), text))
+    at = 0
+    for line in plain.splitlines(keepends=True):
+        name, opened = defined_in(line), [*_OPENED.finditer(line)]
+        if name and opened:
+            yield name[0], _count(plain[at + opened[-1].end() - 1 :])
+        at += len(line)
+
+
+def _count(text: str) -> int:
+    """The entries in the brackets that a text begins with; 0 where these do not close, or hold
+    statements."""
+    closing: list[str] = []
+    count, empty = 0, True
+    for sign in text:
+        if closing and sign == closing[-1]:
+            closing.pop()
+            if not closing:
+                return count if empty else count + 1
+        elif sign in ";)]}":
+            return 0
+        elif sign in _CLOSING:
+            empty = empty and not closing
+            closing.append(_CLOSING[sign])
+        elif len(closing) == 1 and sign == ",":
+            count, empty = count + (not empty), True
+        elif not sign.isspace():
+            empty = False
+    return 0
+
+
+def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str, int]]:
+    """The line above a list, and how many entries it has, unless the next passage goes on with
+    it."""
+    lines = passage.text.splitlines()
+    items = _items(lines)
+    above = [line.strip() for line in lines[: items[0]] if line.strip()] if items else []
+    later = (each for each in others if each.source == passage.source and each.first > passage.last)
+    after = min(later, key=lambda each: each.first, default=None)
+    goes_on = after is not None and _items(after.text.strip("\n").splitlines()[:1])
+    if above and len(above[-1]) <= MAX_ABOVE and not goes_on:
+        yield f'"{above[-1]}"', len(items)
+
+
+def _items(lines: Sequence[str]) -> list[int]:
+    """The numbers of the lines that begin the entries of a list, but for the lists within it."""
+    found = [number for number, line in enumerate(lines) if _ITEM.match(line)]
+    least = min((indentation(lines[number]) for number in found), default=0)
+    return [number for number in found if indentation(lines[number]) == least]
