@@ -21,9 +21,11 @@ _STRING = re.compile(
 )
 _COMMENT = re.compile(r"/\*[\s\S]*?\*/|(?://|#(?![\[\w])).*")
 _OPENED = re.compile(
-    r"(?:(?<![=<>!])=(?!=)|:)\s*&?(?:[\w.<>\[\]]+\s*!?\s*)?([\[({])|\benum\b.*(\{)"
+    r"(?:(?<![=<>!])=(?!=)|:)\s*&?(?:[\[({]|\w+!\s*[\[({]|[\w.]*(?:\[\w*\])?[\w.]*\{)"
+    r"|\benum\b.*\{"
 )
-"""The bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`, `enum Name {`."""
+"""What ends with the bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`,
+`enum Name {`."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\S")
 
