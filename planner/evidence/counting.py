@@ -21,7 +21,7 @@ _STRING = re.compile(
 )
 _COMMENT = re.compile(r"/\*[\s\S]*?\*/|(?://|#(?![\[\w])).*")
 _OPENED = re.compile(
-    r"(?:(?<![=<>!])=(?!=)|:)\s*&?(?:[\[({]|\w+!\s*[\[({]|[\w.]*(?:\[\w*\])?[\w.]*\{)"
+    r"(?:(?<![=<>!])=(?!=)|:)\s*&?(?:[\w.]*(?:\[\w*\])?[\w.]*\{|\w+!\s*[\[({]|[\[({])"
     r"|\benum\b.*\{"
 )
 """What ends with the bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`,
