@@ -9,6 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
+from planner.checks.citations import said_by_one
 from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
 from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.lenient import items_in
@@ -215,7 +216,10 @@ class Reader:
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)
-            if not (self.best.quotes or claims(certain)):
+            question = self.state.question
+            stands = bool(self.best.quotes or claims(certain))
+            stands = stands and said_by_one(self.state, certain, question)
+            if not (stands or beyond(certain, question)):
                 self.best.unsure = NO_LINE
             return conclusion
         if not beyond(first, self.state.question) and self.names_something(second):

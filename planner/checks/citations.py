@@ -31,6 +31,10 @@ BY_NAME = 0.8
 TELLING_SHARE = 0.25
 """A number is proved by a row that says at least so much of the subject, as a share of the row with
 a number that says most of it (docs/evaluation.md, "Numbers for another reason")."""
+SAID_SHARE = 0.5
+"""Of what the words weigh that an answer without names and numbers has beyond the request's."""
+MIN_NEW = 4
+"""Such words; fewer say next to nothing."""
 LINE_SHARE = 0.8
 """The same for a row whose own number it is, in an answer that does not name the file, held against
 all rows: any small count is the number of some line."""
@@ -153,6 +157,20 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
         if len(lines) == MAX_SUPPORT:
             break
     return lines
+
+
+def said_by_one(state: RunState, answer: str, request: str) -> bool:
+    """Whether one passage or result holds most of the words that an answer has beyond the
+    request's, where these are more than a few. A word counts the more the fewer results have it:
+    what a model makes up shares only the small words."""
+    new = {*words(answer)} - {*words(request)}
+    if len(new) < MIN_NEW:
+        return True
+    held = [new & {*words(each.text)} for each in sources_of(state)]
+    count = Counter(word for each in held for word in each)
+    weights = {word: log((len(held) + 1) / (max(count[word], 1) + 0.5)) for word in new}
+    most = max((sum(map(weights.__getitem__, each)) for each in held), default=0.0)
+    return most >= SAID_SHARE * sum(weights.values())
 
 
 @dataclass(frozen=True)
