@@ -81,10 +81,12 @@ def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str
     lines = passage.text.splitlines()
     items = _items(lines)
     above = [line.strip() for line in lines[: items[0]] if line.strip()] if items else []
+    if not above or len(above[-1]) > MAX_ABOVE:
+        return
     later = (each for each in others if each.source == passage.source and each.first > passage.last)
     after = min(later, key=lambda each: each.first, default=None)
     goes_on = after is not None and _items(after.text.strip("\n").splitlines()[:1])
-    if above and len(above[-1]) <= MAX_ABOVE and not goes_on:
+    if not goes_on:
         yield f'"{above[-1]}"', len(items)
 
 

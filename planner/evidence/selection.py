@@ -86,7 +86,11 @@ def for_short_answer(
     names = named_in(passages, question)
     top = foremost(best, question, more)
     asked = {*words(question), *words(beside)}
-    told = {each: _told(each, passages, names, asked) for each in [*top, *best]}
+    candidates = {*top, *best[:MAX_EXCERPTS]}
+    told = {
+        each: _told(each, passages, names, asked if each in candidates else set())
+        for each in [*top, *best]
+    }
     whole = [*told.values()]
     # A short answer stands where a name of the question does: others only confuse then.
     near = any(each.relation for each in whole) and not before
@@ -178,7 +182,7 @@ def _told(
         for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
         if each
     ]
-    told += entries(passage, passages, asked)
+    told += entries(passage, passages, asked) if asked else []
     return related(passage, names).model_copy(update={"inside": "; ".join(told)})
 
 
