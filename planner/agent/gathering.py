@@ -253,9 +253,12 @@ class Gatherer:
                 self.symbols, where | {self.symbols.symbol_argument: name}, f"outline {name}"
             )
             text = outline(members.result) if members.outcome is Outcome.SUCCESS else ""
-            source = f"{self.symbols.name} {name}"
-            last = text.count("\n") + 1
-            found += [Passage(source=source, first=1, last=last, text=text)] if text else []
+            if text:
+                source, last = f"{self.symbols.name} {name}", text.count("\n") + 1
+                relation = f"members of {name}"
+                found.append(
+                    Passage(source=source, first=1, last=last, text=text, relation=relation)
+                )
         return found
 
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:

@@ -267,6 +267,8 @@ async def test_the_members_of_what_a_question_names_are_counted() -> None:
     ran = await gathered(pool, "How many methods does Ferry have?")
     asked = [arguments for name, arguments in pool.calls if name == "find_symbol"]
     assert asked == [{"relative_path": "src/ferry.py", "name": "Ferry"}]
+    members = "find_symbol Ferry:1-2 (members of Ferry)\nFerry, Class\n  Method (2): load, cross"
+    assert members in ran.asked[0].last
     assert "(defines Ferry, 2 functions in it: load, cross)" in ran.asked[0].last
 
 
