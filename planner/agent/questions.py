@@ -211,7 +211,8 @@ class Asker:
         return without_notes(reading.answer_again, self.state.passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
-        """The reply, without an answer that only repeats what the model was asked."""
+        """The reply, without the notes that code puts behind places, and without an answer that
+        only repeats what the model was asked."""
         prompt = self.state.question
         answer = without_notes(said.final_answer.strip(), self.state.passages)
         echo = len(answer) >= len(prompt.strip()) and answer in question

@@ -183,7 +183,8 @@ def _told(
         if each
     ]
     told += entries(passage, passages, asked) if asked else []
-    return related(passage, names).model_copy(update={"inside": "; ".join(told)})
+    shown = related(passage, names)
+    return shown.model_copy(update={"inside": "; ".join(told)}) if told else shown
 
 
 def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:

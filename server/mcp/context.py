@@ -31,9 +31,7 @@ def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
     try:
         yield
     except PlanloomError as error:
-        refused = kind(str(error))
-        refused.log_level = logging.DEBUG
-        raise refused from None
+        raise kind(str(error), log_level=logging.DEBUG) from None
 
 
 async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:

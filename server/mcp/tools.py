@@ -9,6 +9,7 @@ import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.apps import AppConfig
+from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
@@ -191,7 +192,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         on, what is new since the last call. Cancelling this call leaves the run alone. When the run
         waits for approval, the user is asked. Runs are found after a restart too.
         """
-        run = await _answered(ctx) or await callers_run(ctx, run_id, RefusedCall)
+        run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
         if iteration is None:
             return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
         if iteration >= len(run.state.iterations):
@@ -228,8 +229,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         from the run's next decision on; get_run says when it was taken. To stop the run use
         cancel_run.
         """
-        run = await callers_run(ctx, run_id, RefusedCall)
-        with errors_as(RefusedCall):
+        run = await callers_run(ctx, run_id, ToolError)
+        with errors_as(ToolError):
             await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
         found = report_of(run)
         result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
@@ -246,8 +247,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found. Fine when it has ended already."""
-        run = await callers_run(ctx, run_id, RefusedCall)
-        with errors_as(RefusedCall):
+        run = await callers_run(ctx, run_id, ToolError)
+        with errors_as(ToolError):
             await engine_of(ctx).cancel(run)
         return result_of(run)
 
@@ -281,7 +282,7 @@ async def _begin(
 ) -> ToolResult | InputRequiredResult:
     """Start a run and view it, or continue: the run whose question the call answers, or the
     caller's run with the same request that was cut off."""
-    with errors_as(RefusedCall):
+    with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
             project: CallersProject | None = ctx.lifespan_context.get("project")
@@ -303,7 +304,7 @@ async def _resume(
     engine = engine_of(ctx)
     asked = ("prompt", "tool", "arguments", "data_schema")
     given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
-    with errors_as(RefusedCall):
+    with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
             run = await engine.get(run_id, caller())
@@ -351,8 +352,8 @@ async def _answered(ctx: Context) -> Run | None:
     state = json.loads(ctx.request_state)
     if "run" not in state:  # it asked for the caller's roots
         return None
-    run = await callers_run(ctx, state["run"], RefusedCall)
-    with errors_as(RefusedCall):
+    run = await callers_run(ctx, state["run"], ToolError)
+    with errors_as(ToolError):
         run.approvals.answer(state["question"], state["ticket"], ctx.input_responses)
     return run
 
