@@ -350,6 +350,45 @@ async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOl
     assert noted(place.project) == []
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("[]", conclusion("798.0 was sent back.")),
+        ("There is no payment for {text}.", was_done("798.0 was sent back.")),
+    ],
+)
+async def test_a_guess_is_not_proved_by_looking_it_up(
+    told: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
+) -> None:
+    """An amount that a model made up is not sent because a call that looked for it repeats it."""
+    mcp: FastMCP = FastMCP("bank", version="1")
+    sent: list[float] = []
+
+    @mcp.tool(annotations={"readOnlyHint": True})
+    def find_payment(text: str) -> str:
+        return told.format(text=text)
+
+    @mcp.tool(annotations={"readOnlyHint": False})
+    def send(amount: float) -> str:
+        sent.append(amount)
+        return "sent"
+
+    ollama.expect(deed("payment"))
+    ollama.expect(plan("send"))
+    ollama.expect({"amount": 798.0})
+    ollama.expect({"tool": "find_payment"})
+    ollama.expect({"text": "Find amount: 798.0"})
+    ollama.expect({"amount": 798.0})
+    ollama.expect(said)
+    with served(mcp) as url:
+        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
+        async with place.client() as caller:
+            prompt = "Send the difference back"
+            result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+    assert sent == []
+    assert report(result)["status"] == "failed"
+
+
 async def test_arguments_have_the_names_of_the_tools_schema(
     place: Place, ollama: ScriptedOllama
 ) -> None:

@@ -113,7 +113,7 @@ class Planner:
             self.budget.hold()
             [*_, found] = self.state.newest
             names = [each.argument for each in guessed]
-            choices = {name: sources.candidates(name, found.result) for name in names}
+            choices = {name: sources.candidates(name, sources.found_by(found)) for name in names}
             await self.caller.call(call, choices=choices)
         elif self.state.part.request.policy is not Policy.ALLOW:
             by = self.asker.models.full.name

@@ -9,8 +9,7 @@ import anyio
 from planner.agent.questions import Asker
 from planner.agent.sending import Sender
 from planner.checks import validation
-from planner.checks.grounding import results
-from planner.checks.guards import repeats
+from planner.checks.guards import repeats, sources
 from planner.checks.guards.arguments import (
     coercions,
     corrected_paths,
@@ -18,7 +17,7 @@ from planner.checks.guards.arguments import (
     seen_paths,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
-from planner.checks.guards.sources import Guess, unseen
+from planner.checks.guards.sources import Guess
 from planner.clock import Clock
 from planner.events import (
     ApprovalAsked,
@@ -189,9 +188,9 @@ class Caller:
         what is changed. So for a change they only leave out optional arguments that nobody has
         said."""
         if not tool.read_only:
-            said, kept = self.said, {}
+            said, kept = sources.said(self.state), {}
             for name, value in arguments.items():
-                guessed = [] if name in tool.required else unseen({name: value}, said)
+                guessed = [] if name in tool.required else sources.unseen({name: value}, said)
                 self.record_guard(
                     "unseen", [f"{each} was left out: nobody said it" for each in guessed]
                 )
@@ -253,7 +252,8 @@ class Caller:
         if message:
             self.record_guard("not_again", [message])
             return message
-        self.guessed = unseen(arguments, self.said) if iteration.by_model else []
+        said = sources.said(self.state)
+        self.guessed = sources.unseen(arguments, said) if iteration.by_model else []
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
@@ -280,12 +280,6 @@ class Caller:
     @property
     def policy(self) -> Policy:
         return self.state.part.request.policy
-
-    @property
-    def said(self) -> str:
-        """What results and the user have said. What a model has planned or noted is not a
-        source."""
-        return f"{results(self.state)}\n{self.state.user_words}"
 
     async def change(
         self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]

@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
+from planner.checks.claims import is_number
+from planner.checks.grounding import FILE, chosen
+from planner.checks.guards.results import empty
+from planner.evidence.context import readable
 from planner.passage import Passage
+from planner.state import Iteration, RunState
 
 MIN_QUOTED_CHARS = 6
 """Characters of the first line of a text that a tool did not find."""
@@ -33,6 +38,33 @@ class Guess(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.argument}: {self.value}"
+
+
+def said(state: RunState) -> str:
+    """What a change may be made with: the words of the user, passages, and results that hold
+    something. What a model planned, noted or looked for proves nothing; only the path of a file
+    that was read is known to be there."""
+    texts = [state.user_words]
+    texts += [f"{each.place}\n{each.heading}\n{each.told}" for each in state.passages]
+    for call in chosen(state):
+        if not empty(call.result):
+            texts += [each for each in strings(call.arguments) if _is_path(each)]
+            texts.append(found_by(call))
+    return "\n".join(texts)
+
+
+def found_by(call: Iteration) -> str:
+    """The result of a call, without what it repeats of what the call looked for: "no transfer of
+    798.0" does not say that there is one."""
+    result = readable(call.result)
+    for value in strings(call.arguments):
+        if is_number(value) or " " in value:
+            result = re.sub(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\w)", "", result)
+    return result
+
+
+def _is_path(value: str) -> bool:
+    return FILE.fullmatch(value) is not None and not is_number(value)
 
 
 def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
