@@ -50,12 +50,14 @@ class Reader:
     """The long answer from the first passages, and what other passages add to it."""
     lead: str | None = None
     """A short answer from the first passages, in what was read for a long one."""
+    shortened: bool = False
+    """Whether the request was sorted as one for a long answer, and a short one came."""
     readings: list[str] = field(default_factory=list)
     """Answers by second readings."""
 
     def forget(self) -> None:
         """Begin with the next request."""
-        self.facts, self.lead, self.readings = [], None, []
+        self.facts, self.lead, self.shortened, self.readings = [], None, False, []
 
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
@@ -110,6 +112,8 @@ class Reader:
                     self.gatherer.select_again()
             if passages and wants == "short answer":
                 conclusion = await self.answer()
+            if self.may_be_long and (self.best.unsure or not conclusion):
+                conclusion = await self.lengthened(search)
             if conclusion:
                 return conclusion
             if self.best.text and not self.budget.time_for_more:
@@ -139,7 +143,7 @@ class Reader:
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
             if len(lines) == 1 and self.is_short(said := " ".join(lines[0])):
-                self.lead = next(iter(items_in(said)), None)
+                self.lead, self.shortened = next(iter(items_in(said)), None), True
                 return None
             kept = [[each for each in line if mostly_held(self.state, each)] for line in lines]
             held = bool(lines) and kept == lines
@@ -151,6 +155,23 @@ class Reader:
         if not all_read:
             self.best.unsure = NOT_ALL_READ
         return self.best.certain()
+
+    @property
+    def may_be_long(self) -> bool:
+        """Whether a request was sorted as one for a long answer, and its short one names nothing
+        that a second reading could agree on."""
+        answer = self.best.text
+        return self.shortened and answer is not None and not beyond(answer, self.state.question)
+
+    async def lengthened(self, search: Sequence[str]) -> Conclude:
+        """The short answer with what other passages add to it."""
+        answer, unsure = self.best.text or "", self.best.unsure
+        self.shortened, self.facts = False, [answer]
+        self.emit(self.sorted_as("long answer", search))
+        self.gatherer.select_again()
+        await self.add_facts(grouped(self.newest_passages, FACTS_CHARACTERS)[1:])
+        self.best.unsure = unsure
+        return self.best.concluded(self.best.text or answer)
 
     def is_short(self, answer: str) -> bool:
         """Whether two readings may agree on an answer: it is neither an explanation nor a list."""
@@ -171,13 +192,20 @@ class Reader:
             if self.facts and self.budget.seconds_left < longest:
                 return len(self.facts) > before, False
             self.steps.start(step)
-            found = borne_out(self.state, await self.asker.facts(group), self.facts)
+            found = [*filter(self.stands, await self.asker.facts(group))]
+            found = borne_out(self.state, found, self.facts)
             longest = max(longest, self.state.ledger[-1].seconds)
             self.steps.end(success=bool(found), notes="\n".join(found))
             self.facts += found
             self.keep_facts()
             self.budget.hold()
         return len(self.facts) > before, True
+
+    def stands(self, fact: str) -> bool:
+        """Whether a fact of a list names something, or one result says it: a small model goes on
+        with a list after the last of its facts."""
+        question = self.state.question
+        return bool(beyond(fact, question)) or said_by_one(self.state, fact, question, least=1)
 
     def keep_facts(self) -> None:
         """The long answer so far: the first one, and the facts beside it that tell most."""
@@ -264,7 +292,12 @@ class Reader:
     @property
     def more_to_read(self) -> bool:
         """Whether an answer was read from the likeliest passages, and not yet from all."""
-        [*_, newest] = self.state.iterations
-        passages = newest.gathered.passages if newest.gathered else []
-        asked = sum(call.role == "answer" for call in newest.exchange)
+        passages = self.newest_passages
+        asked = sum(call.role == "answer" for call in self.state.iterations[-1].exchange)
         return len(likeliest(passages)) < len(passages) and asked == 1
+
+    @property
+    def newest_passages(self) -> Sequence[Passage]:
+        """Those of the newest iteration."""
+        gathered = self.state.iterations[-1].gathered
+        return gathered.passages if gathered else []

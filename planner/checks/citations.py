@@ -28,9 +28,10 @@ NEAR_ROWS = 2
 """Rows before and after a number that may say what it is about."""
 BY_NAME = 0.8
 """Of what one row says of a subject, so much is said by another row that has the same name."""
-TELLING_SHARE = 0.25
+TELLING_SHARE = 0.5
 """A number is proved by a row that says at least so much of the subject, as a share of the row with
-a number that says most of it (docs/evaluation.md, "Numbers for another reason")."""
+a number that says most of it (docs/evaluation.md, "Numbers for another reason"). An answer with
+several numbers has as many subjects, and each of them a part of this share."""
 SAID_SHARE = 0.5
 """Of what the words weigh that an answer without names and numbers has beyond the request's."""
 MIN_NEW = 4
@@ -159,12 +160,12 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     return lines
 
 
-def said_by_one(state: RunState, answer: str, request: str) -> bool:
+def said_by_one(state: RunState, answer: str, request: str, least: int = MIN_NEW) -> bool:
     """Whether one passage or result holds most of the words that an answer has beyond the
-    request's, where these are more than a few. A word counts the more the fewer results have it:
+    request's, where these are at least so many. A word counts the more the fewer results have it:
     what a model makes up shares only the small words."""
     new = {*words(answer)} - {*words(request)}
-    if len(new) < MIN_NEW:
+    if len(new) < least:
         return True
     held = [new & {*words(each.text)} for each in sources_of(state)]
     count = Counter(word for each in held for word in each)
@@ -221,6 +222,12 @@ class Subject:
         searched = [text for text in said_in(lookups, "", ()) if not FILE.fullmatch(text)]
         said = words("\n".join([self.state.user_words, *searched, self.answer]))
         return {word for word in said if not word.isdigit()}
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers an answer has that the user has not said."""
+        own = [*filter(is_number, claims(without_separators(self.answer)))]
+        return sum(not holds(self.state.user_words, each) for each in own)
 
     @cached_property
     def sources(self) -> Sequence[Source]:
@@ -289,4 +296,5 @@ class Subject:
         return any(self._enough(tells) for row, tells in rows if holds(row, claim))
 
     def _enough(self, tells: float) -> bool:
-        return tells > 0 and tells >= TELLING_SHARE * self.most
+        share = TELLING_SHARE / max(1, self.numbers)
+        return tells > 0 and tells >= share * self.most

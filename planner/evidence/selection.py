@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from planner.evidence.arithmetic import worked_out
 from planner.evidence.counting import entries
 from planner.evidence.ranking import (
     BM25,
@@ -107,7 +108,8 @@ def for_short_answer(
         *lines[FIRST_EXCERPTS:MAX_MENTIONS],
         *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
     ]
-    return [*shown, *fitting(excerpts, room - size(shown), [*before, *shown])]
+    shown += fitting(excerpts, room - size(shown), [*before, *shown])
+    return [*map(worked_out, shown)]
 
 
 def for_long_answer(
@@ -129,7 +131,8 @@ def for_long_answer(
     shown += fitting(used, round(room * FOLLOWED_SHARE), [*before, *shown])
     lines = _defining(passages, {*words(question), *words(" ".join(more))})
     shown += fitting(lines, round(room * LINES_SHARE), [*before, *shown])
-    return [*shown, *fitting(best, room - size(shown), [*before, *shown])]
+    shown += fitting(best, room - size(shown), [*before, *shown])
+    return [*map(worked_out, shown)]
 
 
 def _mentions(passages: Sequence[Passage], names: set[str]) -> list[Passage]:

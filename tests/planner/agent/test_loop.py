@@ -31,7 +31,7 @@ from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
 from planner.agent.model_calls import REPLY_TOKENS
-from planner.agent.reading import MAY_LACK
+from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import BriefMade, PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
@@ -440,7 +440,10 @@ async def test_a_long_answer_is_one_from_the_first_passages_and_what_others_add(
     ran = await planned(
         brief("long answer", "phoenix"),
         Unconstrained(f"{PROSE} It is `NOWHERE_TO_BE_SEEN`.\n- {CONSTANT} is {VALUE}."),
-        facts(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function.", "jobs/secret.py"),
+        facts(
+            *(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function.", "jobs/secret.py"),
+            *("Invalid port number", "Invalid protocol"),  # small models go on with a list
+        ),
         facts(),
         pool=pool,
         prompt=f"Explain {CLASS}",
@@ -493,6 +496,26 @@ async def test_a_long_answer_that_is_short_after_all_is_read_again_like_a_short_
     long, short = (each for each in ran.events if isinstance(each, BriefMade))
     assert (long.wants, short.wants, short.search) == ("long answer", "short answer", ["phoenix"])
     assert long.at < short.at
+
+
+async def test_a_short_answer_that_names_nothing_is_added_to_where_a_long_one_was_wanted(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool)
+    said = "It tries again some times before the whole endeavour is given up."
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        *(Unconstrained(said), second(said)),
+        *(facts("`phoenix_5` is a function."), facts()),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        reply_fields={"decode_seconds": 10.0},
+        limits=Limits(seconds=120),
+    )
+    assert [role for role, _ in ran.roles] == ["overview", "facts", "facts"]
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_LINE)
+    assert ran.state.answer == f"{said}\n\n- `phoenix_5` is a function."
 
 
 async def test_a_short_answer_that_another_reading_contradicts_is_asked_for_once_more(

@@ -1,0 +1,53 @@
+"""What the numbers of a passage make, worked out by code: small models do not multiply."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from math import prod
+
+from planner.passage import Passage
+
+MAX_RESULTS = 3
+"""Of one passage."""
+MAX_DIGITS = 18
+"""Of a number; a longer one is no size and no time limit."""
+MAX_SHIFT = 62
+_NUMBER = r"\d[\d_]*(?:\.\d+)?(?:[uif]\d+|[uUlLn]+)?"
+_EXPRESSION = re.compile(
+    rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER})+|{_NUMBER}\s*<<\s*{_NUMBER})"
+    r"(?!\.?\w|\s*(?:\*|<<|\())"
+)
+_OPERATORS = ("*", "/", "%", "-", "^", "<<", ">>")
+"""What must not come before a product: it would belong to a longer one."""
+
+
+def worked_out(passage: Passage) -> Passage:
+    """The passage with what its products of plain numbers make: `1024 * 1024 is 1048576`."""
+    found = dict.fromkeys(_results(passage.text))
+    told = "; ".join(filter(None, [passage.inside, *list(found)[:MAX_RESULTS]]))
+    return passage.model_copy(update={"inside": told}) if found else passage
+
+
+def _results(text: str) -> Iterator[str]:
+    for match in _EXPRESSION.finditer(text):
+        before = text[: match.start()].rpartition("\n")[2].rstrip()
+        if before.endswith(_OPERATORS):
+            continue
+        shown = " ".join(match.group().split())
+        numbers = [Decimal(each) for each in _plain(shown)]
+        if any(len(each.as_tuple().digits) > MAX_DIGITS for each in numbers):
+            continue
+        if "<<" in shown:
+            first, by = map(int, numbers)
+            result = Decimal(first << by) if by <= MAX_SHIFT else Decimal(0)
+        else:
+            result = prod(numbers, start=Decimal(1))
+        if 0 < result < 10**MAX_DIGITS:
+            yield f"{shown} is {result.normalize():f}"
+
+
+def _plain(expression: str) -> list[str]:
+    """The numbers of an expression, without separators and types."""
+    return [
+        each.replace("_", "") for each in re.findall(r"(?<![\w.])\d[\d_]*(?:\.\d+)?", expression)
+    ]
