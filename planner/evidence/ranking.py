@@ -25,6 +25,8 @@ MORE_WEIGHT = 0.6
 """The weight of the words besides the query's own, such as a model's: they may be wrong."""
 LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
+MIN_SHORT_FORM = 3
+"""Characters of the short form of a word, which is at least two characters longer."""
 EXCERPT = 160
 """Characters of the lines that stand for a passage which is not shown whole."""
 MAX_BEFORE_NAME = 4
@@ -78,6 +80,17 @@ class BM25:
                 scores[number] += rarity * share
         return scores
 
+    def short_forms(self, query: Iterable[str]) -> set[str]:
+        """The words of the documents that a longer word of a query begins with: `err` for "error",
+        `max` for "maximum"."""
+        begun = {
+            word[:end]
+            for word in query
+            if word.isascii() and word.isalpha()
+            for end in range(MIN_SHORT_FORM, len(word) - 1)
+        }
+        return begun & self._shares.keys()
+
 
 def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Passage]:
     """The passages that share words with the query, best first. One that has a name of the query
@@ -86,6 +99,7 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
     asked, beside = set(words(query)), set(words(more))
     chosen = asked & beside or asked
     index = BM25([_document(each) for each in passages])
+    beside |= index.short_forms(asked | beside)
     own, left_out = index.scores(chosen), index.scores(asked - chosen)
     added = index.scores(beside - asked)
     names = named_in(passages, query)

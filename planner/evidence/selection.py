@@ -259,7 +259,8 @@ def _defining(passages: Sequence[Passage], asked: set[str]) -> list[Passage]:
             )
             own = (defined_in(line) for line in lines[first : last + 1])
             names.append(Counter(word for name in own if name for word in words(name[0])))
-    scores = BM25(names).scores(asked)
+    index = BM25(names)
+    scores = index.scores(asked | index.short_forms(asked))
     scored = [
         (score * weight(each.source, asked), number)
         for number, (each, score) in enumerate(zip(found, scores, strict=True))

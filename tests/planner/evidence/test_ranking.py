@@ -1,10 +1,12 @@
-"""What defines a name, by its line, in languages that the planner does not know."""
+"""What defines a name, by its line, in languages that the planner does not know; short forms."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.ranking import defined
+from planner.evidence.passages import of_file
+from planner.evidence.ranking import defined, ranked
+from planner.evidence.selection import for_long_answer
 from planner.passage import Passage
 
 
@@ -61,3 +63,21 @@ def test_a_use_defines_nothing(line: str) -> None:
 @given(st.text(max_size=2000))
 def test_whatever_the_text_its_names_stand_in_it(text: str) -> None:
     assert all(name in text for name in names(text))
+
+
+CODES = "#define DEPOT_ERR_IO 1\n#define DEPOT_ERR_EOF 2\n"
+OTHERS = "".join(f"int row_{number}(int a) {{\n    return a;\n}}\n\n" for number in range(9))
+
+
+@pytest.mark.parametrize("question", ["list all errors", "What is the maximum?", "erreurs"])
+def test_a_short_form_in_a_name_is_found_by_the_word(question: str) -> None:
+    passages = of_file("depot.h", f"{OTHERS}{CODES}\n#define DEPOT_MAX 7\n")
+    best, *_ = ranked(passages, question)
+    assert best.text.endswith("DEPOT_MAX 7") if "max" in question else CODES.strip() in best.text
+    shown = for_long_answer(passages, question, [], 1000, [])
+    assert shown[0].text in best.text
+
+
+def test_the_word_itself_comes_before_its_short_form() -> None:
+    passages = of_file("depot.h", f"{CODES}\n{OTHERS}\nint error(int a) {{\n    return a;\n}}\n")
+    assert "int error" in ranked(passages, "error")[0].text
