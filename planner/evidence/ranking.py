@@ -99,7 +99,6 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
     asked, beside = set(words(query)), set(words(more))
     chosen = asked & beside or asked
     index = BM25([_document(each) for each in passages])
-    beside |= index.short_forms(asked | beside)
     own, left_out = index.scores(chosen), index.scores(asked - chosen)
     added = index.scores(beside - asked)
     names = named_in(passages, query)
