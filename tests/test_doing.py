@@ -350,15 +350,20 @@ async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOl
     assert noted(place.project) == []
 
 
+SENT_BACK = "798.0 was sent back."
+
+
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("asked", "told", "said"),
     [
-        ("[]", conclusion("798.0 was sent back.")),
-        ("There is no payment for {text}.", was_done("798.0 was sent back.")),
+        ("Find amount: 798.0", "[]", conclusion(SENT_BACK)),
+        ("Find amount: 798.0", "There is no payment for {text}.", was_done(SENT_BACK)),
+        ("金额：798.0", 'Nichts zu "{text}" gefunden', was_done(SENT_BACK)),
+        ("798.0", "{text}", was_done(SENT_BACK)),
     ],
 )
 async def test_a_guess_is_not_proved_by_looking_it_up(
-    told: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
+    asked: str, told: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
 ) -> None:
     """An amount that a model made up is not sent because a call that looked for it repeats it."""
     mcp: FastMCP = FastMCP("bank", version="1")
@@ -377,7 +382,7 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     ollama.expect(plan("send"))
     ollama.expect({"amount": 798.0})
     ollama.expect({"tool": "find_payment"})
-    ollama.expect({"text": "Find amount: 798.0"})
+    ollama.expect({"text": asked})
     ollama.expect({"amount": 798.0})
     ollama.expect(said)
     with served(mcp) as url:

@@ -12,9 +12,11 @@ MAX_RESULTS = 3
 MAX_DIGITS = 18
 """Of a number; a longer one is no size and no time limit."""
 MAX_SHIFT = 62
-_NUMBER = r"\d[\d_]*(?:\.\d+)?(?:[uif]\d+|[uUlLn]+)?"
+_TYPE = r"(?:[uif]\d+|[uUlLn]+)?"
+_WHOLE = rf"\d[\d_]*{_TYPE}"
+_NUMBER = rf"\d[\d_]*(?:\.\d+)?{_TYPE}"
 _EXPRESSION = re.compile(
-    rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER})+|{_NUMBER}\s*<<\s*{_NUMBER})"
+    rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER})+|{_WHOLE}\s*<<\s*{_WHOLE})"
     r"(?!\.?\w|\s*(?:\*|<<|\())"
 )
 _OPERATORS = ("*", "/", "%", "-", "^", "<<", ">>")

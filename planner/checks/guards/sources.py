@@ -57,9 +57,10 @@ def found_by(call: Iteration) -> str:
     """The result of a call, without what it repeats of what the call looked for: "no transfer of
     798.0" does not say that there is one."""
     result = readable(call.result)
-    for value in strings(call.arguments):
-        if is_number(value) or " " in value:
-            result = re.sub(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\w)", "", result)
+    numbers = [str(each) for each in call.arguments.values() if type(each) in (int, float)]
+    for value in [*strings(call.arguments), *numbers]:
+        if not _is_path(value):
+            result = re.sub(rf"(?<![\w./@#-]){re.escape(value)}(?![\w/@#-]|\.\w)", "", result)
     return result
 
 
