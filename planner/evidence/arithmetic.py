@@ -12,11 +12,13 @@ MAX_RESULTS = 3
 MAX_DIGITS = 18
 """Of a number; a longer one is no size and no time limit."""
 MAX_SHIFT = 62
+MAX_FACTORS = 7
+"""After the first; a longer product is not worked out."""
 _TYPE = r"(?:[uif]\d+|[uUlLn]+)?"
 _WHOLE = rf"\d[\d_]*{_TYPE}"
 _NUMBER = rf"\d[\d_]*(?:\.\d+)?{_TYPE}"
 _EXPRESSION = re.compile(
-    rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER})+|{_WHOLE}\s*<<\s*{_WHOLE})"
+    rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER}){{1,{MAX_FACTORS}}}|{_WHOLE}\s*<<\s*{_WHOLE})"
     r"(?!\.?\w|\s*(?:\*|<<|\())"
 )
 _OPERATORS = ("*", "/", "%", "-", "^", "<<", ">>")
