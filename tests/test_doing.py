@@ -391,7 +391,9 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
             prompt = "Send the difference back"
             result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
     assert sent == []
-    assert report(result)["status"] == "failed"
+    why = "send was not called: no result and no word of the request says amount: 798.0"
+    assert (report(result)["status"], report(result)["reason"]) == ("failed", why)
+    assert report(result)["answer"].startswith(f"Nothing was changed: {why}.")
 
 
 async def test_arguments_have_the_names_of_the_tools_schema(

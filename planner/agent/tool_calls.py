@@ -259,7 +259,7 @@ class Caller:
             message = f"no result and no word of the request says {', '.join(guessed)}"
             self.record_guard("unseen", [f"{tool.name}: {message}"])
             if self.policy is Policy.ALLOW or not may_guess:  # nobody is asked, who could tell
-                return f"It was not made: {message}. Look it up with a tool that reads."
+                return f"{sources.NOT_MADE}{message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
         self.emit(
             ApprovalAsked(

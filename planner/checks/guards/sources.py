@@ -14,6 +14,8 @@ from planner.evidence.context import readable
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 
+NOT_MADE = "It was not made: "
+"""The beginning of the result of a change that was held back because of a guess."""
 MIN_QUOTED_CHARS = 6
 """Characters of the first line of a text that a tool did not find."""
 NEAR = 60
