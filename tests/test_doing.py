@@ -396,6 +396,41 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     assert report(result)["answer"].startswith(f"Nothing was changed: {why}.")
 
 
+async def test_an_amount_may_follow_from_the_request_and_a_long_result(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    mcp: FastMCP = FastMCP("bank", version="1")
+    sent: list[float] = []
+
+    @mcp.tool(annotations={"readOnlyHint": True})
+    def payments() -> list[float]:
+        return [*(7.0 + number for number in range(60)), 1000.0]
+
+    @mcp.tool(annotations={"readOnlyHint": False})
+    def send(amount: float) -> str:
+        sent.append(amount)
+        return f"{amount} sent"
+
+    ollama.expect(deed("payment"))
+    ollama.expect(
+        {
+            "steps": [
+                {"objective": "See what they sent", "tool": "payments"},
+                {"objective": "Send the rest back", "tool": "send"},
+            ]
+        }
+    )
+    ollama.expect({"tool": "send"})
+    ollama.expect({"amount": 875.5})
+    ollama.expect(was_done("875.5 was sent."))
+    with served(mcp) as url:
+        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
+        async with place.client() as caller:
+            prompt = "We spent 124.5. Send back what their payment was more than that"
+            result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+    assert (report(result)["status"], sent) == ("answered", [875.5])
+
+
 async def test_arguments_have_the_names_of_the_tools_schema(
     place: Place, ollama: ScriptedOllama
 ) -> None:

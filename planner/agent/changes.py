@@ -123,7 +123,8 @@ class Changes:
         if failed:
             first = failed[-1].result.strip().partition("\n")[0][:200]
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
-        if held := [each for each in calls if each.result.startswith(sources.NOT_MADE)]:
+        unsent = [each for each in calls if each.upstream is None]  # a tool may say the same
+        if held := [each for each in unsent if each.result.startswith(sources.NOT_MADE)]:
             why, _, _ = held[-1].result.removeprefix(sources.NOT_MADE).rpartition(". ")
             return "failed", f"{held[-1].tool} was not called: {one_line(why, MAX_COMPLAINT_CHARS)}"
         return "failed", NO_CALL

@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.citations import said_by_one
+from planner.checks.citations import MIN_NEW, said_by_one
 from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
 from planner.checks.grounding import borne_out, mostly_held, unsupported
 from planner.checks.lenient import items_in
@@ -192,8 +192,9 @@ class Reader:
             if self.facts and self.budget.seconds_left < longest:
                 return len(self.facts) > before, False
             self.steps.start(step)
-            found = [*filter(self.stands, await self.asker.facts(group))]
-            found = borne_out(self.state, found, self.facts)
+            # A small model goes on with a list after the last of its facts.
+            said = [each for each in await self.asker.facts(group) if self.stands(each, least=1)]
+            found = borne_out(self.state, said, self.facts)
             longest = max(longest, self.state.ledger[-1].seconds)
             self.steps.end(success=bool(found), notes="\n".join(found))
             self.facts += found
@@ -201,11 +202,11 @@ class Reader:
             self.budget.hold()
         return len(self.facts) > before, True
 
-    def stands(self, fact: str) -> bool:
-        """Whether a fact of a list names something, or one result says it: a small model goes on
-        with a list after the last of its facts."""
+    def stands(self, answer: str, least: int = MIN_NEW) -> bool:
+        """Whether an answer names something beyond the request, or one result says it; `least` is
+        how many new words have to be said there."""
         question = self.state.question
-        return bool(beyond(fact, question)) or said_by_one(self.state, fact, question, least=1)
+        return bool(beyond(answer, question)) or said_by_one(self.state, answer, question, least)
 
     def keep_facts(self) -> None:
         """The long answer so far: the first one, and the facts beside it that tell most."""
@@ -244,10 +245,7 @@ class Reader:
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)
-            question = self.state.question
-            stands = bool(self.best.quotes or claims(certain))
-            stands = stands and said_by_one(self.state, certain, question)
-            if not (stands or beyond(certain, question)):
+            if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
         if not beyond(first, self.state.question) and self.names_something(second):

@@ -252,8 +252,9 @@ class Caller:
         if message:
             self.record_guard("not_again", [message])
             return message
-        said = sources.said(self.state)
-        self.guessed = sources.unseen(arguments, said) if iteration.by_model else []
+        self.guessed = []
+        if iteration.by_model:
+            self.guessed = sources.unseen(arguments, sources.said(self.state))
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"

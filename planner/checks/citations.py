@@ -119,11 +119,7 @@ def _flat(text: str) -> str:
 def unproved(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that stand in results, but nowhere with what they are about."""
     subject, found = Subject(state, answer), results(state)
-    held = [
-        claim
-        for claim in claims(without_separators(answer))
-        if is_number(claim) and not holds(state.user_words, claim) and holds(found, claim)
-    ]
+    held = [claim for claim in subject.numbers if holds(found, claim)]
     return [
         claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
     ]
@@ -160,7 +156,7 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     return lines
 
 
-def said_by_one(state: RunState, answer: str, request: str, least: int = MIN_NEW) -> bool:
+def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
     """Whether one passage or result holds most of the words that an answer has beyond the
     request's, where these are at least so many. A word counts the more the fewer results have it:
     what a model makes up shares only the small words."""
@@ -224,10 +220,10 @@ class Subject:
         return {word for word in said if not word.isdigit()}
 
     @cached_property
-    def numbers(self) -> int:
-        """How many numbers an answer has that the user has not said."""
-        own = [*filter(is_number, claims(without_separators(self.answer)))]
-        return sum(not holds(self.state.user_words, each) for each in own)
+    def numbers(self) -> Sequence[str]:
+        """Those of the answer that the user has not said."""
+        own = filter(is_number, claims(without_separators(self.answer)))
+        return [each for each in own if not holds(self.state.user_words, each)]
 
     @cached_property
     def sources(self) -> Sequence[Source]:
@@ -296,5 +292,5 @@ class Subject:
         return any(self._enough(tells) for row, tells in rows if holds(row, claim))
 
     def _enough(self, tells: float) -> bool:
-        share = TELLING_SHARE / max(1, self.numbers)
+        share = TELLING_SHARE / max(1, len(self.numbers))
         return tells > 0 and tells >= share * self.most

@@ -155,9 +155,13 @@ def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
 
 def results(state: RunState) -> str:
     """What came of tool calls: passages, and the calls that succeeded with their results."""
-    texts = [f"{each.place}\n{each.heading}\n{each.told}" for each in state.passages]
-    texts += [f"{each.tool} {each.arguments}\n{readable(each.result)}" for each in chosen(state)]
-    return "\n".join(texts)
+    texts = [f"{each.tool} {each.arguments}\n{readable(each.result)}" for each in chosen(state)]
+    return "\n".join([*gathered(state), *texts])
+
+
+def gathered(state: RunState) -> list[str]:
+    """The passages, each with its place and what it stands in."""
+    return [f"{each.place}\n{each.heading}\n{each.told}" for each in state.passages]
 
 
 def seen(state: RunState) -> str:

@@ -15,8 +15,9 @@ MAX_SHIFT = 62
 MAX_FACTORS = 7
 """After the first; a longer product is not worked out."""
 _TYPE = r"(?:[uif]\d+|[uUlLn]+)?"
+_DIGITS = r"\d[\d_]*(?:\.\d+)?"
 _WHOLE = rf"\d[\d_]*{_TYPE}"
-_NUMBER = rf"\d[\d_]*(?:\.\d+)?{_TYPE}"
+_NUMBER = rf"{_DIGITS}{_TYPE}"
 _EXPRESSION = re.compile(
     rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER}){{1,{MAX_FACTORS}}}|{_WHOLE}\s*<<\s*{_WHOLE})"
     r"(?!\.?\w|\s*(?:\*|<<|\())"
@@ -52,6 +53,4 @@ def _results(text: str) -> Iterator[str]:
 
 def _plain(expression: str) -> list[str]:
     """The numbers of an expression, without separators and types."""
-    return [
-        each.replace("_", "") for each in re.findall(r"(?<![\w.])\d[\d_]*(?:\.\d+)?", expression)
-    ]
+    return [each.replace("_", "") for each in re.findall(rf"(?<![\w.]){_DIGITS}", expression)]

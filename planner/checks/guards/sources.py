@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import is_number
-from planner.checks.grounding import FILE, chosen
+from planner.checks.grounding import FILE, chosen, gathered
 from planner.checks.guards.results import empty
 from planner.evidence.context import readable
 from planner.passage import Passage
@@ -46,13 +46,12 @@ def said(state: RunState) -> str:
     """What a change may be made with: the words of the user, passages, and results that hold
     something. What a model planned, noted or looked for proves nothing; only the path of a file
     that was read is known to be there."""
-    texts = [state.user_words]
-    texts += [f"{each.place}\n{each.heading}\n{each.told}" for each in state.passages]
+    texts = gathered(state)
     for call in chosen(state):
         if not empty(call.result):
             texts += [each for each in strings(call.arguments) if _is_path(each)]
             texts.append(found_by(call))
-    return "\n".join(texts)
+    return "\n".join([*texts, state.user_words])
 
 
 def found_by(call: Iteration) -> str:
