@@ -27,8 +27,6 @@ LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
 MIN_SHORT_FORM = 3
 """Characters of the short form of a word, which is at least two characters longer."""
-EXCERPT = 160
-"""Characters of the lines that stand for a passage which is not shown whole."""
 MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
 _ASIDE = re.compile(r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)")
@@ -213,30 +211,20 @@ def defined_in(line: str) -> tuple[str, int] | None:
     return next((each for each in opening if not each[0].islower()), next(iter(opening), None))
 
 
-def excerpt(passage: Passage, asked: set[str]) -> Passage:
-    """The lines of a passage that have most of the words asked for, as one passage."""
-    lines = passage.text.splitlines()
-    if len(passage.text) <= EXCERPT:
-        return passage
-    scores = [len(asked & set(words(line))) for line in lines]
-    first = scores.index(max(scores))
-    return _cut(passage, lines, first)
-
-
 def defining_line(passage: Passage, top: Sequence[Passage]) -> Passage:
     """The first line of a passage that defines what the top ones mention, with what it defines."""
     lines = passage.text.splitlines()
     mentioned = {name for each in top for name in tokens(each.text)}
     wanted = {name for name in defined(passage) if is_name(name)} & mentioned
     first = next((n for n, line in enumerate(lines) if wanted & set(tokens(line))), 0)
-    return related(_cut(passage, lines, first, room=0), wanted)
+    return related(_line(passage, lines, first), wanted)
 
 
 def mentions(passage: Passage, names: set[str]) -> list[Passage]:
     """The lines of a passage that have one of the names, one of each place within it."""
     lines = passage.text.splitlines()
     found = [number for number, line in enumerate(lines) if names & set(tokens(line))]
-    cut = [related(_cut(passage, lines, number, room=0), names) for number in found]
+    cut = [related(_line(passage, lines, number), names) for number in found]
     return list({each.heading: each for each in reversed(cut)}.values())[::-1]
 
 
@@ -260,18 +248,14 @@ def _user(passage: Passage, name: str) -> str | None:
     return next((each[0] for line in reversed(inside) if (each := defined_in(line))), None)
 
 
-def _cut(passage: Passage, lines: Sequence[str], first: int, room: int = EXCERPT) -> Passage:
-    """The line, and those after it that there is room for."""
-    last, size = first, len(lines[first])
-    while last + 1 < len(lines) and size + len(lines[last + 1]) <= room:
-        last += 1
-        size += len(lines[last])
+def _line(passage: Passage, lines: Sequence[str], number: int) -> Passage:
+    """One of a passage's lines, counted from 0."""
     return passage.model_copy(
         update={
-            "first": passage.first + first,
-            "last": passage.first + last,
-            "text": "\n".join(lines[first : last + 1]),
-            "heading": "\n".join([*passage.heading.splitlines(), *around(lines, first)][:2]),
+            "first": passage.first + number,
+            "last": passage.first + number,
+            "text": lines[number],
+            "heading": "\n".join([*passage.heading.splitlines(), *around(lines, number)][:2]),
         }
     )
 

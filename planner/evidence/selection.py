@@ -1,8 +1,9 @@
 """Which passages are shown for a request, within the room that there is.
 
-A short answer stands in one place: the best passages are shown whole, with the lines that define
-what they mention, and the lines of others that have most of the words. A long answer needs whole
-definitions, with what they use, and the lines that define what the words name: those of a list.
+The best passages come first, as a whole. A short answer stands in one of them, or in the lines that
+define what the first ones mention. A long answer needs the definitions of what the request names
+before them and what those use behind them, and the lines that define what its words name: those of
+a list.
 """
 
 import re
@@ -18,7 +19,6 @@ from planner.evidence.ranking import (
     defined,
     defined_in,
     defining_line,
-    excerpt,
     followed,
     heads,
     indentation,
@@ -33,19 +33,12 @@ from planner.evidence.words import tokens, words
 from planner.passage import Passage
 from planner.text import counted
 
-WHOLE_SHARE = 0.5
-"""Of what is shown: for the best passages as a whole. The rest shows the best lines of others."""
-MAX_EXCERPTS = 16
-WHOLE_NAMED = 4
-"""Passages shown whole where some have a name of the question."""
-BESIDE_NAMED = 3
-"""Excerpts of others then."""
-FIRST_EXCERPTS = 5
-"""Of others, shown before the last of the lines with a name of the question."""
-MAX_MENTIONS = 10
-"""Such lines."""
+MAX_COUNTED = 16
+"""Passages in which the entries of lists are counted."""
+MAX_MENTIONS = 4
+"""Lines of a short answer that have a name of the question."""
 TOP = 2
-"""Passages whose mentions are followed."""
+"""Passages whose mentions are followed, and which are shown before any line beside them."""
 MAX_INSIDE = 4
 """Passages within what the question names, whose mentions are followed too."""
 MAX_FOLLOWED = 3
@@ -53,6 +46,8 @@ MAX_FOLLOWED = 3
 in another file."""
 SUBJECT_SHARE = 0.35
 """Of what is shown for a long answer: for the definitions of what the request names."""
+BEST_SHARE = 0.3
+"""The same for the best passages."""
 FOLLOWED_SHARE = 0.25
 """The same for the definitions of what those mention."""
 LINES_SHARE = 0.15
@@ -87,28 +82,14 @@ def for_short_answer(
     names = named_in(passages, question)
     top = foremost(best, question, more)
     asked = {*words(question), *words(beside)}
-    candidates = {*top, *best[:MAX_EXCERPTS]}
-    told = {
-        each: _told(each, passages, names, asked if each in candidates else set())
-        for each in [*top, *best]
-    }
-    whole = [*told.values()]
-    # A short answer stands where a name of the question does: others only confuse then.
-    near = any(each.relation for each in whole) and not before
-    if near:
-        whole = whole[:WHOLE_NAMED]
-    used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
-    shown = fitting([*whole[:TOP], *used, *whole[TOP:]], round(room * WHOLE_SHARE), before)
-    best = [each for each in best if told[each] not in shown]
-    others = best[: BESIDE_NAMED if near else MAX_EXCERPTS]
-    lines = _mentions(best, names)
-    excerpts = [
-        *lines[:FIRST_EXCERPTS],
-        *(excerpt(each, asked) for each in others[:FIRST_EXCERPTS]),
-        *lines[FIRST_EXCERPTS:MAX_MENTIONS],
-        *(excerpt(each, asked) for each in others[FIRST_EXCERPTS:]),
+    counted_in = {*top, *best[:MAX_COUNTED]}
+    whole = [
+        _told(each, passages, names, asked if each in counted_in else set())
+        for each in dict.fromkeys([*top, *best])
     ]
-    shown += fitting(excerpts, room - size(shown), [*before, *shown])
+    used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
+    lines = _mentions(best, names)[:MAX_MENTIONS]
+    shown = fitting([*whole[:TOP], *used, *lines, *whole[TOP:]], room, before)
     return [*map(worked_out, shown)]
 
 
@@ -119,15 +100,17 @@ def for_long_answer(
     room: int,
     before: Sequence[Passage],
 ) -> list[Passage]:
-    """The definitions of what the request names, the lines that use it, the definitions of what it
-    mentions, the lines that define something of its words, and then the best passages."""
+    """The definitions of what the request names and the lines that use it, the best passages, the
+    definitions of what these mention, the lines that define something of the request's words, and
+    then the other passages."""
     names = named_in(passages, question)
     best = ranked(passages, question, " ".join(more))
     own = [_told(each, passages, names, set()) for each in subjects(passages, question)]
     shown = fitting(own, round(room * SUBJECT_SHARE), before)
-    used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
     uses = [line for line in _mentions(best, names) if line.heading]
     shown += fitting(uses, round(room * LINES_SHARE), [*before, *shown])
+    shown += fitting(best, round(room * BEST_SHARE), [*before, *shown])
+    used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
     shown += fitting(used, round(room * FOLLOWED_SHARE), [*before, *shown])
     lines = _defining(passages, {*words(question), *words(" ".join(more))})
     shown += fitting(lines, round(room * LINES_SHARE), [*before, *shown])

@@ -174,7 +174,7 @@ async def test_what_the_best_passages_mention_is_shown_where_it_is_defined() -> 
     pool = pool_of(
         {
             "src/gates.py": SOURCE.replace("WIDTH_OF_GATES = 31\n\n\n", ""),
-            "src/values.py": f"{values}WIDTH_OF_GATES = 31  # open, return\n",
+            "src/limits.py": f"{values}WIDTH_OF_GATES = 31  # open, return\n",
         }
     )
     ran = await gathered(pool)
@@ -218,7 +218,7 @@ async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None
     unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(200))
     pool = pool_of({"src/gates.py": f"{SOURCE}\n\n{unseen}"})
     ran = await planned(
-        *[nowhere()] * 3,  # of the likeliest passages and of all, and after other words
+        *[nowhere()] * 4,  # of the likeliest passages and of all, and both after other words
         plan("read_file"),
         {"path": "src/gates.py"},
         found("`filler_0` is 0."),
