@@ -21,8 +21,6 @@ PATH_WEIGHT = 2
 """The same for a word of its path."""
 NAMED_LIFT = 2.0
 """The factor for the score of a passage that has a name of the query word for word."""
-MORE_WEIGHT = 0.6
-"""The weight of the words besides the query's own, such as a model's: they may be wrong."""
 LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
 MIN_SHORT_FORM = 3
@@ -92,17 +90,16 @@ class BM25:
 
 def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Passage]:
     """The passages that share words with the query, best first. One that has a name of the query
-    word for word comes before one that only has its parts; `more` are words beside the query's own,
-    which add to the score."""
+    word for word comes before one that only has its parts; `more` are the words of the query that a
+    model chose, and others that it added."""
     asked, beside = set(words(query)), set(words(more))
-    chosen = asked & beside or asked
+    chosen = (asked & beside or asked) | beside
     index = BM25([_document(each) for each in passages])
-    own, left_out = index.scores(chosen), index.scores(asked - chosen)
-    added = index.scores(beside - asked)
+    scores, left_out = index.scores(chosen), index.scores(asked - chosen)
     names = named_in(passages, query)
     scored = []
     for number, passage in enumerate(passages):
-        score = own[number] + LEFT_OUT_WEIGHT * left_out[number] + MORE_WEIGHT * added[number]
+        score = scores[number] + LEFT_OUT_WEIGHT * left_out[number]
         if score <= 0:
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:

@@ -83,6 +83,15 @@ def test_a_definition_that_is_too_long_is_shown_up_to_a_bound() -> None:
     assert 0 < len(definition.text) <= MAX_WHOLE
 
 
+def test_the_best_passage_comes_before_the_lines_of_others() -> None:
+    """However many names have one of the request's words."""
+    others = "\n".join(f"class Lift{place}:\n    ferry_number = {place}\n" for place in range(30))
+    rule = "def moor(wind):\n    if wind > 7:\n        raise Storm('the ferry stays moored')\n"
+    text = shown("When does the ferry stay moored?", "ferry", "moor", lifts=others, harbour=rule)
+    assert text.startswith("harbour.py:1-3")
+    assert "ferry_number = 1\n" in text
+
+
 def test_the_lines_that_define_a_lists_items_are_shown() -> None:
     """Of what is too long to be shown, and not of what is local to a function."""
     about = "    # about it\n" * 150
