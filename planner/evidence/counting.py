@@ -1,17 +1,21 @@
 """How many entries the lists of a passage have, counted by code: small models do not count well.
 
-A list is what stands in brackets behind a name that a line defines, or lines of one depth that
-begin with the same kind of mark: `-`, `*`, `+`, or a number.
+A list is what stands in brackets behind a name that a line defines, lines of one depth that begin
+with the same kind of mark: `-`, `*`, `+`, or a number, or definitions side by side whose names
+begin with the same word: `COLOUR_RED`, `COLOUR_BLUE`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from planner.evidence.ranking import defined_in, indentation
+from planner.evidence.ranking import defined, defined_in, indentation
 from planner.evidence.words import words
 from planner.passage import Passage
 
 MIN_ENTRIES = 2
+MIN_NAMES = 3
+"""Names that begin with the same word."""
 MAX_COUNTS = 3
 """Lists of one passage that are counted."""
 MAX_ABOVE = 60
@@ -27,6 +31,8 @@ _OPENED = re.compile(
 """What ends with the bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`,
 `enum Name {`."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
+_BEGINNING = re.compile(r"[^\W_]{3,}_(?=\w)")
+"""The first word of a name, with what parts it from the rest."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\S")
 
 
@@ -38,6 +44,11 @@ def entries(passage: Passage, others: Sequence[Passage], asked: set[str]) -> lis
         f"{name} has {count} entries"
         for name, count in found
         if count >= MIN_ENTRIES and asked & {*words(name)}
+    ]
+    told += [
+        f"{count} names begin with {beginning}"
+        for beginning, count in _in_names(passage, others)
+        if count >= MIN_NAMES and asked & {*words(beginning)}
     ]
     return told[:MAX_COUNTS]
 
@@ -83,11 +94,29 @@ def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str
     above = [line.strip() for line in lines[: items[0]] if line.strip()] if items else []
     if not above or len(above[-1]) > MAX_ABOVE:
         return
-    later = (each for each in others if each.source == passage.source and each.first > passage.last)
-    after = min(later, key=lambda each: each.first, default=None)
-    goes_on = after is not None and _items(after.text.strip("\n").splitlines()[:1])
-    if not goes_on:
+    after = _after(passage, others)
+    if not (after and _items(after.text.strip("\n").splitlines()[:1])):
         yield f'"{above[-1]}"', len(items)
+
+
+def _in_names(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str, int]]:
+    """The words that names of the passage's outermost lines begin with, and how many do, unless
+    passages beside it have more of them."""
+    names = Counter(part[0] for name in defined(passage) if (part := _BEGINNING.match(name)))
+    before = (
+        each for each in others if each.source == passage.source and each.last < passage.first
+    )
+    beside = [max(before, key=lambda each: each.last, default=None), _after(passage, others)]
+    elsewhere = {name for each in beside if each for name in defined(each)}
+    for beginning, count in names.items():
+        if not any(name.startswith(beginning) for name in elsewhere):
+            yield beginning, count
+
+
+def _after(passage: Passage, others: Sequence[Passage]) -> Passage | None:
+    """The next passage of the same source."""
+    later = (each for each in others if each.source == passage.source and each.first > passage.last)
+    return min(later, key=lambda each: each.first, default=None)
 
 
 def _items(lines: Sequence[str]) -> list[int]:

@@ -38,6 +38,15 @@ FILES = {
         "int colour(int a, int b) {\n    int c = a, d = b;\n    return c;\n}\n",
         ["colours has 2 entries"],
     ),
+    "begin.py": (
+        "import os\n\nCOLOUR_RED = 1\nCOLOUR_BLUE = 2\nSIZE_MIN = 3\nCOLOUR_GREEN = 4\n",
+        ["3 names begin with COLOUR_"],
+    ),
+    "begin.h": (
+        "#define COLOUR_RED 1 /* as fire */\n#define COLOUR_BLUE 2\n#define COLOUR_GREEN 4\n",
+        ["3 names begin with COLOUR_"],
+    ),
+    "two.py": ("COLOUR_RED = 1\nCOLOUR_BLUE = 2\n", []),
     "cut.py": ("COLOURS = [\n    1,\n    2,\n", []),
     "colours.yaml": ("colours:\n  - red\n  - green\n", ['"colours:" has 2 entries']),
     "README.md": (
@@ -58,6 +67,16 @@ def test_the_entries_of_a_list_are_counted(name: str) -> None:
 def test_a_list_that_goes_on_in_the_next_passage_is_not_counted() -> None:
     items = "\n".join(f"- colour {number}, and what is to be said of it" for number in range(90))
     passages = of_file("README.md", f"## Colours\n\n{items}\n")
+    assert len(passages) > 1
+    asked = {*words("How many colours are there?")}
+    assert [each for one in passages for each in entries(one, passages, asked)] == []
+
+
+def test_names_that_go_on_in_the_next_passage_are_not_counted() -> None:
+    names = "\n".join(
+        f"COLOUR_{number} = 'a colour, and what it is: {number}'" for number in range(90)
+    )
+    passages = of_file("colours.py", names)
     assert len(passages) > 1
     asked = {*words("How many colours are there?")}
     assert [each for one in passages for each in entries(one, passages, asked)] == []
