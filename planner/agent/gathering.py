@@ -23,7 +23,7 @@ from planner.evidence.hits import Hit
 from planner.evidence.listing import paths_in
 from planner.evidence.outline import outline
 from planner.evidence.passages import of_file
-from planner.evidence.ranking import defined, defined_in, ranked, undefined
+from planner.evidence.ranking import defined, defined_in, named_in, ranked, undefined
 from planner.evidence.selection import (
     fitting,
     for_long_answer,
@@ -225,7 +225,10 @@ class Gatherer:
         """The lines that have a name which the best passages mention and none defines, such as a
         constant's value for a function that uses it or the base of a class; and the files that
         define one."""
-        top = (self._long and subjects(passages, question)) or foremost(passages, question, more)
+        top = subjects(passages, question) if self._long else []
+        if not top:
+            best = ranked(passages, question, " ".join(more))
+            top = foremost(best, named_in(passages, question))
         missing = undefined(passages, top)[:MAX_TERMS]
         if not missing:
             return [], []

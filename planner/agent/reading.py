@@ -235,7 +235,10 @@ class Reader:
         self.best.keep(first, "the results were not read a second time")
         second = await self.asker.again()
         before, self.readings = self.readings, [*self.readings, second]
-        certain = self.agreed(first, self.readings) or self.agreed(second, before)
+        certain = self.agreed(first, self.readings)
+        if certain is None and beyond(second, self.state.question):
+            # Two second readings are one question asked twice: without a name they prove nothing.
+            certain = self.agreed(second, before)
         if certain is None and (lead or self.more_to_read):
             said = await self.asker.answer(None)
             if said.found:

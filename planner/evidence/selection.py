@@ -80,7 +80,7 @@ def for_short_answer(
         if not any(each.within(other) for other in before)
     ]
     names = named_in(passages, question)
-    top = foremost(best, question, more)
+    top = foremost(best, names)
     asked = {*words(question), *words(beside)}
     counted_in = {*top, *best[:MAX_COUNTED]}
     whole = [
@@ -159,8 +159,10 @@ def _told(
 ) -> Passage:
     """The passage with what it is to these names, and with what code has counted in it: the names
     within what it defines of them, such as a class, of which only a part may be seen, and the
-    entries of its lists that share a word with what is asked for."""
-    inside = _inside(passages, passage) if names & defined(passage).keys() else []
+    entries of its lists that share a word with what is asked for. A name that it defines and that
+    stands nowhere else is said to be unused."""
+    own = names & defined(passage).keys()
+    inside = _inside(passages, passage) if own else []
     functions = [name for name, called in inside if called]
     others = [name for name, called in inside if not called]
     told = [
@@ -168,9 +170,22 @@ def _told(
         for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
         if each
     ]
+    told += [f"no use of {name} was found" for name in sorted(own) if _unused(passages, name)]
     told += entries(passage, passages, asked) if asked else []
     shown = related(passage, names)
     return shown.model_copy(update={"inside": "; ".join(told)}) if told else shown
+
+
+def _unused(passages: Sequence[Passage], name: str) -> bool:
+    """Whether a name stands in the line that defines it, and in no other line of what was found."""
+    lines = {
+        (each.source, each.first + number)
+        for each in passages
+        if name in each.text
+        for number, line in enumerate(each.text.splitlines())
+        if name in tokens(line)
+    }
+    return len(lines) == 1
 
 
 def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
@@ -270,10 +285,9 @@ def _definitions_together(passage: Passage, lines: Sequence[str]) -> Iterator[tu
             yield numbers[0], numbers[-1]
 
 
-def foremost(passages: Sequence[Passage], question: str, more: Sequence[str]) -> list[Passage]:
-    """The passages that define what the question names, those within them, and the best ones."""
-    names = named_in(passages, question)
-    best = ranked(passages, question, " ".join(more))
+def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
+    """Of ranked passages those that define one of these names, the best ones, and those within what
+    the names stand for."""
     defining = [each for each in best if names & defined(each).keys()]
     inside = [each for each in best if names & heads(each)]
     return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))

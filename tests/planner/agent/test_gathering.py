@@ -91,7 +91,8 @@ async def test_a_pool_that_reads_no_files_shows_the_lines_found(form: str) -> No
     pool = DictionaryPool({}, specs=[SEARCH], results={"search": [results[form]]})
     ran = await gathered(pool)
     assert [each.place for each in ran.state.passages] == ["src/gates.py:6"]
-    assert f"src/gates.py:6 (defines open_gate)\n{line}" in ran.asked[0].last
+    told = "defines open_gate, no use of open_gate was found"
+    assert f"src/gates.py:6 ({told})\n{line}" in ran.asked[0].last
 
 
 # What is searched for

@@ -1101,6 +1101,24 @@ async def test_an_answer_that_the_same_question_gives_twice_is_no_more_certain(
     assert ran.guards == ["second_reading"] * 2
 
 
+async def test_two_second_readings_that_name_nothing_prove_nothing(pool: DictionaryPool) -> None:
+    """They are one question asked twice, and code can check neither."""
+    first, again = "It waits for the last call.", "The very first call starts it at once."
+    ran = await planned(
+        found(first),
+        second(again),
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        found(first),
+        second(again),
+        conclusion(first),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", first)
+    assert ran.state.reason == f"Two readings of the results differ: {again}"
+
+
 async def test_a_second_reading_that_fails_leaves_the_answer_partial(pool: DictionaryPool) -> None:
     ran = await planned(
         found(ANSWER), Unconstrained("?"), Unconstrained("?"), pool=pool, prompt=QUESTION
