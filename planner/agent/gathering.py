@@ -31,6 +31,7 @@ from planner.evidence.selection import (
     foremost,
     size,
     subjects,
+    with_unused,
 )
 from planner.evidence.words import beginning, is_name, long_words, says, tokens, words
 from planner.passage import Passage
@@ -276,7 +277,11 @@ class Gatherer:
         chosen = for_long_answer if self._long else for_short_answer
         inside = fitting(outlines, room - size(library) - kept_back, before)
         left = room - size(library) - size(inside) - kept_back
-        shown = [*library, *chosen(passages, question, more, left, [*before, *library])]
+        own = chosen(passages, question, more, left, [*before, *library])
+        if self.search:  # files alone do not tell that nothing else has a name
+            names = named_in(passages, question)
+            own = [with_unused(each, passages, names) for each in own]
+        shown = [*library, *own]
         shown[1:1] = inside  # near the first, and not before it
         return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]
 

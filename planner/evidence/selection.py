@@ -159,10 +159,8 @@ def _told(
 ) -> Passage:
     """The passage with what it is to these names, and with what code has counted in it: the names
     within what it defines of them, such as a class, of which only a part may be seen, and the
-    entries of its lists that share a word with what is asked for. A name that it defines and that
-    stands nowhere else is said to be unused."""
-    own = names & defined(passage).keys()
-    inside = _inside(passages, passage) if own else []
+    entries of its lists that share a word with what is asked for."""
+    inside = _inside(passages, passage) if names & defined(passage).keys() else []
     functions = [name for name, called in inside if called]
     others = [name for name, called in inside if not called]
     told = [
@@ -170,22 +168,9 @@ def _told(
         for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
         if each
     ]
-    told += [f"no use of {name} was found" for name in sorted(own) if _unused(passages, name)]
     told += entries(passage, passages, asked) if asked else []
     shown = related(passage, names)
     return shown.model_copy(update={"inside": "; ".join(told)}) if told else shown
-
-
-def _unused(passages: Sequence[Passage], name: str) -> bool:
-    """Whether a name stands in the line that defines it, and in no other line of what was found."""
-    lines = {
-        (each.source, each.first + number)
-        for each in passages
-        if name in each.text
-        for number, line in enumerate(each.text.splitlines())
-        if name in tokens(line)
-    }
-    return len(lines) == 1
 
 
 def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
@@ -291,6 +276,27 @@ def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
     defining = [each for each in best if names & defined(each).keys()]
     inside = [each for each in best if names & heads(each)]
     return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))
+
+
+def with_unused(shown: Passage, passages: Sequence[Passage], names: set[str]) -> Passage:
+    """The passage with what it defines of these names and what nothing else found mentions: so it
+    is said of a name that was searched for."""
+    own = sorted(names & defined(shown).keys())
+    unused = [f"no use of {name} was found" for name in own if _stands_once(passages, name)]
+    told = "; ".join(filter(None, [shown.inside, *unused]))
+    return shown.model_copy(update={"inside": told}) if unused else shown
+
+
+def _stands_once(passages: Sequence[Passage], name: str) -> bool:
+    """Whether one line alone has a name."""
+    lines = {
+        (each.source, each.first + number)
+        for each in passages
+        if name in each.text
+        for number, line in enumerate(each.text.splitlines())
+        if name in tokens(line)
+    }
+    return len(lines) == 1
 
 
 def size(passages: Iterable[Passage]) -> int:

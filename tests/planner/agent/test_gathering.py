@@ -95,6 +95,32 @@ async def test_a_pool_that_reads_no_files_shows_the_lines_found(form: str) -> No
     assert f"src/gates.py:6 ({told})\n{line}" in ran.asked[0].last
 
 
+@pytest.mark.parametrize(
+    ("other", "searched", "told"),
+    [
+        ("shut()", True, True),
+        ("open_gate(1)", True, False),
+        ("shut()", False, False),  # other files may use it
+    ],
+)
+async def test_that_a_name_is_not_used_is_said_where_it_was_searched_for(
+    other: str, searched: bool, told: bool
+) -> None:
+    pool = pool_of({"src/gates.py": SOURCE, "src/tolls.py": f"value = {other}\n"})
+    files = ["src", "src/gates.py", "src/tolls.py"]
+    if not searched:
+        pool.specs = [READ_WHOLE, LIST]
+        pool.results["list_dir"] = ["\n".join(files)]
+    ran = await planned(
+        *([] if searched else [{"lists": "list_dir", "reads": "read_file"}]),
+        found("It is told."),
+        pool=pool,
+        prompt="Who calls open_gate and returns its value?",
+    )
+    assert ran.state.passages
+    assert ("no use of open_gate was found" in ran.asked[-1].last) == told
+
+
 # What is searched for
 
 
