@@ -53,7 +53,7 @@ class Reader:
     shortened: bool = False
     """Whether the request was sorted as one for a long answer, and a short one came."""
     readings: list[str] = field(default_factory=list)
-    """Answers by second readings."""
+    """Answers by second readings, and by those made once more of all passages."""
 
     def forget(self) -> None:
         """Begin with the next request."""
@@ -232,30 +232,36 @@ class Reader:
             return None
         if self.changes.acting or (self.state.wants == "long answer" and len(first) > LONG):
             return self.best.concluded(first)
+        earlier, before = self.best.text, [*self.readings]
         self.best.keep(first, "the results were not read a second time")
-        second = await self.asker.again()
-        before, self.readings = self.readings, [*self.readings, second]
-        certain = self.agreed(first, self.readings)
-        if certain is None and beyond(second, self.state.question):
-            # Two second readings are one question asked twice: without a name they prove nothing.
-            certain = self.agreed(second, before)
+        second, third = await self.asker.again(), None
+        self.readings.append(second)
+        certain = self.agreed(first, self.readings) or self.agreed_before(second, before)
         if certain is None and (lead or self.more_to_read):
             said = await self.asker.answer(None)
             if said.found:
-                certain = self.agreed(first, [said.final_answer])
-            if said.found and lead and certain is None:
-                certain = self.agreed(said.final_answer, [second])
+                third = said.final_answer
+                self.readings.append(third)
+                certain = self.agreed(first, [third]) or self.agreed_before(third, before)
+            if third and lead and certain is None:
+                certain = self.agreed(third, [second])
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)
             if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
-        if not beyond(first, self.state.question) and self.names_something(second):
-            first, second = second, first
-        self.best.keep(first, f"Two readings of the results differ: {second}")
+        tries = [each for each in (first, second, third, earlier) if each]
+        answer = next(filter(self.names_something, tries), first)
+        other = second if answer != second else first
+        self.best.keep(answer, f"Two readings of the results differ: {other}")
         self.emit(GuardTripped(guard="second_reading", message=self.best.unsure or ""))
         return None
+
+    def agreed_before(self, answer: str, before: Sequence[str]) -> str | None:
+        """The answer, if a reading of earlier passages says the same, and it names something. Else
+        this is one question asked twice, and nothing in it can be checked."""
+        return self.agreed(answer, before) if beyond(answer, self.state.question) else None
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""

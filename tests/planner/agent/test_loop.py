@@ -1101,6 +1101,40 @@ async def test_an_answer_that_the_same_question_gives_twice_is_no_more_certain(
     assert ran.guards == ["second_reading"] * 2
 
 
+async def test_an_answer_counts_that_agrees_with_an_earlier_third_reading(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(
+        *(found(f"It is what `{FUNCTION}` runs."), second("That depends."), found(ANSWER)),
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        found(ANSWER),
+        second("That depends on much."),
+        pool=much(pool),
+        prompt=QUESTION,
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
+async def test_an_answer_that_names_something_is_better_than_a_later_one_that_does_not(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(
+        found(ANSWER),
+        second("That depends."),
+        plan("read_file"),
+        {"path": "jobs/secret.py"},
+        found("It is not told there."),
+        second("Nobody knows what it stands for."),
+        Hangs(),
+        pool=pool,
+        prompt=QUESTION,
+        limits=Limits(seconds=2),
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
+    assert ran.guards == ["second_reading"] * 2
+
+
 async def test_two_second_readings_that_name_nothing_prove_nothing(pool: DictionaryPool) -> None:
     """They are one question asked twice, and code can check neither."""
     first, again = "It waits for the last call.", "The very first call starts it at once."
