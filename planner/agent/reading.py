@@ -243,8 +243,8 @@ class Reader:
                 third = said.final_answer
                 self.readings.append(third)
                 certain = self.agreed(first, [third]) or self.agreed_before(third, before)
-            if third and lead and certain is None:
-                certain = self.agreed(third, [second])
+                if lead and certain is None:
+                    certain = self.agreed(third, [second])
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)

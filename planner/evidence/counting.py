@@ -94,7 +94,7 @@ def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str
     above = [line.strip() for line in lines[: items[0]] if line.strip()] if items else []
     if not above or len(above[-1]) > MAX_ABOVE:
         return
-    after = _after(passage, others)
+    _, after = _beside(passage, others)
     if not (after and _items(after.text.strip("\n").splitlines()[:1])):
         yield f'"{above[-1]}"', len(items)
 
@@ -103,20 +103,23 @@ def _in_names(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str
     """The words that names of the passage's outermost lines begin with, and how many do, unless
     passages beside it have more of them."""
     names = Counter(part[0] for name in defined(passage) if (part := _BEGINNING.match(name)))
-    before = (
-        each for each in others if each.source == passage.source and each.last < passage.first
-    )
-    beside = [max(before, key=lambda each: each.last, default=None), _after(passage, others)]
-    elsewhere = {name for each in beside if each for name in defined(each)}
+    if not names:
+        return
+    elsewhere = {name for each in _beside(passage, others) if each for name in defined(each)}
     for beginning, count in names.items():
         if not any(name.startswith(beginning) for name in elsewhere):
             yield beginning, count
 
 
-def _after(passage: Passage, others: Sequence[Passage]) -> Passage | None:
-    """The next passage of the same source."""
-    later = (each for each in others if each.source == passage.source and each.first > passage.last)
-    return min(later, key=lambda each: each.first, default=None)
+def _beside(passage: Passage, others: Sequence[Passage]) -> tuple[Passage | None, Passage | None]:
+    """The passages of the same source before and after it."""
+    same = [each for each in others if each.source == passage.source]
+    before = (each for each in same if each.last < passage.first)
+    after = (each for each in same if each.first > passage.last)
+    return (
+        max(before, key=lambda each: each.last, default=None),
+        min(after, key=lambda each: each.first, default=None),
+    )
 
 
 def _items(lines: Sequence[str]) -> list[int]:

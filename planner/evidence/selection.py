@@ -10,7 +10,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice
 
 from planner.evidence.arithmetic import worked_out
 from planner.evidence.counting import entries
@@ -83,13 +83,11 @@ def for_short_answer(
     top = foremost(best, names)
     asked = {*words(question), *words(beside)}
     counted_in = {*top, *best[:MAX_COUNTED]}
-    whole = [
-        _told(each, passages, names, asked if each in counted_in else set())
-        for each in dict.fromkeys([*top, *best])
-    ]
+    order = list(dict.fromkeys([*top, *best]))
+    whole = (_told(each, passages, names, asked if each in counted_in else set()) for each in order)
     used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
     lines = _mentions(best, names)[:MAX_MENTIONS]
-    shown = fitting([*whole[:TOP], *used, *lines, *whole[TOP:]], room, before)
+    shown = fitting(chain(islice(whole, TOP), used, lines, whole), room, before)
     return [*map(worked_out, shown)]
 
 
@@ -310,7 +308,7 @@ def _size(passage: Passage) -> int:
 
 
 def fitting(
-    passages: Sequence[Passage], room: int, before: Sequence[Passage] = ()
+    passages: Iterable[Passage], room: int, before: Sequence[Passage] = ()
 ) -> list[Passage]:
     """The first of the passages that fit; a few long ones are passed over for shorter ones, and
     those within one that is shown are left out."""

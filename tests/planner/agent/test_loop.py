@@ -1082,22 +1082,30 @@ async def test_an_answer_counts_that_agrees_with_any_second_reading(pool: Dictio
     assert (ran.state.reason, ran.guards) == (None, ["second_reading"])
 
 
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        (ANSWER, OTHER),  # no result holds what the second readings say
+        # Code can check neither, and the second readings are one question asked twice.
+        ("It waits for the last call.", "The very first call starts it at once."),
+    ],
+)
 async def test_an_answer_that_the_same_question_gives_twice_is_no_more_certain(
-    pool: DictionaryPool,
+    said: str, again: str, pool: DictionaryPool
 ) -> None:
     ran = await planned(
-        found(ANSWER),
-        second(OTHER),
+        found(said),
+        second(again),
         plan("read_file"),
         {"path": "jobs/secret.py"},
-        found(ANSWER),
-        second(OTHER),
-        conclusion(ANSWER),
+        found(said),
+        second(again),
+        conclusion(said),
         pool=pool,
         prompt=QUESTION,
     )
-    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
-    assert ran.state.reason == f"Two readings of the results differ: {OTHER}"
+    assert (ran.state.status, ran.state.answer) == ("partial", said)
+    assert ran.state.reason == f"Two readings of the results differ: {again}"
     assert ran.guards == ["second_reading"] * 2
 
 
@@ -1133,24 +1141,6 @@ async def test_an_answer_that_names_something_is_better_than_a_later_one_that_do
     )
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
     assert ran.guards == ["second_reading"] * 2
-
-
-async def test_two_second_readings_that_name_nothing_prove_nothing(pool: DictionaryPool) -> None:
-    """They are one question asked twice, and code can check neither."""
-    first, again = "It waits for the last call.", "The very first call starts it at once."
-    ran = await planned(
-        found(first),
-        second(again),
-        plan("read_file"),
-        {"path": "jobs/secret.py"},
-        found(first),
-        second(again),
-        conclusion(first),
-        pool=pool,
-        prompt=QUESTION,
-    )
-    assert (ran.state.status, ran.state.answer) == ("partial", first)
-    assert ran.state.reason == f"Two readings of the results differ: {again}"
 
 
 async def test_a_second_reading_that_fails_leaves_the_answer_partial(pool: DictionaryPool) -> None:
