@@ -37,6 +37,10 @@ class BoundedConnection(H11Protocol):
         if self._timer:
             self._timer.cancel()
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Leave idle connections to `_look`: Uvicorn closes them after 5 s, which is as long as
+        httpx keeps them, and a request that is sent at that moment is lost."""
+
     @property
     def idle(self) -> bool:
         """Whether no request is being answered; headers may be arriving."""

@@ -8,8 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -97,6 +100,25 @@ def test_a_connection_without_a_request_is_closed(
             with asks.makefile("rb") as answer:
                 assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
                 assert b'"ok"' in answer.read()  # to its end, which comes from the server
+
+
+class Impatient(BoundedConnection):
+    """Uvicorn's own timer ends at once."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.timeout_keep_alive = 0
+
+
+def test_a_connection_takes_its_next_request_after_a_pause(place: Place) -> None:
+    """The client that had just sent one got a connection reset (test_peers, once in ten times)."""
+    with served(build(place.settings), http=Impatient) as url:
+        connection = HTTPConnection("127.0.0.1", httpx.URL(url).port, timeout=LONG)
+        for _ in range(2):
+            connection.request("GET", "/health")
+            assert b'"ok"' in connection.getresponse().read()
+            time.sleep(0.1)
+        connection.close()
 
 
 def test_connections_are_limited_in_number(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
