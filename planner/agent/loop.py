@@ -262,18 +262,21 @@ class _Run:
             return found
         if self.changes.wanted:
             return Conclude(final_answer="It was not done.", success=False)
-        if self.reader.facts or (self.best.text and not self.budget.time_for_more):
+        more = self.others and self.budget.time_for_more
+        if self.reader.facts or (self.reader.settled and not more):
             return None
         return await self.planner.follow_plan()
+
+    @property
+    def others(self) -> list[ToolSpec]:
+        """The tools of upstreams that gathering does not use: a plan may find more with these."""
+        used = self.gatherer.upstreams
+        return [tool for tool in self.ranking.tools if tool.upstream not in used]
 
     def elsewhere(self) -> bool:
         """Whether the request names an upstream or a tool that gathering does not use."""
         prompt = self.request.prompt
-        return any(
-            says(prompt, tool.upstream) or says(prompt, tool.name)
-            for tool in self.ranking.tools
-            if tool.upstream not in self.gatherer.upstreams
-        )
+        return any(says(prompt, tool.upstream) or says(prompt, tool.name) for tool in self.others)
 
     async def single_step(self) -> Conclude | None:
         """The one tool call of a `step` request, and what it means. Where no tool is named, the

@@ -31,7 +31,7 @@ LONG = 200
 MAX_NAMES = 2
 """Names and numbers of an answer, besides the request's; more are a list."""
 READINGS = 2
-"""How often passages are gathered and read for an answer before a plan is made."""
+"""How often passages are gathered, as long as they answer nothing, before a plan is made."""
 
 
 @dataclass
@@ -52,12 +52,10 @@ class Reader:
     """A short answer from the first passages, in what was read for a long one."""
     shortened: bool = False
     """Whether the request was sorted as one for a long answer, and a short one came."""
-    readings: list[str] = field(default_factory=list)
-    """Answers by second readings, and by those made once more of all passages."""
 
     def forget(self) -> None:
         """Begin with the next request."""
-        self.facts, self.lead, self.shortened, self.readings = [], None, False, []
+        self.facts, self.lead, self.shortened = [], None, False
 
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
@@ -65,7 +63,7 @@ class Reader:
         search = self.state.search
         if (brief := self.state.brief) and brief.first:
             found = await self.in_turn(brief.first, brief.then, wants)
-            if found or (self.best.text and not self.budget.time_for_more):
+            if found or self.settled:
                 return found
             self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
@@ -116,7 +114,7 @@ class Reader:
                 conclusion = await self.lengthened(search)
             if conclusion:
                 return conclusion
-            if self.best.text and not self.budget.time_for_more:
+            if self.settled:
                 break
             if number + 1 < readings:
                 search = [*search, *await self.asker.words()]
@@ -155,6 +153,15 @@ class Reader:
         if not all_read:
             self.best.unsure = NOT_ALL_READ
         return self.best.certain()
+
+    @property
+    def settled(self) -> bool:
+        """Whether results hold the best answer, or no time is left to look for another one. What
+        may be found with other words seldom makes an answer certain that two readings differ on."""
+        answer = self.best.text
+        if answer is None:
+            return False
+        return not unsupported(self.state, answer) or not self.budget.time_for_more
 
     @property
     def may_be_long(self) -> bool:
@@ -232,36 +239,28 @@ class Reader:
             return None
         if self.changes.acting or (self.state.wants == "long answer" and len(first) > LONG):
             return self.best.concluded(first)
-        earlier, before = self.best.text, [*self.readings]
         self.best.keep(first, "the results were not read a second time")
         second, third = await self.asker.again(), None
-        self.readings.append(second)
-        certain = self.agreed(first, self.readings) or self.agreed_before(second, before)
+        certain = self.agreed(first, second)
         if certain is None and (lead or self.more_to_read):
             said = await self.asker.answer(None)
             if said.found:
                 third = said.final_answer
-                self.readings.append(third)
-                certain = self.agreed(first, [third]) or self.agreed_before(third, before)
+                certain = self.agreed(first, third)
                 if lead and certain is None:
-                    certain = self.agreed(third, [second])
+                    certain = self.agreed(third, second)
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)
             if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
-        tries = [each for each in (first, second, third, earlier) if each]
+        tries = [each for each in (third, second, first) if each]
         answer = next(filter(self.names_something, tries), first)
         other = second if answer != second else first
         self.best.keep(answer, f"Two readings of the results differ: {other}")
         self.emit(GuardTripped(guard="second_reading", message=self.best.unsure or ""))
         return None
-
-    def agreed_before(self, answer: str, before: Sequence[str]) -> str | None:
-        """The answer, if a reading of earlier passages says the same, and it names something. Else
-        this is one question asked twice, and nothing in it can be checked."""
-        return self.agreed(answer, before) if beyond(answer, self.state.question) else None
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""
@@ -286,13 +285,11 @@ class Reader:
         self.best.keep(said.final_answer, problem)
         return None
 
-    def agreed(self, answer: str, readings: Sequence[str]) -> str | None:
-        """The answer, if one of the other readings says the same and the results hold it; without
-        the lines of its places where they differ in these alone."""
-        files = [without_lines(each) for each in readings]
-        for said, others in ((answer, readings), (without_lines(answer), files)):
-            same = any(agree(said, each, self.state.question) for each in others)
-            if same and not unsupported(self.state, said):
+    def agreed(self, answer: str, reading: str) -> str | None:
+        """The answer, if another reading says the same and the results hold it; without the lines
+        of its places where they differ in these alone."""
+        for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):
+            if agree(said, other, self.state.question) and not unsupported(self.state, said):
                 return said
         return None
 
