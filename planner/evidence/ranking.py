@@ -21,6 +21,8 @@ PATH_WEIGHT = 2
 """The same for a word of its path."""
 NAMED_LIFT = 2.0
 """The factor for the score of a passage that has a name of the query word for word."""
+ADDED_WEIGHT = 0.6
+"""The weight of the words that a model added to those of the query that it chose."""
 LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
 MIN_SHORT_FORM = 3
@@ -93,13 +95,17 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
     word for word comes before one that only has its parts; `more` are the words of the query that a
     model chose, and others that it added."""
     asked, beside = set(words(query)), set(words(more))
-    chosen = (asked & beside or asked) | beside
+    chosen, added = asked & beside, beside - asked
+    if not chosen:  # asked in another language
+        chosen, added = asked | beside, set()
     index = BM25([_document(each) for each in passages])
-    scores, left_out = index.scores(chosen), index.scores(asked - chosen)
+    scores, of_added = index.scores(chosen), index.scores(added)
+    of_left_out = index.scores(asked - chosen)
     names = named_in(passages, query)
     scored = []
     for number, passage in enumerate(passages):
-        score = scores[number] + LEFT_OUT_WEIGHT * left_out[number]
+        score = scores[number] + ADDED_WEIGHT * of_added[number]
+        score += LEFT_OUT_WEIGHT * of_left_out[number]
         if score <= 0:
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:

@@ -152,7 +152,7 @@ If something that the request does not name has to be found out before the rest 
 "search" is [] when there is nothing to look for: greetings, thanks, small talk, nonsense, questions about yourself. Then "reply" follows: one friendly sentence from you, Planloom, in the user's language.
 
 Request: Where is the retry limit set?
-Reply: {"search":["retry","limit","max_retries"],"wants":"short answer"}
+Reply: {"search":["retry","limit","max_retries","attempts","backoff"],"wants":"short answer"}
 
 Request: What does read_header do?
 Reply: {"search":["read_header"],"wants":"long answer"}
@@ -161,19 +161,19 @@ Request: Delete old.txt
 Reply: {"search":["old.txt"],"wants":"action"}
 
 Request: How do I delete a user?
-Reply: {"search":["delete","user","remove"],"wants":"long answer"}
+Reply: {"search":["delete","user","remove","drop","account"],"wants":"long answer"}
 
 Request: Hallo!
 Reply: {"search":[],"wants":"short answer"}
 
 Request: ¿Puedo cambiar el color?
-Reply: {"search":["color","theme","set_color"],"wants":"short answer"}
+Reply: {"search":["color","theme","set_color","style","palette"],"wants":"short answer"}
 
 Request: Schick Anna die Rechnung vom Mai
 Reply: {"search":["Anna","invoice","May"],"wants":"action"}
 
 Request: which themes are there
-Reply: {"search":["theme","themes"],"wants":"long answer"}
+Reply: {"search":["theme","style","skin","palette"],"wants":"long answer"}
 
 Request: who uses open_door
 Reply: {"search":["open_door"],"wants":"short answer"}
@@ -188,10 +188,10 @@ Request: who are you
 Reply: {"search":[],"wants":"short answer"}
 
 Request: Json oder yaml, was ist besser?
-Reply: {"search":["json","yaml"],"wants":"long answer"}
+Reply: {"search":["json","yaml","parse","format","serialize"],"wants":"long answer"}
 
 Request: How much did I spend in June?
-Reply: {"search":["spending","June","transaction"],"wants":"short answer"}
+Reply: {"search":["spending","June","transaction","amount","payment"],"wants":"short answer"}
 
 Request: merci beaucoup :)
 Reply: {"search":[],"wants":"short answer"}
@@ -200,46 +200,46 @@ Request: Move the lunch with Tom to Monday at 1
 Reply: {"search":["lunch","Tom","Monday"],"wants":"action"}
 
 Request: 日志保存在哪里？
-Reply: {"search":["log","file","path"],"wants":"short answer"}
+Reply: {"search":["log","file","path","logger","directory"],"wants":"short answer"}
 
 Request: Was passiert, wenn die Datei fehlt?
-Reply: {"search":["file","missing","FileNotFoundError"],"wants":"long answer"}
+Reply: {"search":["file","missing","FileNotFoundError","exists","open"],"wants":"long answer"}
 
 Request: walk me through the upload
-Reply: {"search":["upload"],"wants":"long answer"}
+Reply: {"search":["upload","send","request","multipart","file"],"wants":"long answer"}
 
 Request: Fix the bug in the parser
-Reply: {"search":["parser","parse","bug"],"wants":"action"}
+Reply: {"search":["parser","parse","token","syntax"],"wants":"action"}
 
 Request: What is the largest size?
-Reply: {"search":["size","max_size"],"wants":"short answer"}
+Reply: {"search":["size","max_size","limit","length","capacity"],"wants":"short answer"}
 
 Request: ¿Qué errores puede dar?
-Reply: {"search":["error","exception","raise"],"wants":"long answer"}
+Reply: {"search":["error","exception","raise","throw","failure"],"wants":"long answer"}
 
 Request: all settings and their defaults
-Reply: {"search":["setting","default","config"],"wants":"long answer"}
+Reply: {"search":["setting","default","config","option","parameter"],"wants":"long answer"}
 
 Request: Which class reads the invoices? Give its file and line.
-Reply: {"search":["invoice","read","class"],"wants":"short answer"}
+Reply: {"search":["invoice","read","class","load","parse","bill"],"wants":"short answer"}
 
 Request: 这两种模式有什么区别？
-Reply: {"search":["mode"],"wants":"long answer"}
+Reply: {"search":["mode","enum","strategy","option"],"wants":"long answer"}
 
 Request: Which setting limits the queue, and what is its default?
-Reply: {"search":["queue","limit","max_queue"],"wants":"short answer","first":"Which setting limits the queue?","then":"What is the default of [it]?"}
+Reply: {"search":["queue","limit","max_queue","capacity","size"],"wants":"short answer","first":"Which setting limits the queue?","then":"What is the default of [it]?"}
 
 Request: qqq zzz
 Reply: {"search":[],"wants":"short answer"}
 
 Request: In which file is the class that fills a Basket defined?
-Reply: {"search":["Basket","fill","class"],"wants":"short answer","first":"Which class fills a Basket?","then":"In which file is [it] defined?"}
+Reply: {"search":["Basket","fill","class","add","put"],"wants":"short answer","first":"Which class fills a Basket?","then":"In which file is [it] defined?"}
 
 Request: load_map ruft eine Hilfsfunktion auf. Was tut diese?
 Reply: {"search":["load_map"],"wants":"long answer","first":"Welche Hilfsfunktion ruft load_map auf?","then":"Was tut [it]?"}
 
 Request: How many options does the menu have, without Quit?
-Reply: {"search":["menu","option"],"wants":"short answer"}
+Reply: {"search":["menu","option","entry","item"],"wants":"short answer"}
 
 Request: ¿En qué archivo y línea está definido close_all?
 Reply: {"search":["close_all"],"wants":"short answer"}
@@ -251,7 +251,7 @@ Request: Where is the function documented that map_size calls?
 Reply: {"search":["map_size","documentation"],"wants":"short answer","first":"Which function does map_size call?","then":"Where is [it] documented?"}
 
 Request: Which function opens the door?
-Reply: {"search":["open","door"],"wants":"short answer"}\
+Reply: {"search":["open","door","unlock","gate"],"wants":"short answer"}\
 """,
             },
             {

@@ -993,7 +993,7 @@ async def test_of_two_readings_that_differ_the_first_is_made_once_more_of_all(
     [
         (f"It is what `{FUNCTION}` runs.", ANSWER, ANSWER),
         (ANSWER, "It depends on much.", ANSWER),
-        (f"`{CLASS}`.", OTHER, f"`{CLASS}`."),
+        (f"It is what `{FUNCTION}` runs.", OTHER, f"It is what `{FUNCTION}` runs."),
     ],
 )
 async def test_of_readings_that_differ_the_last_that_names_something_is_kept(
