@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.evidence.passages import of_file
-from planner.evidence.ranking import BM25, defined
+from planner.evidence.ranking import BM25, defined, ranked
 from planner.evidence.selection import for_long_answer
 from planner.passage import Passage
 
@@ -81,3 +81,14 @@ def test_a_short_form_in_a_name_is_found_by_the_word(question: str) -> None:
 def test_a_word_finds_its_own_short_forms_alone() -> None:
     index = BM25([Counter(["err", "error", "er", "errors", "max"])])
     assert index.short_forms({"error", "maximum", "an"}) == {"err", "max"}
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [("When does the ferry sail?", "harbour"), ("Wann fährt die Fähre?", "hull")],
+)
+def test_words_that_a_model_added_count_less_than_those_it_chose(question: str, best: str) -> None:
+    """Of a request in another language it can only add words, and they count in full."""
+    texts = {"hull": "vessel departure\n", "harbour": "ferry sail\n", "quay": "nothing\n"}
+    passages = [each for path, text in texts.items() for each in of_file(path, text)]
+    assert ranked(passages, question, "ferry sail vessel departure")[0].source == best
