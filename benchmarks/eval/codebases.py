@@ -51,11 +51,57 @@ FETCHED: dict[str, Package] = {
         "pypi", "hiredis", "3.5.0", ("*.c", "*.h", "*.md", "Makefile"), below="vendor/hiredis"
     ),
     "ujson": Package("pypi", "ujson", "6.1.0", ("src/ujson/*.[ch]", "README.md", "*.toml")),
-    "tenacity": Package("pypi", "tenacity", "9.2.1", ("tenacity/", "tests/*.py", *_ABOUT)),
+    "tenacity": Package("pypi", "tenacity", "9.2.1", ("tenacity/", "tests/*.py", "pyproject.toml")),
     "httpcore": Package("pypi", "httpcore", "1.0.9", ("httpcore/", "docs/", *_ABOUT)),
+    # Of `wild`, dev.
+    "libp2p-yamux": Package("npm", "@chainsafe/libp2p-yamux", "8.0.1", ("src/", "package.json")),
+    "pacer": Package("npm", "@tanstack/pacer", "0.22.0", ("src/", "package.json")),
+    "jellyfish": Package("pypi", "jellyfish", "1.3.0", ("src/[!t]*.rs", "python/", "Cargo.toml")),
+    "zopfli": Package("pypi", "zopfli", "0.4.3", ("src/*.c", "src/zopfli/", "zopfli/src/zopfli/")),
+    "keychain": Package(
+        "npm", "react-native-keychain", "10.0.0", ("android/", "ios/", "src/", "package.json")
+    ),
+    "huey": Package("pypi", "huey", "3.5.4", ("huey/[!t]*.py",)),
+    "imapclient": Package(
+        "pypi", "imapclient", "4.1.0", ("imapclient/[!lt]*.py", "imapclient/t[!e]*.py")
+    ),
+    "nodemailer": Package("npm", "nodemailer", "6.10.1", ("lib/", "package.json")),
+    # Of `wild`, report.
+    "dramatiq": Package(
+        "pypi", "dramatiq", "2.2.1", ("bin/", "dramatiq/", "tests/", "*.md", "*.toml", "setup.*")
+    ),
+    "aiosmtpd": Package(
+        "pypi",
+        "aiosmtpd",
+        "1.4.6",
+        ("aiosmtpd/", "README.rst", "pyproject.toml", "[pt]*.ini", "setup.cfg"),
+    ),
+    "cheerio": Package("npm", "cheerio", "1.2.0", ("src/", "Readme.md", "package.json")),
+    "tiptap-core": Package("npm", "@tiptap/core", "3.34.0", ("src/", "README.md", "package.json")),
+    "ble-manager": Package(
+        "npm",
+        "react-native-ble-manager",
+        "12.5.3",
+        ("android/", "ios/", "src/", "*.podspec", "app.plugin.js", "README.md", "package.json"),
+    ),
+    "better-sqlite3": Package(
+        "npm",
+        "better-sqlite3",
+        "12.11.1",
+        ("lib/", "src/", "binding.gyp", "README.md", "package.json"),
+    ),
+    "bull": Package(
+        "npm",
+        "bull",
+        "4.16.5",
+        ("lib/[!s]*", "lib/scripts.js", "index.*", "CHANGELOG.md", "README.md", "package.json"),
+    ),
 }
 SOURCES = frozenset(
-    ".c .h .ini .java .js .json .kt .md .py .rs .toml .ts .tsx .txt .xml .yaml".split()  # noqa: SIM905
+    (  # noqa: SIM905
+        ".c .cfg .cpp .gradle .gyp .h .hpp .ini .java .js .json .kt .lua .m .md .mm .mts .podspec "
+        ".properties .py .pyi .rs .rst .swift .toml .ts .tsx .txt .xml .yaml"
+    ).split()
 )
 """What a code base may hold besides files without a suffix: no byte code, no binaries."""
 

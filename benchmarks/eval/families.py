@@ -41,6 +41,7 @@ def lookups(split: Split) -> Sequence[Question]:
 CASES: dict[Family, Cases] = {
     "lookup": lookups,
     "polyglot": partial(read, "polyglot"),
+    "wild": partial(read, "wild"),
     "broad": partial(read, "broad"),
     "docs": partial(read, "docs"),
     "tools": tools.cases,

@@ -413,5 +413,5 @@ def snippets(found: str, wanted: list[str]) -> str:
 
 
 SYSTEMS: dict[str, System] = {"planloom": planloom, "native": native, "retrieve": retrieve}
-SEARCHED: tuple[Family, ...] = ("lookup", "polyglot", "broad")
+SEARCHED: tuple[Family, ...] = ("lookup", "polyglot", "wild", "broad")
 """The families that `retrieve` is asked: their pools have a text search that finds the answer."""
