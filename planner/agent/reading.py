@@ -156,8 +156,8 @@ class Reader:
 
     @property
     def settled(self) -> bool:
-        """Whether results hold the best answer, or no time is left to look for another one. What
-        may be found with other words seldom makes an answer certain that two readings differ on."""
+        """Whether results hold the best answer, or no time is left to look for another one. Another
+        search seldom makes an uncertain answer certain (docs/evaluation.md)."""
         answer = self.best.text
         if answer is None:
             return False
@@ -257,7 +257,9 @@ class Reader:
             return conclusion
         tries = [each for each in (third, second, first) if each]
         answer = next(filter(self.names_something, tries), first)
-        other = second if answer != second else first
+        question = self.state.question
+        differing = (each for each in (first, second) if not agree(each, answer, question))
+        other = next(differing, second)
         self.best.keep(answer, f"Two readings of the results differ: {other}")
         self.emit(GuardTripped(guard="second_reading", message=self.best.unsure or ""))
         return None

@@ -930,6 +930,7 @@ async def test_the_lines_are_those_of_the_answer_that_counts(pool: DictionaryPoo
 
 
 OTHER = "It is in notes/guide.md."
+RUNS = f"It is what `{FUNCTION}` runs."
 
 
 def read_again(ran: Ran) -> list[Asked]:
@@ -989,22 +990,22 @@ async def test_of_two_readings_that_differ_the_first_is_made_once_more_of_all(
 
 
 @pytest.mark.parametrize(
-    ("first", "third", "kept"),
+    ("first", "third", "kept", "told"),
     [
-        (f"It is what `{FUNCTION}` runs.", ANSWER, ANSWER),
-        (ANSWER, "It depends on much.", ANSWER),
-        (f"It is what `{FUNCTION}` runs.", OTHER, f"It is what `{FUNCTION}` runs."),
+        (RUNS, ANSWER, ANSWER, RUNS),
+        (ANSWER, "It depends on much.", ANSWER, "That depends."),
+        (RUNS, OTHER, RUNS, "That depends."),
     ],
 )
 async def test_of_readings_that_differ_the_last_that_names_something_is_kept(
-    first: str, third: str, kept: str, pool: DictionaryPool
+    first: str, third: str, kept: str, told: str, pool: DictionaryPool
 ) -> None:
     """The last one is of all passages; no result has the file that the other one names."""
     ran = await planned(
         found(first), second("That depends."), found(third), pool=much(pool), prompt=QUESTION
     )
     assert (ran.state.status, ran.state.answer) == ("partial", kept)
-    assert ran.state.reason == "Two readings of the results differ: That depends."
+    assert ran.state.reason == f"Two readings of the results differ: {told}"
 
 
 async def test_two_readings_that_differ_leave_the_answer_partial(pool: DictionaryPool) -> None:
