@@ -140,8 +140,9 @@ class Reader:
         held = True
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
-            if len(lines) == 1 and self.is_short(said := " ".join(lines[0])):
-                self.lead, self.shortened = next(iter(items_in(said)), None), True
+            said = "\n".join(" ".join(line) for line in lines)
+            if said and self.is_short(said):
+                self.lead, self.shortened = " ".join(items_in(said)), True
                 return None
             kept = [[each for each in line if mostly_held(self.state, each)] for line in lines]
             held = bool(lines) and kept == lines

@@ -482,17 +482,19 @@ async def test_a_long_answer_that_results_hold_and_others_add_nothing_to_is_cert
     assert not ran.state.steps  # all of it stood in one reading
 
 
+@pytest.mark.parametrize("marked", ["- {}, as the file says.", "- {}.\n- The file says so."])
 async def test_a_long_answer_that_is_short_after_all_is_read_again_like_a_short_one(
-    pool: DictionaryPool,
+    marked: str, pool: DictionaryPool
 ) -> None:
-    said = f"{CONSTANT} is {VALUE}, as the file says."
+    said = marked.format(f"{CONSTANT} is {VALUE}")
     ran = await planned(
-        *(brief("long answer", "phoenix"), Unconstrained(f"- {said}"), second(str(VALUE))),
+        *(brief("long answer", "phoenix"), Unconstrained(said), second(str(VALUE))),
         pool=pool,
         prompt=f"What is {CONSTANT}?",
     )
     assert [role for role, _ in ran.roles] == ["overview"]
-    assert (ran.state.status, ran.state.answer) == ("answered", said)
+    assert ran.state.status == "answered"
+    assert ran.state.answer == said.replace("\n- ", " ").removeprefix("- ")
     long, short = (each for each in ran.events if isinstance(each, BriefMade))
     assert (long.wants, short.wants, short.search) == ("long answer", "short answer", ["phoenix"])
     assert long.at < short.at
