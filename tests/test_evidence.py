@@ -176,8 +176,6 @@ async def test_two_readings_that_differ_are_both_told(place: Place, ollama: Scri
     ollama.expect(read_as("port"))
     ollama.expect(found("The server listens on port 8123."))
     ollama.expect(second("It is MAX_CHARS."))
-    nothing_to_do = [{"objective": "Think", "tool": None}]
-    ollama.expect({"steps": nothing_to_do})
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=PORT)
     report = result.whole or {}

@@ -425,7 +425,7 @@ async def explained(files: dict[str, str], prompt: str, *search: str) -> str:
     ]
     ran = await planned(
         Fast({"search": [*search], "wants": "long answer"}),
-        Unconstrained("It is told:\n- `WIDTH_OF_GATES` is 31."),
+        Unconstrained(f"It is told:\n- `WIDTH_OF_GATES` is 31{', so wide' * 20}."),
         pool=pool,
         prompt=prompt,
     )
