@@ -53,7 +53,7 @@ FETCHED: dict[str, Package] = {
     "ujson": Package("pypi", "ujson", "6.1.0", ("src/ujson/*.[ch]", "README.md", "*.toml")),
     "tenacity": Package("pypi", "tenacity", "9.2.1", ("tenacity/", "tests/*.py", "pyproject.toml")),
     "httpcore": Package("pypi", "httpcore", "1.0.9", ("httpcore/", "docs/", *_ABOUT)),
-    # Of `wild`, dev.
+    # Of `wild`, dev. Globs such as `[!t]*` leave tests out, or what is generated.
     "libp2p-yamux": Package("npm", "@chainsafe/libp2p-yamux", "8.0.1", ("src/", "package.json")),
     "pacer": Package("npm", "@tanstack/pacer", "0.22.0", ("src/", "package.json")),
     "jellyfish": Package("pypi", "jellyfish", "1.3.0", ("src/[!t]*.rs", "python/", "Cargo.toml")),

@@ -15,10 +15,11 @@
                made, and one that the model names as missing; what it guesses for a change is looked
                up first; nothing but these two may change anything (`planning`)
 
-An uncertain answer goes on to the next of these while there are calls and seconds for it. A run
-never ends without an answer that says what it is. Everything that happens is an event; what the
-next prompt needs is a fold of them (`RunState`). `planner/protocol.py` has the plans and decisions
-that a model writes.
+An answer that results hold ends the reading, even if it is not certain; a plan follows only if
+other upstreams may know more. Without one, the next of these follows while there are calls and
+seconds for it. A run never ends without an answer that says what it is. Everything that happens is
+an event; what the next prompt needs is a fold of them (`RunState`). `planner/protocol.py` has the
+plans and decisions that a model writes.
 """
 
 from collections.abc import Callable
