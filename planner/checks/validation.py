@@ -17,6 +17,7 @@ from jsonschema_specifications import REGISTRY
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 from referencing.exceptions import Unresolvable
 
+from planner.checks.dates import as_described
 from planner.checks.schemas import one_of
 from planner.grammar import MAX_REFERENCE_DEPTH, Schema, resolve, simplified
 from planner.grammar import UNUSABLE as NO_SCHEMA
@@ -43,7 +44,8 @@ _TYPE_CHECKER = jsonschema.Draft4Validator.TYPE_CHECKER
 
 def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """The arguments with near misses corrected: `"5"` for an integer, a scalar for a list of one,
-    `"null"` or an empty string for an optional argument that should be left out."""
+    `"null"` or an empty string for an optional argument that should be left out, a date in another
+    format than the argument's description names."""
     try:
         return _coerced(arguments, schema)
     except UNUSABLE:
@@ -55,10 +57,14 @@ def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     required = schema.get("required", [])
     corrected: dict[str, Any] = {}
     for name, value in arguments.items():
-        kinds = _kinds(properties.get(name, {}), schema)
+        node = properties.get(name, {})
+        kinds = _kinds(node, schema)
         if name not in required and value in (None, "", "null", "None") and "null" not in kinds:
             continue
-        corrected[name] = _coerced_value(value, kinds)
+        value = _coerced_value(value, kinds)
+        if isinstance(value, str) and isinstance(node, dict):
+            value = as_described(value, str(node.get("description", "")))
+        corrected[name] = value
     return corrected
 
 
