@@ -27,6 +27,10 @@ READ = Call(tool="get_balance", arguments={})
         ("I could not send the money.", [], True, []),
         ("The money has not been sent.", [], True, []),
         ("Nothing was found that could be sent.", [], True, []),
+        ("No appointments are scheduled for May.", [READ], True, []),
+        ("No problem. The money was sent.", [READ], True, ["was sent"]),
+        ("Here are the files that are shared with Emma.", [READ], True, []),
+        ("The file is shared with Emma.", [READ], True, ["is shared"]),
     ],
 )
 def test_a_claim_without_its_call_is_false(
