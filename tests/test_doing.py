@@ -148,15 +148,39 @@ async def test_a_step_that_reads_does_not_say_that_something_was_done(
     assert (report(done)["status"], report(done)["reason"]) == ("partial", NO_LINE)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "claim"),
+    [
+        ("Note hello", CLAIM),
+        # One that has the request's own date and name, which are no evidence.
+        ("Note 'Follow-up' on 2024-05-19.", "The note 'Follow-up' on 2024-05-19 was added."),
+        ("メモ「こんにちは」を追加してください。", "メモ「こんにちは」を追加しました。"),
+    ],
+)
 async def test_an_order_that_is_read_as_a_question_is_not_said_to_be_done(
+    prompt: str, claim: str, place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(found(claim))
+    async with place.client(person=Person()) as caller:
+        done = await caller.call("plan_and_answer", prompt=prompt)
+    assert (report(done)["status"], report(done)["answer"]) == (
+        "failed",
+        f"{NOTHING}no call that changes anything was made.",
+    )
+
+
+async def test_a_question_whose_answer_no_line_says_is_no_order(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect({"search": ["note"], "wants": "short answer"})
     ollama.expect(plan("count_notes"))
     ollama.expect(found(CLAIM))
     async with place.client(person=Person()) as caller:
-        done = await caller.call("plan_and_answer", prompt="Note hello")
+        done = await caller.call("plan_and_answer", prompt="Is the note hello there?")
     assert (report(done)["status"], report(done)["reason"]) == ("partial", NO_LINE)
+    assert report(done)["answer"] == CLAIM
 
 
 async def test_a_conclusion_from_steps_that_read_does_not_say_that_something_was_done(

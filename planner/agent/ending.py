@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.agent.changes import NO_CALL, UNKNOWN, Changes
+from planner.agent.changes import NO_CALL, QUESTION_MARK, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
-from planner.checks.citations import unproved
-from planner.checks.claims import holds
+from planner.agent.reading import NO_LINE
+from planner.checks.citations import supporting, unproved
+from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done, left_undone
 from planner.checks.grounding import echoed, not_done, results, unsupported, unsupported_data
 from planner.checks.guards.decisions import gives_up
@@ -75,6 +76,8 @@ class Ending:
         planned = goal == "plan"
         if not planned and not answer.strip():
             return self.without_model(reason or "the model gave no answer")
+        if conclusion.success and not (planned or self.changes.wanted or unsure):
+            unsure = NO_LINE if self._only_repeats(answer) else None
         if not planned and self._ordered(answer) and (undone := self.changes.undone()):
             status, why = undone
             reported = reason or why if why == NO_CALL else why
@@ -145,7 +148,24 @@ class Ending:
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
         may_say_so = self.state.may_be_order and bool(echoed(self.state, answer))
-        return self.changes.wanted or may_say_so
+        return self.changes.wanted or may_say_so or self._may_be_missed(answer)
+
+    def _may_be_missed(self, answer: str) -> bool:
+        """Whether a request may be an order although it was read as a question: it has no question
+        mark, and its answer only repeats it."""
+        request = self.state.part.request
+        asks = QUESTION_MARK.search(request.prompt) or self.state.wants == "talk"
+        may_be = request.goal == "answer" and self.changes.possible and not asks
+        return may_be and self._only_repeats(answer)
+
+    def _only_repeats(self, answer: str) -> bool:
+        """Whether an answer names nothing but what the request names, no line says it, and it has
+        words of the request that no result has: what was asked for may be told as if it were
+        done."""
+        prompt = self.state.part.request.prompt
+        if not results(self.state).strip() or beyond(answer, prompt):
+            return False
+        return bool(echoed(self.state, answer)) and not supporting(self.state, answer, prompt)
 
     def _end_undone(
         self,

@@ -34,14 +34,12 @@ from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import ModelCalls
 from planner.agent.planning import Planner
 from planner.agent.questions import Asker
-from planner.agent.reading import NO_LINE, Reader
+from planner.agent.reading import Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller, permitted
 from planner.checks import validation
 from planner.checks.briefs import in_turn
-from planner.checks.citations import supporting
-from planner.checks.claims import claims
-from planner.checks.grounding import echoed, results
+from planner.checks.grounding import results
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import BriefMade, Event, RunStarted, ToolSelected
@@ -201,19 +199,7 @@ class _Run:
                 return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
-        if self.best.unsure is None and self.only_repeats(conclusion):
-            self.best.unsure = NO_LINE
         return await self.ending.conclude(conclusion, reason, self.best.unsure, self.best.quotes)
-
-    def only_repeats(self, conclusion: Conclude) -> bool:
-        """Whether a conclusion names nothing, no line says it, and it has words of the request that
-        no result has: what was asked for may be told as if it were done."""
-        planned = self.request.goal == "plan"
-        if planned or self.changes.wanted or not results(self.state).strip():
-            return False
-        answer = conclusion.final_answer
-        said = conclusion.success and not claims(answer) and bool(echoed(self.state, answer))
-        return said and not supporting(self.state, answer, self.request.prompt)
 
     @property
     def without_tools(self) -> bool:
