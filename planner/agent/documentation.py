@@ -75,7 +75,7 @@ class Documentation:
         names.pop(self.documents.upstream.lower(), None)
         if not names:
             return []
-        purpose = "find what the project uses"
+        purpose = "look for a library that the project uses"
         used = await self.caller.look_up(search, _use(names), purpose)
         lines = hits.of_search(used.result) if used.outcome is Outcome.SUCCESS else []
         kept = [
