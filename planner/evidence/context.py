@@ -75,6 +75,22 @@ def readable(result: str) -> str:
     return "\n".join(_outline(value)) or "(nothing)"
 
 
+_YAML_LIST = re.compile(r"- .*(?:\n(?:- .*|[ \t].*|))*\n?")
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def counted(result: str) -> str:
+    """A tool result as models read it, with the number of entries above it if it is a list: small
+    models do not count."""
+    text = readable(result)
+    try:
+        value = json.loads(result)
+    except (ValueError, RecursionError):
+        value = re.findall(r"(?m)^- ", result) if _YAML_LIST.fullmatch(result) else None
+    several = isinstance(value, list) and len(value) > 1
+    return f"{len(value)} entries:\n{text}" if several else text
+
+
 _MATCH = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
 
 

@@ -263,6 +263,6 @@ class Prompts:
                 f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
             )
             self._shown[key] = context.shortened(
-                context.readable(iteration.result), self.result_characters, wanted, iteration.number
+                context.counted(iteration.result), self.result_characters, wanted, iteration.number
             )
         return self._shown[key]

@@ -1,0 +1,49 @@
+"""Results as models read them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.evidence.context import counted, readable
+
+EVENTS = """- all_day: false
+  description: 'Weekly sync
+
+    with the team.'
+  id_: '6'
+- all_day: false
+  participants:
+  - emma@example.com
+  - sarah@example.com
+- all_day: true
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "first"),
+    [
+        (EVENTS, "3 entries:"),
+        ('[{"id": 1}, {"id": 2}]', "2 entries:"),
+        ('["a", "b", "c"]', "3 entries:"),
+        ('[{"id": 1}]', "- id: 1"),
+        ("[]", "(nothing)"),
+        ('{"id": 1}', "id: 1"),
+        ("# Notes\n\n- one\n- two", "# Notes"),
+        ("- one\n- two\nThe end.", "- one"),
+    ],
+)
+def test_the_entries_of_a_list_are_counted(result: str, first: str) -> None:
+    assert counted(result).splitlines()[0] == first
+
+
+@given(st.lists(st.dictionaries(st.text(), st.integers() | st.text()), min_size=2, max_size=9))
+def test_the_number_is_that_of_the_list(entries: list[dict[str, object]]) -> None:
+    result = json.dumps(entries)
+    assert counted(result) == f"{len(entries)} entries:\n{readable(result)}"
+
+
+@given(st.text())
+def test_no_text_is_lost(result: str) -> None:
+    assert counted(result).endswith(readable(result))
