@@ -26,9 +26,8 @@ from planner.evidence.passages import of_file
 from planner.evidence.ranking import defined, defined_in, named_in, ranked, undefined
 from planner.evidence.selection import (
     fitting,
-    for_long_answer,
-    for_short_answer,
     foremost,
+    selected,
     size,
     subjects,
     with_unused,
@@ -48,10 +47,10 @@ MIN_OWN_TERM = 5
 """The same for the question's own words; shorter ones are in every line of prose."""
 MAX_FILES = 6
 """Files that are read whole for one question."""
-MAX_DEFINING = 8
-"""Files read for what the definitions in these mention."""
 INTRODUCTION = "README.md"
 """The file in which a project says what it is."""
+MAX_DEFINING = 4
+"""Files read for what the definitions in these mention, for a long answer."""
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 DOCUMENTED_SHARE = 0.7
@@ -112,7 +111,7 @@ class Gatherer:
                 introduction = (await self._file(INTRODUCTION, []))[:1]
                 files += [path for path in introduction if path not in files]
             read = await self._read(files)
-            known = read if self._long else [*read, *_unread(found, read)]
+            known = [*read, *_unread(found, read)]
             used, defining = await self._defined(self.search, known, question, more)
             if self._long:
                 further = [path for path in defining if path not in files]
@@ -226,10 +225,8 @@ class Gatherer:
         """The lines that have a name which the best passages mention and none defines, such as a
         constant's value for a function that uses it or the base of a class; and the files that
         define one."""
-        top = subjects(passages, question) if self._long else []
-        if not top:
-            best = ranked(passages, question, " ".join(more))
-            top = foremost(best, named_in(passages, question))
+        best = ranked(passages, question, " ".join(more))
+        top = foremost(best, named_in(passages, question))
         missing = undefined(passages, top)[:MAX_TERMS]
         if not missing:
             return [], []
@@ -274,10 +271,10 @@ class Gatherer:
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
         kept_back = round(room * INTRODUCTION_SHARE) if self._long and introduction else 0
-        chosen = for_long_answer if self._long else for_short_answer
         inside = fitting(outlines, room - size(library) - kept_back, before)
         left = room - size(library) - size(inside) - kept_back
-        own = chosen(passages, question, more, left, [*before, *library])
+        shown_before = [*before, *library]
+        own = selected(passages, question, more, left, shown_before, whole=self._long)
         if self.search:  # files alone do not tell that nothing else has a name
             names = named_in(passages, question)
             own = [with_unused(each, passages, names) for each in own]

@@ -25,8 +25,6 @@ ADDED_WEIGHT = 0.6
 """The weight of the words that a model added to those of the query that it chose."""
 LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
-MIN_SHORT_FORM = 3
-"""Characters of the short form of a word, which is at least two characters longer."""
 MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
 _ASIDE = re.compile(r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)")
@@ -77,17 +75,6 @@ class BM25:
             for number, share in shares:
                 scores[number] += rarity * share
         return scores
-
-    def short_forms(self, query: Iterable[str]) -> set[str]:
-        """The words of the documents that a longer word of a query begins with: `err` for "error",
-        `max` for "maximum"."""
-        begun = {
-            word[:end]
-            for word in query
-            if word.isascii() and word.isalpha()
-            for end in range(MIN_SHORT_FORM, len(word) - 1)
-        }
-        return begun & self._shares.keys()
 
 
 def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Passage]:

@@ -1,21 +1,18 @@
 """Which passages are shown for a request, within the room that there is.
 
-The best passages come first, as a whole. A short answer stands in one of them, or in the lines that
-define what the first ones mention. A long answer needs the definitions of what the request names
-before them and what those use behind them, and the lines that define what its words name: those of
-a list.
+The best passages come first, as a whole: those that define what the request names, and then the
+best ranked. The lines that define what the first two mention follow directly, and lines that have a
+name of the request. A long answer is shown more of the same.
 """
 
-import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 
 from planner.evidence.arithmetic import worked_out
 from planner.evidence.counting import entries
 from planner.evidence.ranking import (
-    BM25,
     defined,
     defined_in,
     defining_line,
@@ -44,35 +41,24 @@ MAX_INSIDE = 4
 MAX_FOLLOWED = 3
 """Lines that define what they mention, shown directly after them: a constant's value stands often
 in another file."""
-SUBJECT_SHARE = 0.35
-"""Of what is shown for a long answer: for the definitions of what the request names."""
-BEST_SHARE = 0.3
-"""The same for the best passages."""
-FOLLOWED_SHARE = 0.25
-"""The same for the definitions of what those mention."""
-LINES_SHARE = 0.15
-"""The same for single lines that use what it names, and for those that define something of its
-words."""
-MAX_LINES = 24
-"""Such lines."""
 MAX_WHOLE = 2500
 """Characters of a definition that is shown as a whole."""
-MAX_USED = 800
-"""The same of what it uses."""
 MAX_LISTED = 40
 """Names of functions of one definition."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
 
-def for_short_answer(
+def selected(
     passages: Sequence[Passage],
     question: str,
     more: Sequence[str],
     room: int,
     before: Sequence[Passage],
+    whole: bool = False,
 ) -> list[Passage]:
-    """The best passages, without those that stand in the prompt already (`before`)."""
+    """The best passages and what the first of them need, without those that stand in the prompt
+    already (`before`); with `whole`, a definition that the request names has all its passages."""
     beside = " ".join(more)
     best = [
         each
@@ -81,38 +67,17 @@ def for_short_answer(
     ]
     names = named_in(passages, question)
     top = foremost(best, names)
+    if whole:
+        top = [_definition(passages, each) if names & {*defined(each)} else each for each in top]
     asked = {*words(question), *words(beside)}
     counted_in = {*top, *best[:MAX_COUNTED]}
     order = list(dict.fromkeys([*top, *best]))
-    whole = (_told(each, passages, names, asked if each in counted_in else set()) for each in order)
-    used = [defining_line(each, top) for each in followed(passages, top)[:MAX_FOLLOWED]]
+    told = (_told(each, passages, names, asked if each in counted_in else set()) for each in order)
+    used = followed(passages, top)[:MAX_FOLLOWED]
+    if not whole:
+        used = [defining_line(each, top) for each in used]
     lines = _mentions(best, names)[:MAX_MENTIONS]
-    shown = fitting(chain(islice(whole, TOP), used, lines, whole), room, before)
-    return [*map(worked_out, shown)]
-
-
-def for_long_answer(
-    passages: Sequence[Passage],
-    question: str,
-    more: Sequence[str],
-    room: int,
-    before: Sequence[Passage],
-) -> list[Passage]:
-    """The definitions of what the request names and the lines that use it, the best passages, the
-    definitions of what these mention, the lines that define something of the request's words, and
-    then the other passages."""
-    names = named_in(passages, question)
-    best = ranked(passages, question, " ".join(more))
-    own = [_told(each, passages, names, set()) for each in subjects(passages, question)]
-    shown = fitting(own, round(room * SUBJECT_SHARE), before)
-    uses = [line for line in _mentions(best, names) if line.heading]
-    shown += fitting(uses, round(room * LINES_SHARE), [*before, *shown])
-    shown += fitting(best, round(room * BEST_SHARE), [*before, *shown])
-    used = [_definition(passages, each, MAX_USED) for each in _used(passages, shown)]
-    shown += fitting(used, round(room * FOLLOWED_SHARE), [*before, *shown])
-    lines = _defining(passages, {*words(question), *words(" ".join(more))})
-    shown += fitting(lines, round(room * LINES_SHARE), [*before, *shown])
-    shown += fitting(best, room - size(shown), [*before, *shown])
+    shown = fitting(chain(islice(told, TOP), used, lines, told), room, before)
     return [*map(worked_out, shown)]
 
 
@@ -187,18 +152,6 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
     return [(name, called) for name, called, line in names if called or not is_local(whole, line)]
 
 
-def _used(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
-    """The passages that define what the top ones call, in the order of the calls, and then what
-    else they mention."""
-    defining: dict[str, list[Passage]] = defaultdict(list)
-    for each in passages:
-        for name in defined(each):
-            defining[name].append(each)
-    called = [name for each in top for name in re.findall(r"(\w+)\(", each.text)]
-    found = [each for name in called for each in defining[name][:1]]
-    return list(dict.fromkeys([*found, *followed(passages, top)]))
-
-
 def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX_WHOLE) -> Passage:
     """The definition that begins in a passage, with what stands within it, where it is short
     enough."""
@@ -218,54 +171,6 @@ def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX
             break
         whole = whole.model_copy(update={"last": each.last, "text": text})
     return whole
-
-
-def _defining(passages: Sequence[Passage], asked: set[str]) -> list[Passage]:
-    """The lines that define a name of some of these words, but for what is local to a function,
-    with the definitions directly beside them, which belong to the same list: those that share most
-    come first."""
-    found: list[Passage] = []
-    names: list[Counter[str]] = []
-    for each in passages:
-        lines = each.text.splitlines()
-        for first, last in _definitions_together(each, lines):
-            found.append(
-                each.model_copy(
-                    update={
-                        "first": each.first + first,
-                        "last": each.first + last,
-                        "text": "\n".join(lines[first : last + 1]),
-                    }
-                )
-            )
-            own = (defined_in(line) for line in lines[first : last + 1])
-            names.append(Counter(word for name in own if name for word in words(name[0])))
-    index = BM25(names)
-    scores = index.scores(asked | index.short_forms(asked))
-    scored = [
-        (score * weight(each.source, asked), number)
-        for number, (each, score) in enumerate(zip(found, scores, strict=True))
-        if score > 0
-    ]
-    best = [number for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
-    by_source: dict[str, list[int]] = defaultdict(list)
-    for number in best[:MAX_LINES]:
-        by_source[found[number].source].append(number)
-    return [found[number] for numbers in by_source.values() for number in sorted(numbers)]
-
-
-def _definitions_together(passage: Passage, lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The runs of a passage's lines, from 0, that each define something of one depth."""
-
-    def depth(number: int) -> int | None:
-        line = lines[number]
-        defines = defined_in(line) is not None and not is_local(passage, line)
-        return indentation(line) if defines else None
-
-    for at, run in groupby(range(len(lines)), depth):
-        if at is not None:
-            numbers = [*run]
-            yield numbers[0], numbers[-1]
 
 
 def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:

@@ -1,6 +1,5 @@
 """Products of numbers, worked out by code in several languages."""
 
-from collections.abc import Callable
 from math import prod
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.evidence.arithmetic import worked_out
 from planner.evidence.passages import of_file
-from planner.evidence.selection import for_long_answer, for_short_answer
+from planner.evidence.selection import selected
 from planner.passage import Passage
 
 LINES = {
@@ -54,8 +53,7 @@ def test_any_text_is_a_text(text: str) -> None:
     assert worked_out(passage(text)).text == text
 
 
-@pytest.mark.parametrize("selected", [for_short_answer, for_long_answer])
-def test_what_is_shown_is_worked_out(selected: Callable[..., list[Passage]]) -> None:
+def test_what_is_shown_is_worked_out() -> None:
     passages = of_file("buffer.rs", "const BUFFER: usize = 1024 * 1024;\n")
     (shown,) = selected(passages, "How large is the buffer?", [], 1000, [])
     assert shown.inside == "1024 * 1024 is 1048576"

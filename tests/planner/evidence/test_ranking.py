@@ -1,14 +1,11 @@
 """What defines a name, by its line, in languages that the planner does not know; short forms."""
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.evidence.passages import of_file
-from planner.evidence.ranking import BM25, defined, ranked
-from planner.evidence.selection import for_long_answer
+from planner.evidence.ranking import defined, ranked
 from planner.passage import Passage
 
 
@@ -69,18 +66,6 @@ def test_whatever_the_text_its_names_stand_in_it(text: str) -> None:
 
 CODES = "#define DEPOT_ERR_IO 1\n#define DEPOT_ERR_EOF 2\n"
 OTHERS = "".join(f"int row_{number}(int a) {{\n    return a;\n}}\n\n" for number in range(9))
-
-
-@pytest.mark.parametrize("question", ["list all errors", "quelles erreurs ?"])
-def test_a_short_form_in_a_name_is_found_by_the_word(question: str) -> None:
-    passages = of_file("depot.h", f"{OTHERS}{CODES}\n#define DEPOT_MAX 7\n")
-    first, *_ = for_long_answer(passages, question, [], 1000, [])
-    assert first.text.strip() == CODES.strip()
-
-
-def test_a_word_finds_its_own_short_forms_alone() -> None:
-    index = BM25([Counter(["err", "error", "er", "errors", "max"])])
-    assert index.short_forms({"error", "maximum", "an"}) == {"err", "max"}
 
 
 @pytest.mark.parametrize(

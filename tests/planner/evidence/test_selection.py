@@ -1,13 +1,12 @@
-"""What is shown for a short answer and for a long one."""
+"""What is shown for a request."""
 
 from planner.evidence.passages import of_file
-from planner.evidence.selection import MAX_WHOLE, for_long_answer, for_short_answer, subjects
+from planner.evidence.selection import MAX_WHOLE, selected, subjects
 from planner.passage import Passage
 from planner.prompts.texts import passage
 
 TOLLS = "\n".join(f"    total += {day}  # the toll of day {day}" for day in range(30))
 CROSS = f"def cross(total):\n    begin(total)\n{TOLLS}\n    return total\n"
-BEGIN = "def begin(total):\n    return total.without_tax()\n"
 ROOM = 6000
 
 
@@ -16,34 +15,25 @@ def passages(**files: str) -> list[Passage]:
 
 
 def shown(question: str, *search: str, room: int = ROOM, **files: str) -> str:
-    found = for_long_answer(passages(**files), question, search, room, [])
+    found = selected(passages(**files), question, search, room, [], whole=True)
     return "\n".join(map(passage, found))
 
 
-def test_a_definition_is_shown_whole_before_anything_else() -> None:
-    """However plainly it is named."""
+def test_a_definition_that_is_named_is_shown_whole_before_anything_else() -> None:
     noise = "\n\n".join(f"# cars cross here, {place}\nPLACE_{place} = 1" for place in range(60))
-    text = shown("Explain how cross works", "cross", noise=noise, gates=CROSS)
-    assert text.startswith("gates.py:1-33\ndef cross(total):\n    begin(total)\n    total += 0")
-    assert "    return total" in text
+    text = shown("Explain how `cross` works", "cross", noise=noise, gates=CROSS)
+    assert text.startswith("gates.py:1-33 (defines cross)\ndef cross(total):\n    begin(total)")
+    assert text.index("    return total") < text.index("noise.py")
 
 
-def test_what_it_calls_follows_it() -> None:
-    text = shown("Explain how cross works", "cross", other=BEGIN, gates=CROSS)
-    assert text.index("    return total") < text.index("total.without_tax()")
-
-
-def test_the_lines_that_use_it_follow_it() -> None:
-    """And not the imports, nor the many lines with other words of the request."""
+def test_the_lines_that_use_it_are_shown() -> None:
+    """However many other lines have words of the request."""
     noise = "\n\n".join(f"# which calls are made, {place}\nCALL_{place} = 1" for place in range(60))
     uses = (
         "from gates import cross\n\n\ndef pay(sum):\n    total = sum + 1\n    return cross(total)\n"
     )
     text = shown("Which functions call `cross`?", "call", noise=noise, gates=CROSS, tolls=uses)
-    after = text.partition("    return total\n")[2].strip()
-    assert after.startswith(
-        "tolls.py:6 (pay uses cross)\ndef pay(sum):\n...\n    return cross(total)"
-    )
+    assert "tolls.py:6 (pay uses cross)\ndef pay(sum):\n...\n    return cross(total)" in text
 
 
 def long_class(name: str, method: str) -> str:
@@ -65,7 +55,7 @@ def test_of_several_names_that_of_the_fewest_definitions_comes_first() -> None:
 def test_a_base_is_followed_and_no_method_that_a_class_has_itself() -> None:
     gate = "@final\nclass LiftGate(BaseGate):\n    def __init__(self):\n        pass\n"
     base = "\n\n".join(long_class(f"Base{kind}", "close") for kind in ("Gate", "Door"))
-    found = for_short_answer(
+    found = selected(
         passages(other=long_class("Other", "__init__"), lifts=gate, base=base),
         "Where is the base of LiftGate?",
         ["LiftGate"],
@@ -92,18 +82,6 @@ def test_the_best_passage_comes_before_the_lines_of_others() -> None:
     assert "ferry_number = 1\n" in text
 
 
-def test_the_lines_that_define_a_lists_items_are_shown() -> None:
-    """Of what is too long to be shown, and not of what is local to a function."""
-    about = "    # about it\n" * 150
-    kinds = "\n".join(f"class {name}Gate:\n{about}" for name in ("Lift", "Swing", "Slide"))
-    local = "def other():\n    own_gate = 1\n    return own_gate\n"
-    found = for_long_answer(
-        passages(kinds=kinds, local=local), "Which kinds of gate are there?", ["gate"], 1500, []
-    )
-    lines = [each.text for each in found if each.first == each.last]
-    assert lines == ["class LiftGate:", "class SwingGate:", "class SlideGate:"]
-
-
 WAIT = """
 def wait_for_calm(seconds=PATIENCE_LIMIT):
     # how long the ferry waits for calm weather
@@ -118,7 +96,7 @@ def test_the_value_of_a_constant_stands_directly_after_what_uses_it() -> None:
         f"    {'moor()' * 30}"
         for place in range(20)
     )
-    found = for_short_answer(
+    found = selected(
         passages(noise=noise, weather=WAIT, limits="GRAVITY = 10\nPATIENCE_LIMIT = 90\n"),
         "How long does the ferry wait for calm weather?",
         ["wait", "calm", "weather"],
@@ -132,7 +110,7 @@ def test_the_value_of_a_constant_stands_directly_after_what_uses_it() -> None:
 def test_what_a_passage_defines_says_more_than_what_it_mentions() -> None:
     """Of two passages with the same words, the one comes first that defines their name."""
     uses = "moor(max_gust)\nsail(max_gust)\n"
-    found = for_short_answer(
+    found = selected(
         passages(a=uses, b="port = there()\nmax_gust = read()\n"),
         "What is the maximum gust?",
         ["max_gust"],
