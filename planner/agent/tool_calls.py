@@ -305,7 +305,7 @@ class Caller:
     def show_more(self, iteration: Iteration, arguments: dict[str, Any]) -> None:
         """The next lines of a result that was cut, from the record."""
         cut: int = arguments["iteration"]
-        text = context.counted(self.state.iterations[cut].result)
+        text = context.readable(self.state.iterations[cut].result)
         longest = self.asker.prompts.result_characters
         shown = context.part(text, arguments["from_line"], longest, cut)
         outcome = Outcome.SUCCESS if shown else Outcome.FAILURE

@@ -80,15 +80,19 @@ _YAML_LIST = re.compile(r"- .*(?:\n(?:- .*|[ \t].*|))*\n?")
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def counted(result: str) -> str:
-    """A tool result as models read it, with the number of entries above it if it is a list: small
-    models do not count."""
-    text = readable(result)
+    """A tool result as models read it, with the number of its entries."""
+    return with_count(result, readable(result))
+
+
+def with_count(result: str, shown: str) -> str:
+    """What is shown of a result, below the number of its entries if it is a list: small models do
+    not count, and some entries may not be shown."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
         value = re.findall(r"(?m)^- ", result) if _YAML_LIST.fullmatch(result) else None
     several = isinstance(value, list) and len(value) > 1
-    return f"{len(value)} entries:\n{text}" if several else text
+    return f"{len(value)} entries:\n{shown}" if several else shown
 
 
 _MATCH = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")

@@ -262,7 +262,8 @@ class Prompts:
             wanted = context.words(
                 f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
             )
-            self._shown[key] = context.shortened(
-                context.counted(iteration.result), self.result_characters, wanted, iteration.number
+            text = context.shortened(
+                context.readable(iteration.result), self.result_characters, wanted, iteration.number
             )
+            self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]

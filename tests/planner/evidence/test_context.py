@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.context import counted, readable
+from planner.evidence.context import counted, readable, shortened, with_count
 
 EVENTS = """- all_day: false
   description: 'Weekly sync
@@ -42,6 +42,13 @@ def test_the_entries_of_a_list_are_counted(result: str, first: str) -> None:
 def test_the_number_is_that_of_the_list(entries: list[dict[str, object]]) -> None:
     result = json.dumps(entries)
     assert counted(result) == f"{len(entries)} entries:\n{readable(result)}"
+
+
+def test_the_number_stands_above_what_is_left_of_a_long_list() -> None:
+    result = json.dumps([{"name": f"place {number}"} for number in range(90)])
+    shown = with_count(result, shortened(readable(result), 300, {"89"}, 0))
+    assert shown.startswith("90 entries:\n- name: place 0\n")
+    assert "more lines" in shown
 
 
 @given(st.text())
