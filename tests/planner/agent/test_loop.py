@@ -596,7 +596,7 @@ async def test_no_passages_are_read_that_there_is_no_time_for(pool: DictionaryPo
 async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
     pool: DictionaryPool,
 ) -> None:
-    more_files(pool, 2)
+    more_files(pool, 3)
     ran = await planned(
         brief("long answer", "phoenix"),
         Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
