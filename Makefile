@@ -26,7 +26,7 @@ test: $(VENV)/dev ## Run the checks and the tests that need no model
 	$(BIN)/pytest --numprocesses logical --dist worksteal
 
 test-all: test $(VENV)/outside ## Run the tests that need node, a browser, Redis or llama.cpp, too
-	$(BIN)/pytest -m outside
+	$(BIN)/pytest -m outside --numprocesses logical --dist loadfile
 
 live: $(VENV)/dev ## Run the tests that need real models and a real Serena
 	$(BIN)/pytest -m live
