@@ -33,14 +33,14 @@ from planner.text import counted
 MAX_COUNTED = 16
 """Passages in which the entries of lists are counted."""
 MAX_MENTIONS = 4
-"""Lines of a short answer that have a name of the question."""
+"""Lines that have a name of the question, shown before the third passage."""
 TOP = 2
 """Passages whose mentions are followed, and which are shown before any line beside them."""
 MAX_INSIDE = 4
 """Passages within what the question names, whose mentions are followed too."""
 MAX_FOLLOWED = 3
-"""Lines that define what they mention, shown directly after them: a constant's value stands often
-in another file."""
+"""Passages that define what they mention, shown directly after them, by their first line for a
+short answer: a constant's value stands often in another file."""
 MAX_WHOLE = 2500
 """Characters of a definition that is shown as a whole."""
 MAX_LISTED = 40
