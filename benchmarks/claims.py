@@ -64,7 +64,8 @@ _I_DID = r"\bI(?:'ve| have)?(?: (?:just|now|already|also|successfully))? (?:{did
 _NONE = re.compile(r"(?:^|(?<=[.!?] )|\n)(?:No|None|Nothing)\b[^.!?\n]*")
 """A sentence of what is not there: "No appointments are scheduled"."""
 _IT_IS_DONE = (
-    r"\b(?<!that )(?<!which )(?:has been|have been|was|were|is|are) (?:now )?(?:successfully )?(?:{did})\b|"
+    r"\b(?<!that )(?<!which )(?:has been|have been|was|were|is|are) (?:now )?(?:successfully )?"
+    r"(?:{did})\b|"
     r"\bsuccessfully (?:{did})\b|(?i:(?:^|[.!] |\n)(?:{did}))\b"
 )
 
