@@ -17,7 +17,7 @@ import generated
 import typer
 from faults import CATALOGUE, Fault, obliging, seen
 from scripted_ollama import ScriptedOllama
-from serving import Place, text, upstream
+from serving import Place, called, upstream
 
 import benchmarks.faults  # noqa: F401  the tests' modules can be imported from here on
 from benchmarks.faults.clients import ATTACKS, SURVIVAL_SECONDS, random_kill
@@ -165,7 +165,7 @@ async def _load(runs: int, steps: int, model_seconds: float) -> None:
                         progress_handler=_heard,
                         raise_on_error=False,
                     )
-                    statuses[text(result) if result.is_error else seen(result)] += 1
+                    statuses[seen(await called(caller.client, result))] += 1
 
                 async def watch() -> None:
                     nonlocal peak

@@ -19,7 +19,7 @@ from ollama_replies import Hang
 from planted import CLASS
 from replies import found, of_many_steps
 from scripted_ollama import Request, ScriptedOllama
-from serving import Caller, Place, Progress, end, text, until
+from serving import Caller, Place, Progress, called, end, until
 
 Attack = Callable[[Place], Awaitable[str]]
 WHERE = f"In which file and line is the class {CLASS} defined?"
@@ -142,7 +142,7 @@ def at_once(count: int, model_hangs: bool = False) -> Attack:
                         raise_on_error=False,
                     )
                     times.append(time.monotonic() - began)
-                    said[text(result) if result.is_error else seen(result)] += 1
+                    said[seen(await called(caller.client, result))] += 1
 
                 async with anyio.create_task_group() as tasks:
                     for _ in range(count):
