@@ -13,7 +13,7 @@ from fastmcp import FastMCP
 from jsonschema import Draft202012Validator
 from notes import CALL, Person, noted, report
 from ollama_replies import Answer, Reply
-from replies import conclusion, deed, deep, found, plan, was_done
+from replies import conclusion, deed, deep, found, nowhere, plan, was_done
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
 from serving import LONG, Place, bearer, served, text
 
@@ -181,6 +181,17 @@ async def test_a_question_whose_answer_no_line_says_is_no_order(
         done = await caller.call("plan_and_answer", prompt="Is the note hello there?")
     assert (report(done)["status"], report(done)["reason"]) == ("partial", NO_LINE)
     assert report(done)["answer"] == CLAIM
+
+
+async def test_what_was_not_found_is_no_order(place: Place, ollama: ScriptedOllama) -> None:
+    told = "The note hello was not found."
+    ollama.expect({"search": ["note"], "wants": "short answer"})
+    ollama.expect(plan("count_notes"))
+    ollama.expect(nowhere())
+    ollama.expect(conclusion(told, success=False))
+    async with place.client(person=Person()) as caller:
+        done = await caller.call("plan_and_answer", prompt="Find the note hello")
+    assert (report(done)["status"], report(done)["answer"]) == ("not_found", told)
 
 
 async def test_a_conclusion_from_steps_that_read_does_not_say_that_something_was_done(

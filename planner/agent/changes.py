@@ -50,9 +50,13 @@ class Changes:
         """Whether the request is for a change or another action: it wants one, names a tool for
         one, or the plan has one. A request that may be an order counts as one if it has no question
         mark."""
-        request = self.state.part.request
-        ordered = self.state.may_be_order and not QUESTION_MARK.search(request.prompt)
+        ordered = self.state.may_be_order and not self.asked
         return self.state.wants == "action" or ordered or self.chosen
+
+    @property
+    def asked(self) -> bool:
+        """Whether the request has a question mark."""
+        return QUESTION_MARK.search(self.state.part.request.prompt) is not None
 
     @property
     def acting(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.agent.changes import NO_CALL, QUESTION_MARK, UNKNOWN, Changes
+from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
@@ -76,9 +76,11 @@ class Ending:
         planned = goal == "plan"
         if not planned and not answer.strip():
             return self.without_model(reason or "the model gave no answer")
-        if conclusion.success and not (planned or self.changes.wanted or unsure):
-            unsure = NO_LINE if self._only_repeats(answer) else None
-        if not planned and self._ordered(answer) and (undone := self.changes.undone()):
+        answered = conclusion.success and not (planned or self.changes.wanted)
+        repeats = answered and self._only_repeats(answer)
+        if repeats:
+            unsure = unsure or NO_LINE
+        if not planned and self._ordered(answer, repeats) and (undone := self.changes.undone()):
             status, why = undone
             reported = reason or why if why == NO_CALL else why
             return self._end_undone(status, reported, conclusion, reason or unsure, quotes)
@@ -141,22 +143,22 @@ class Ending:
             self._conclude_step(success=False, notes=reason)
         self.emit(ended)
 
-    def _ordered(self, answer: str) -> bool:
+    def _ordered(self, answer: str, repeats: bool) -> bool:
         """Whether this answer is only valid if a change was made. A conclusion is about all steps,
-        and may come when no step did what it was for."""
+        and may come when no step did what it was for. `repeats`: whether it only repeats the
+        request."""
         if self.state.part.request.goal == "conclude":
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
         may_say_so = self.state.may_be_order and bool(echoed(self.state, answer))
-        return self.changes.wanted or may_say_so or self._may_be_missed(answer)
+        return self.changes.wanted or may_say_so or (repeats and self._may_be_missed)
 
-    def _may_be_missed(self, answer: str) -> bool:
-        """Whether a request may be an order although it was read as a question: it has no question
-        mark, and its answer only repeats it."""
-        request = self.state.part.request
-        asks = QUESTION_MARK.search(request.prompt) or self.state.wants == "talk"
-        may_be = request.goal == "answer" and self.changes.possible and not asks
-        return may_be and self._only_repeats(answer)
+    @property
+    def _may_be_missed(self) -> bool:
+        """Whether a request that was read as a question may be an order: it has no question mark,
+        and the run may change something."""
+        asks = self.changes.asked or self.state.wants == "talk"
+        return self.state.part.request.goal == "answer" and self.changes.possible and not asks
 
     def _only_repeats(self, answer: str) -> bool:
         """Whether an answer names nothing but what the request names, no line says it, and it has
