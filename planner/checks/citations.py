@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.checks.claims import claims, holds, is_number, without_separators
 from planner.checks.grounding import FILE, chosen, results, said, said_in
-from planner.evidence.context import counted
+from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -137,7 +137,7 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     scored: dict[str, float] = {}
     says: dict[str, Set[str]] = {}
     texts = [each.told for each in state.passages]
-    texts += [counted(each.result) for each in chosen(state)]
+    texts += [with_count(each.result) for each in chosen(state)]
     for line in (line for text in texts for line in text.splitlines()):
         plain = without_separators(line)
         have = {*words(plain)}
@@ -198,7 +198,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
         if iteration.gathered:
             found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
         elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
-            found.append((iteration, "", f"{iteration.arguments}\n{counted(iteration.result)}"))
+            found.append((iteration, "", f"{iteration.arguments}\n{with_count(iteration.result)}"))
     found.sort(key=lambda each: not any(quoted_in(quote, each[2]) for quote in state.quotes))
     for number, each in enumerate(found):
         yield Source(number, *each)

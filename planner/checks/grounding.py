@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.checks import validation
 from planner.checks.claims import claims, holds, is_number, repeats, without_separators
-from planner.evidence.context import counted
+from planner.evidence.context import with_count
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -48,7 +48,7 @@ def carried_out(state: RunState) -> str:
         if each.outcome is Outcome.SUCCESS:
             changed = changed or each.changes
             texts.append(f"{each.tool} {each.arguments}")
-            texts += [counted(each.result)] if changed else []
+            texts += [with_count(each.result)] if changed else []
     return "\n".join(texts) if changed else results(state)
 
 
@@ -155,7 +155,7 @@ def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
 
 def results(state: RunState) -> str:
     """What came of tool calls: passages, and the calls that succeeded with their results."""
-    texts = [f"{each.tool} {each.arguments}\n{counted(each.result)}" for each in chosen(state)]
+    texts = [f"{each.tool} {each.arguments}\n{with_count(each.result)}" for each in chosen(state)]
     return "\n".join([*gathered(state), *texts])
 
 

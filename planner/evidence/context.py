@@ -78,21 +78,22 @@ def readable(result: str) -> str:
 _YAML_LIST = re.compile(r"- .*(?:\n(?:- .*|[ \t].*|))*\n?")
 
 
+def with_count(result: str, shown: str | None = None) -> str:
+    """What is shown of a result, by default all of it as models read it, below the number of its
+    entries if it is a list: small models do not count, and some entries may not be shown."""
+    text = readable(result) if shown is None else shown
+    entries = _entries(result)
+    return f"{entries} entries:\n{text}" if entries > 1 else text
+
+
 @lru_cache(maxsize=RESULTS_KEPT)
-def counted(result: str) -> str:
-    """A tool result as models read it, with the number of its entries."""
-    return with_count(result, readable(result))
-
-
-def with_count(result: str, shown: str) -> str:
-    """What is shown of a result, below the number of its entries if it is a list: small models do
-    not count, and some entries may not be shown."""
+def _entries(result: str) -> int:
+    """How many entries a list in JSON or YAML has; 0 for anything else."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        value = re.findall(r"(?m)^- ", result) if _YAML_LIST.fullmatch(result) else None
-    several = isinstance(value, list) and len(value) > 1
-    return f"{len(value)} entries:\n{shown}" if several else shown
+        return len(re.findall(r"(?m)^- ", result)) if _YAML_LIST.fullmatch(result) else 0
+    return len(value) if isinstance(value, list) else 0
 
 
 _MATCH = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")

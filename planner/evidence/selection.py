@@ -68,7 +68,9 @@ def selected(
     names = named_in(passages, question)
     top = foremost(best, names)
     if whole:
-        top = [_definition(passages, each) if names & {*defined(each)} else each for each in top]
+        top = [
+            _definition(passages, each) if names & defined(each).keys() else each for each in top
+        ]
     asked = {*words(question), *words(beside)}
     counted_in = {*top, *best[:MAX_COUNTED]}
     order = list(dict.fromkeys([*top, *best]))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.context import counted, readable, shortened, with_count
+from planner.evidence.context import readable, shortened, with_count
 
 EVENTS = """- all_day: false
   description: 'Weekly sync
@@ -35,13 +35,13 @@ EVENTS = """- all_day: false
     ],
 )
 def test_the_entries_of_a_list_are_counted(result: str, first: str) -> None:
-    assert counted(result).splitlines()[0] == first
+    assert with_count(result).splitlines()[0] == first
 
 
 @given(st.lists(st.dictionaries(st.text(), st.integers() | st.text()), min_size=2, max_size=9))
 def test_the_number_is_that_of_the_list(entries: list[dict[str, object]]) -> None:
     result = json.dumps(entries)
-    assert counted(result) == f"{len(entries)} entries:\n{readable(result)}"
+    assert with_count(result) == f"{len(entries)} entries:\n{readable(result)}"
 
 
 def test_the_number_stands_above_what_is_left_of_a_long_list() -> None:
@@ -53,4 +53,4 @@ def test_the_number_stands_above_what_is_left_of_a_long_list() -> None:
 
 @given(st.text())
 def test_no_text_is_lost(result: str) -> None:
-    assert counted(result).endswith(readable(result))
+    assert with_count(result).endswith(readable(result))

@@ -64,10 +64,6 @@ def test_whatever_the_text_its_names_stand_in_it(text: str) -> None:
     assert all(name in text for name in names(text))
 
 
-CODES = "#define DEPOT_ERR_IO 1\n#define DEPOT_ERR_EOF 2\n"
-OTHERS = "".join(f"int row_{number}(int a) {{\n    return a;\n}}\n\n" for number in range(9))
-
-
 @pytest.mark.parametrize(
     ("question", "best"),
     [("When does the ferry sail?", "harbour"), ("Wann fährt die Fähre?", "hull")],
