@@ -79,6 +79,23 @@ class Changes:
         only = planned is not None and not planned.read_only and not self.pending()
         return only and bool(made) and all(map(self.reads, made))
 
+    def alternatives(self, call: Call) -> list[str]:
+        """The tools of this change and of those planned for later that take the same values, two at
+        least: a small model plans two ways to do the same. Empty if there are none."""
+        tool = find(call.tool, self.tools)
+        if tool is None or tool.read_only:
+            return []
+        taken = {*tool.input_schema.get("properties", {})}
+        later = (find(self.state.planned_tools[step], self.tools) for step in self.pending())
+        names = [
+            other.name
+            for other in later
+            if other
+            and len(same := taken & {*other.input_schema.get("properties", {})}) > 1
+            and same in (taken, {*other.input_schema["properties"]})
+        ]
+        return [*dict.fromkeys([tool.name, *names])] if {*names} - {tool.name} else []
+
     @property
     def calls(self) -> Sequence[Iteration]:
         """The calls that an answer is about: a conclusion is about all steps of its run."""

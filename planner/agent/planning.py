@@ -58,8 +58,10 @@ class Planner:
             step = self.state.step
             if self.changes.looked_up_for(calls[0]):
                 calls[0] = await self.asker.select_to_do(calls[0])
+            elif alternatives := self.changes.alternatives(calls[0]):
+                calls[0] = await self.asker.select_among(calls[0], alternatives)
             elif step and step.offered and not isinstance(decision, Stay):
-                calls[0] = await self.asker.select_for_step(step, calls[0])
+                calls[0] = await self.asker.select_among(calls[0], [calls[0].tool, *step.offered])
             several = len(calls) > 1
             await self.caller.call(*calls, may_guess=several)
             if self.caller.guessed and not several:

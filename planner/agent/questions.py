@@ -27,7 +27,6 @@ from planner.protocol import (
     Stay,
     Summary,
 )
-from planner.state import Step
 from planner.tools import ToolSpec
 
 Said = TypeVar("Said", Answer, Conclude)
@@ -141,11 +140,10 @@ class Asker:
         choice = schemas.or_none([tool.name for tool in self.choices])
         return await self._select("select", questions.select(self.state), choice)
 
-    async def select_for_step(self, step: Step, chosen: Call) -> Call:
-        """The full model's choice between the tool it chose and those that the step brought in,
-        which it could not choose then. It has read all but the new tools."""
-        tools = [chosen.tool, *step.offered]
-        return await self._selected(chosen, questions.select_for_step(chosen.prompt, tools), tools)
+    async def select_among(self, chosen: Call, tools: Sequence[str]) -> Call:
+        """The call with the best of these tools for what it is for: those that a step brought in,
+        which could not be chosen before, or several that take the same values."""
+        return await self._selected(chosen, questions.select_among(chosen.prompt, tools), tools)
 
     async def select_to_do(self, chosen: Call) -> Call:
         """The choice once more of the tool that does what is asked, with what was looked up for it

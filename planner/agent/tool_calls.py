@@ -247,7 +247,9 @@ class Caller:
     ) -> str | None:
         """Why a call that may change something is not made; None when it was approved."""
         message = repeats.not_again(self.state, tool, arguments)
-        if iteration.by_model and iteration.prompt not in self.state.planned_tools:
+        # A person who is asked about a planned call can tell whether it is meant as well.
+        planned = iteration.prompt in self.state.planned_tools
+        if iteration.by_model and (self.policy is Policy.ALLOW or not planned):
             message = message or repeats.in_another_way(self.state, tool, arguments)
         if message:
             self.record_guard("not_again", [message])

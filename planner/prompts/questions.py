@@ -51,8 +51,8 @@ def _asked_first(state: RunState, question: str) -> str:
     return joined(fill("next_request", prompt=short_request(state)), question)
 
 
-def select_for_step(objective: str, tools: Sequence[str]) -> str:
-    return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
+def select_among(objective: str, tools: Sequence[str]) -> str:
+    return fill("select_among", tools=", ".join(tools), objective=fenced(objective))
 
 
 def select_to_do(state: RunState) -> str:

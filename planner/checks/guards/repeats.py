@@ -4,6 +4,7 @@ from typing import Any
 
 from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
+from planner.evidence.words import words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec
 
@@ -57,12 +58,15 @@ def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
     """Why a change is not made that another tool has made with all its values, two at least: a
-    payment that was sent, and is to be scheduled as well."""
+    payment that was sent, and is to be scheduled as well. If the request has a word of this tool's
+    name that is not in the other's, it asks for both."""
     values = _values(arguments)
+    asked = {*words(tool.name)} & {*words(state.user_words)}
     for each in state.part_iterations:
         done = each.changes and each.outcome is Outcome.SUCCESS and each.tool != tool.name
-        if done and len(values) > 1 and values <= _values(each.arguments):
-            return f"It was not made: iteration {each.number} did it, with {each.tool}."
+        alike = len(values) > 1 and values <= _values(each.arguments)
+        if done and alike and asked <= {*words(each.tool)}:
+            return f"It was not made: {each.tool} was called with the same values."
     return None
 
 

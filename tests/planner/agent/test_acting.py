@@ -32,11 +32,11 @@ def steps(*calls: tuple[str, str]) -> dict[str, Any]:
     return {"steps": [{"objective": objective, "tool": tool} for objective, tool in calls]}
 
 
-async def acted(prompt: str, *turns: dict[str, Any], pool: DictionaryPool) -> Ran:
+async def acted(
+    prompt: str, *turns: dict[str, Any], pool: DictionaryPool, policy: Policy = Policy.ALLOW
+) -> Ran:
     read = Fast(deed("office"))
-    return await planned(
-        read, *turns, pool=pool, prompt=prompt, policy=Policy.ALLOW, approver=approve
-    )
+    return await planned(read, *turns, pool=pool, prompt=prompt, policy=policy, approver=approve)
 
 
 async def test_an_id_is_chosen_among_those_that_were_found() -> None:
@@ -224,16 +224,68 @@ async def test_what_is_missing_is_not_the_same_thing_in_another_way() -> None:
     assert "not_again" in ran.guards
 
 
-async def test_of_a_plan_both_are_made() -> None:
-    tell = spec("tell", "room", "text", upstream="office", safety=Safety.WRITE)
+HELLO = {"room": "general", "text": "hello"}
+
+
+def with_two_ways() -> DictionaryPool:
+    """An office with two tools that take the same."""
     pool = office(post=["Sent."], tell=["Told."])
-    pool.specs.append(tell)
-    hello = {"room": "general", "text": "hello"}
+    pool.specs.append(spec("tell", "room", "text", upstream="office", safety=Safety.WRITE))
+    return pool
+
+
+async def test_of_two_ways_to_do_the_same_the_better_one_is_taken() -> None:
+    pool = with_two_ways()
+    ran = await acted(
+        "Leave hello in general",
+        steps(("Leave it", "tell"), ("Leave hello there", "post")),
+        {"tool": "post"},
+        HELLO,
+        HELLO,
+        was_done("hello was left in general."),
+        pool=pool,
+    )
+    assert any("Which of tell, post is the best for: Leave it?" in each.last for each in ran.asked)
+    assert [name for name, _ in pool.calls] == ["post"]
+    assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("policy", "calls"), [(Policy.ALLOW, ["tell"]), (Policy.ASK, ["tell", "post"])]
+)
+async def test_the_same_is_not_done_in_two_ways_unless_a_person_allows_it(
+    policy: Policy, calls: list[str]
+) -> None:
+    pool = with_two_ways()
+    ran = await acted(
+        "Leave hello in general",
+        steps(("Leave it", "tell"), ("Leave hello there", "post")),
+        {"tool": "tell"},
+        HELLO,
+        HELLO,
+        was_done("hello was left in general."),
+        pool=pool,
+        policy=policy,
+    )
+    assert [name for name, _ in pool.calls] == calls
+    answer = "hello was left in general."
+    if policy is Policy.ALLOW:
+        answer += (
+            "\n\nNot done, as far as is known:\n"
+            '- post {"room": "general", "text": "hello"}: It was not made: tell was called with the '
+            "same values."
+        )
+    assert ran.state.answer == answer
+
+
+async def test_of_a_plan_both_are_made_if_the_request_says_so() -> None:
+    pool = with_two_ways()
     await acted(
         "Say and tell hello in general",
         steps(("Say it", "post"), ("Tell it", "tell")),
-        hello,
-        hello,
+        {"tool": "post"},
+        HELLO,
+        HELLO,
         was_done("hello was said and told in general."),
         pool=pool,
     )
