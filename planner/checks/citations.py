@@ -185,10 +185,14 @@ class Source:
         return without_separators(self.text).splitlines()
 
     @property
+    def tool(self) -> str:
+        """The tool of a short result, which stands for all its rows. What a model wanted from the
+        call says nothing of what the tool returned."""
+        return "" if self.place or len(self.rows) > MAX_LINES else self.made.tool
+
+    @property
     def head(self) -> str:
-        """What stands for all its rows: of a short result what it was asked for."""
-        short = not self.place and len(self.rows) <= MAX_LINES
-        return f"{self.made.tool} {self.made.prompt}" if short else self.place
+        return self.tool or self.place
 
 
 def sources_of(state: RunState) -> Iterator[Source]:
@@ -216,6 +220,7 @@ class Subject:
         """Of the request, of what was searched for, and of the answer; no numbers."""
         lookups = [each.arguments for each in self.state.iterations if each.by == "lookup"]
         searched = [text for text in said_in(lookups, "", ()) if not FILE.fullmatch(text)]
+        searched += self.state.search
         said = words("\n".join([self.state.user_words, *searched, self.answer]))
         return {word for word in said if not word.isdigit()}
 
@@ -236,6 +241,7 @@ class Subject:
         much as any other row with it: one that defines the name may say nothing else."""
         own = [[self.words & {*words(row)} for row in each.rows] for each in self.sources]
         count = Counter(word for rows in own for row in rows for word in row)
+        count.update(word for each in self.sources for word in self.words & {*words(each.tool)})
         total = sum(map(len, own))
         weights = {word: log((total + 1) / (rows + 0.5)) for word, rows in count.items()}
         told: list[list[float]] = []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
-from replies import deed, was_done
+from replies import deed, found, was_done
 
 from planner.checks.guards.sources import candidates, unseen
 from planner.checks.guards.widening import siblings
@@ -272,8 +272,8 @@ async def test_the_same_is_not_done_in_two_ways_unless_a_person_allows_it(
     if policy is Policy.ALLOW:
         answer += (
             "\n\nNot done, as far as is known:\n"
-            '- post {"room": "general", "text": "hello"}: It was not made: tell was called with the '
-            "same values."
+            '- post {"room": "general", "text": "hello"}: It was not made: tell was called with '
+            "the same values."
         )
     assert ran.state.answer == answer
 
@@ -290,6 +290,29 @@ async def test_of_a_plan_both_are_made_if_the_request_says_so() -> None:
         pool=pool,
     )
     assert [name for name, _ in pool.calls] == ["post", "tell"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "searched", "status"),
+    [
+        ("How many chairs are there?", "chairs", "partial"),
+        ("Wie viele sind es?", "rooms", "answered"),
+    ],
+)
+async def test_a_number_is_about_what_its_tool_is_named_for(
+    prompt: str, searched: str, status: str
+) -> None:
+    """And not about what the model wanted from it. Of a request in another language the model has
+    translated the words."""
+    ran = await planned(
+        Fast({"search": [searched], "wants": "short answer"}),
+        steps(("Look", "read_room"), (f"Count the {searched}", "list_rooms")),
+        {"room": "general"},
+        found("Es sind 45."),
+        pool=office(read_room=["The chairs are red."], list_rooms=["45"]),
+        prompt=prompt,
+    )
+    assert ran.state.status == status
 
 
 @pytest.mark.parametrize(
