@@ -15,6 +15,7 @@ from planner.checks.guards.arguments import (
     corrected_paths,
     corrected_patterns,
     seen_paths,
+    without_limits,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.checks.guards.sources import Guess
@@ -189,14 +190,18 @@ class Caller:
         said."""
         if not tool.read_only:
             said, kept = sources.said(self.state), {}
+            known = f"{said}\n{tool.model_dump_json()}"  # values that the tool's own text names
             for name, value in arguments.items():
-                guessed = [] if name in tool.required else sources.unseen({name: value}, said)
-                self.record_guard(
-                    "unseen", [f"{each} was left out: nobody said it" for each in guessed]
-                )
-                if not guessed:
+                optional = name not in tool.required
+                if optional and (
+                    sources.unseen({name: value}, said) or sources.made_up(value, known)
+                ):
+                    self.record_guard("unseen", [f"{name}: {value} was left out: nobody said it"])
+                else:
                     kept[name] = value
             return kept
+        arguments, changes = without_limits(arguments, tool, self.state.user_words)
+        self.record_guard("unseen", changes)
         arguments, changes = corrected_patterns(arguments, tool)
         self.record_guard("pattern", changes)
         arguments, changes = corrected_paths(arguments, tool, seen_paths(self.state))

@@ -7,6 +7,7 @@ from typing import Any
 
 from rapidfuzz import fuzz, process
 
+from planner.checks.claims import holds
 from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.listing import paths_in
 from planner.state import RunState
@@ -126,6 +127,29 @@ def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
         for name, value in written.items()
         if name not in coerced or (type(value), value) != (type(coerced[name]), coerced[name])
     ]
+
+
+def without_limits(
+    arguments: dict[str, Any], tool: ToolSpec, said: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Leave out optional numbers below the tool's default that the user has not said: a small model
+    asks for one entry where the tool returns a hundred. Returns the arguments and the changes, a
+    line each."""
+    kept, changes = dict(arguments), []
+    for name, value in arguments.items():
+        default = _property(tool, name).get("default")
+        numbers = type(value) in (int, float) and type(default) in (int, float)
+        if (
+            numbers
+            and name not in tool.required
+            and value < default
+            and not holds(said, str(value))
+        ):
+            del kept[name]
+            changes.append(
+                f"{name}: {value} was left out: nobody said it; the default is {default}"
+            )
+    return kept, changes
 
 
 # Regular expressions and masks: small models confuse them.

@@ -11,6 +11,7 @@ from planner.checks.claims import is_number
 from planner.checks.grounding import FILE, chosen, gathered
 from planner.checks.guards.results import empty
 from planner.evidence.context import readable
+from planner.evidence.words import words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 
@@ -81,6 +82,13 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
         if _has_no_source(value, seen, numbers, known_only=_ID_ARGUMENT.search(name) is not None)
         or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
     ]
+
+
+def made_up(value: Any, seen: str) -> bool:
+    """Whether an optional argument of a change is a text with no word that was seen, such as the
+    name of a person whom nobody mentioned."""
+    own = {*words("\n".join(strings(value)))}
+    return bool(own) and own.isdisjoint(words(seen))
 
 
 _ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")

@@ -206,6 +206,23 @@ async def test_what_a_stranger_wrote_is_not_told_as_done(said: str, status: str)
     )
 
 
+async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> None:
+    """A model that changed an address gave the user another name as well."""
+    pool = office(describe=["Described."])
+    pool.specs.append(
+        spec("describe", "room", "topic?", "owner?", upstream="office", safety=Safety.WRITE)
+    )
+    ran = await acted(
+        "General is about tea now",
+        steps(("Describe it", "describe")),
+        {"room": "general", "topic": "all about tea", "owner": "John"},
+        was_done("general is about tea now."),
+        pool=pool,
+    )
+    assert pool.calls == [("describe", {"room": "general", "topic": "all about tea"})]
+    assert "unseen" in ran.guards
+
+
 async def test_what_is_missing_is_not_the_same_thing_in_another_way() -> None:
     tell = spec("tell", "room", "text", upstream="office", safety=Safety.WRITE)
     pool = office(post=["Sent."])

@@ -23,7 +23,12 @@ from paths import DATA, ROOT
 from replies import conclusion, deep, nowhere, plan, stay
 
 from planner.checks.guards import repeats, widening
-from planner.checks.guards.arguments import corrected_paths, corrected_patterns, same
+from planner.checks.guards.arguments import (
+    corrected_paths,
+    corrected_patterns,
+    same,
+    without_limits,
+)
 from planner.checks.guards.results import empty
 from planner.prompts.texts import compact
 from planner.state import RunState
@@ -184,6 +189,29 @@ def test_any_text_is_taken_for_a_pattern(text: str) -> None:
         assert changes or corrected == {name: text}
         if tool is SEARCH:
             assert (again, more) == (corrected, [])
+
+
+COUNT = {"type": "integer", "default": 100}
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "required", "kept"),
+    [
+        (1, "What was paid last?", [], False),
+        (1, "What were the last 10?", [], False),
+        (10, "What were the last 10?", [], True),
+        (1, "What was paid last?", ["count"], True),
+        (200, "What was paid?", [], True),
+        (True, "What was paid?", [], True),
+    ],
+)
+def test_nothing_is_asked_for_in_less_than_the_usual_number_unless_the_user_says_so(
+    value: int, said: str, required: list[str], kept: bool
+) -> None:
+    schema = {"type": "object", "properties": {"count": COUNT}, "required": required}
+    tool = spec("payments", input_schema=schema)
+    asked, changes = without_limits({"count": value}, tool, said)
+    assert (asked, len(changes)) == (({"count": value}, 0) if kept else ({}, 1))
 
 
 async def test_types_and_empty_options_are_put_right_and_told() -> None:
