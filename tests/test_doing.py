@@ -489,7 +489,9 @@ async def test_what_was_guessed_is_looked_up_before_a_change_is_made(
 ) -> None:
     """And before a person is asked about it."""
     noting_unasked(place, ollama, text="7")
-    ollama.expect({"tool": "count_notes"}, contains=["No result says this yet: text: 7."])
+    ollama.expect(
+        {"tool": "count_notes"}, contains=["add_note needs text, which no result says yet."]
+    )
     ollama.expect({"text": "0 notes"}, contains=["count_notes({}) returned this"])
     ollama.expect(was_done("0 notes was noted."))
     person = Person(True)

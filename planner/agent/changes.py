@@ -2,7 +2,7 @@
 model's words do not decide this."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from planner.agent.questions import Asker
@@ -79,22 +79,24 @@ class Changes:
         only = planned is not None and not planned.read_only and not self.pending()
         return only and bool(made) and all(map(self.reads, made))
 
-    def alternatives(self, call: Call) -> list[str]:
-        """The tools of this change and of those planned for later that take the same values, two at
-        least: a small model plans two ways to do the same. Empty if there are none."""
-        tool = find(call.tool, self.tools)
-        if tool is None or tool.read_only:
-            return []
-        taken = {*tool.input_schema.get("properties", {})}
-        later = (find(self.state.planned_tools[step], self.tools) for step in self.pending())
-        names = [
-            other.name
-            for other in later
-            if other
-            and len(same := taken & {*other.input_schema.get("properties", {})}) > 1
-            and same in (taken, {*other.input_schema["properties"]})
-        ]
-        return [*dict.fromkeys([tool.name, *names])] if {*names} - {tool.name} else []
+    def alternatives(self, name: str) -> dict[str, str]:
+        """The planned changes that may be ways to do the same, as their tools and this one take the
+        same values, two at least: the first step of each tool. Empty if there are none."""
+        steps: dict[str, str] = {}
+        for step in self.pending():
+            steps.setdefault(self.state.planned_tools[step], step)
+        taken = self._values(name)
+        alike = {
+            other: step
+            for other, step in steps.items()
+            if len(same := taken & self._values(other)) > 1 and same in (taken, self._values(other))
+        }
+        return alike if name in alike and len(alike) > 1 else {}
+
+    def _values(self, name: str) -> Set[str]:
+        """The names of what a tool takes."""
+        tool = find(name, self.tools)
+        return tool.input_schema.get("properties", {}).keys() if tool else set()
 
     @property
     def calls(self) -> Sequence[Iteration]:

@@ -58,10 +58,8 @@ class Planner:
             step = self.state.step
             if self.changes.looked_up_for(calls[0]):
                 calls[0] = await self.asker.select_to_do(calls[0])
-            elif alternatives := self.changes.alternatives(calls[0]):
-                calls[0] = await self.asker.select_among(calls[0], alternatives)
             elif step and step.offered and not isinstance(decision, Stay):
-                calls[0] = await self.asker.select_among(calls[0], [calls[0].tool, *step.offered])
+                calls[0] = await self.asker.select_for_step(step, calls[0])
             several = len(calls) > 1
             await self.caller.call(*calls, may_guess=several)
             if self.caller.guessed and not several:
@@ -75,7 +73,7 @@ class Planner:
                 await self.caller.call(call, given=before.arguments, by=self.asker.models.full.name)
             self.budget.hold()
             spoken_to = self.steps.take_steering()
-            if not spoken_to and (planned := self.planned_next()):
+            if not spoken_to and (planned := await self.planned_next()):
                 decision = planned
                 continue
             if self.stuck():
@@ -107,11 +105,13 @@ class Planner:
         found under the same name if there are any. Where no tool finds it, a person is asked about
         the call as it is."""
         guessed = self.caller.guessed
-        missing = [*map(str, guessed)]
+        missing = [each.wanted for each in guessed]
         [*_, newest] = self.state.newest
         self.budget.hold()
-        if tool := await self.asker.select_to_find(missing):
-            await self.caller.call(Call(prompt=f"Find {', '.join(missing)}", tool=tool))
+        likely = self.ranking.matching(f"{call.tool} {' '.join(missing)}")
+        if tool := await self.asker.select_to_find(call, missing, likely):
+            purpose = f"Find {', '.join(missing)} for {call.tool}"
+            await self.caller.call(Call(prompt=purpose, tool=tool))
             self.budget.hold()
             [*_, found] = self.state.newest
             names = [each.argument for each in guessed]
@@ -121,9 +121,10 @@ class Planner:
             by = self.asker.models.full.name
             await self.caller.call(call, given=newest.arguments, by=by)
 
-    def planned_next(self) -> MoveOn | None:
+    async def planned_next(self) -> MoveOn | None:
         """The plan's next step, when the one before has done what it was for. The plan of an
-        action goes on when looking something up brought nothing: a later step may not need it."""
+        action goes on when looking something up brought nothing: a later step may not need it. Of
+        changes that take the same values, the one that does what is asked comes first."""
         done = all(
             (each.outcome is Outcome.SUCCESS and not empty(each.result))
             or repeats.known(self.state, each)
@@ -135,7 +136,11 @@ class Planner:
         # Without notes, nothing of a step is left when its results have to make room.
         if not done or following is None or tool is None or self.asker.calls.crowded:
             return None
-        return MoveOn(notes="", objective=following, tool_calls=[Call(prompt=following, tool=tool)])
+        call = Call(prompt=following, tool=tool)
+        if alternatives := self.changes.alternatives(tool):
+            chosen = await self.asker.select_to_do(call, [*alternatives])
+            call = chosen.model_copy(update={"prompt": alternatives[chosen.tool]})
+        return MoveOn(notes="", objective=call.prompt, tool_calls=[call])
 
     async def plan(self) -> MakePlan:
         self.steps.take_steering()

@@ -27,6 +27,7 @@ from planner.protocol import (
     Stay,
     Summary,
 )
+from planner.state import Step
 from planner.tools import ToolSpec
 
 Said = TypeVar("Said", Answer, Conclude)
@@ -41,6 +42,8 @@ MAX_LONG_ANSWER_CHARS = 1900
 """Characters of a long one."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
+LIKELY_FINDERS = 3
+"""Tools that are named for finding out what a call needs."""
 
 
 class Asker:
@@ -140,23 +143,28 @@ class Asker:
         choice = schemas.or_none([tool.name for tool in self.choices])
         return await self._select("select", questions.select(self.state), choice)
 
-    async def select_among(self, chosen: Call, tools: Sequence[str]) -> Call:
-        """The call with the best of these tools for what it is for: those that a step brought in,
-        which could not be chosen before, or several that take the same values."""
-        return await self._selected(chosen, questions.select_among(chosen.prompt, tools), tools)
+    async def select_for_step(self, step: Step, chosen: Call) -> Call:
+        """The full model's choice between the tool it chose and those that the step brought in,
+        which it could not choose then. It has read all but the new tools."""
+        tools = [chosen.tool, *step.offered]
+        return await self._selected(chosen, questions.select_for_step(chosen.prompt, tools), tools)
 
-    async def select_to_do(self, chosen: Call) -> Call:
-        """The choice once more of the tool that does what is asked, with what was looked up for it
-        in view: a plan is made before."""
-        tools = [tool.name for tool in self.choices if not tool.read_only]
+    async def select_to_do(self, chosen: Call, tools: Sequence[str] = ()) -> Call:
+        """The choice once more of the tool that does what is asked, out of these or all that change
+        something, with what was looked up for it in view: a plan is made before."""
+        tools = tools or [tool.name for tool in self.choices if not tool.read_only]
         return await self._selected(chosen, questions.select_to_do(self.state), tools)
 
-    async def select_to_find(self, missing: Sequence[str]) -> str | None:
-        """The tool that finds out what no result says yet; None where none does."""
+    async def select_to_find(
+        self, call: Call, missing: Sequence[str], likely: Sequence[str]
+    ) -> str | None:
+        """The tool that finds out what a call needs and no result says yet, those that are `likely`
+        to do so named first; None where none does."""
         names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]
         if not names:
             return None
-        question = questions.select_to_find(self.state, missing)
+        best = [name for name in likely if name in names][:LIKELY_FINDERS]
+        question = questions.select_to_find(self.state, call.tool, missing, best)
         return await self._select("select", question, schemas.or_none(names))
 
     async def _selected(self, chosen: Call, question: str, tools: Sequence[str]) -> Call:

@@ -51,17 +51,25 @@ def _asked_first(state: RunState, question: str) -> str:
     return joined(fill("next_request", prompt=short_request(state)), question)
 
 
-def select_among(objective: str, tools: Sequence[str]) -> str:
-    return fill("select_among", tools=", ".join(tools), objective=fenced(objective))
+def select_for_step(objective: str, tools: Sequence[str]) -> str:
+    return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
 
 
 def select_to_do(state: RunState) -> str:
     return fill("select_to_do", prompt=short_request(state))
 
 
-def select_to_find(state: RunState, missing: Sequence[str]) -> str:
-    said = fenced("; ".join(missing))
-    return fill("select_to_find", prompt=short_request(state), missing=said)
+def select_to_find(
+    state: RunState, tool: str, missing: Sequence[str], likely: Sequence[str]
+) -> str:
+    said = fenced(", ".join(missing))
+    return fill(
+        "select_to_find",
+        prompt=short_request(state),
+        needs=tool,
+        missing=said,
+        tools=", ".join(likely) or "all above",
+    )
 
 
 def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None = None) -> str:

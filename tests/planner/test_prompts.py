@@ -631,7 +631,7 @@ Tools for step 1:
     ]
     state = state_of(second_step)
     assert state.step
-    which = questions.select_among(state.step.objective, ["search", "list_dir"])
+    which = questions.select_for_step(state.step.objective, ["search", "list_dir"])
     assert prompts.conversation(state, which)[2:] == snapshot(
         [
             {

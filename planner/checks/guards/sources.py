@@ -42,6 +42,15 @@ class Guess(NamedTuple):
     def __str__(self) -> str:
         return f"{self.argument}: {self.value}"
 
+    @property
+    def wanted(self) -> str:
+        """What has to be found out: the argument, and its value only if that is in words, because
+        a small model looks for an id that it made up."""
+        plain = isinstance(self.value, str) and not _BLANK_VALUE.fullmatch(self.value)
+        if not plain or _TOKEN_VALUE.fullmatch(self.value):
+            return self.argument
+        return f"{self.argument} of {self.value!r}"
+
 
 def said(state: RunState) -> str:
     """What a change may be made with: the words of the user, passages, and results that hold

@@ -246,50 +246,37 @@ HELLO = {"room": "general", "text": "hello"}
 
 def with_two_ways() -> DictionaryPool:
     """An office with two tools that take the same."""
-    pool = office(post=["Sent."], tell=["Told."])
+    pool = office(list_rooms=[ROOMS], post=["Sent."], tell=["Told."])
     pool.specs.append(spec("tell", "room", "text", upstream="office", safety=Safety.WRITE))
     return pool
 
 
-async def test_of_two_ways_to_do_the_same_the_better_one_is_taken() -> None:
-    pool = with_two_ways()
-    ran = await acted(
-        "Leave hello in general",
-        steps(("Leave it", "tell"), ("Leave hello there", "post")),
-        {"tool": "post"},
-        HELLO,
-        HELLO,
-        was_done("hello was left in general."),
-        pool=pool,
-    )
-    assert any("Which of tell, post is the best for: Leave it?" in each.last for each in ran.asked)
-    assert [name for name, _ in pool.calls] == ["post"]
-    assert ran.state.status == "answered"
-
-
 @pytest.mark.parametrize(
-    ("policy", "calls"), [(Policy.ALLOW, ["tell"]), (Policy.ASK, ["tell", "post"])]
+    ("policy", "calls"), [(Policy.ALLOW, ["post"]), (Policy.ASK, ["post", "tell"])]
 )
-async def test_the_same_is_not_done_in_two_ways_unless_a_person_allows_it(
+async def test_of_two_ways_to_do_the_same_one_is_taken_unless_a_person_allows_both(
     policy: Policy, calls: list[str]
 ) -> None:
     pool = with_two_ways()
     ran = await acted(
         "Leave hello in general",
-        steps(("Leave it", "tell"), ("Leave hello there", "post")),
-        {"tool": "tell"},
+        steps(("Look", "list_rooms"), ("Leave it", "tell"), ("Leave hello there", "post")),
+        {"tool": "post"},
         HELLO,
         HELLO,
         was_done("hello was left in general."),
         pool=pool,
         policy=policy,
     )
-    assert [name for name, _ in pool.calls] == calls
+    asked = next(each for each in ran.asked if "Which call does it now?" in each.last)
+    assert asked.schema is not None
+    assert asked.schema["properties"]["tool"]["enum"] == ["tell", "post"]
+    assert [name for name, _ in pool.calls] == ["list_rooms", *calls]
     answer = "hello was left in general."
     if policy is Policy.ALLOW:
         answer += (
             "\n\nNot done, as far as is known:\n"
-            '- post {"room": "general", "text": "hello"}: It was not made: tell was called with '
+            '- tell {"room": "general", "text": "hello"}: It was not made: post was called with '
             "the same values."
         )
     assert ran.state.answer == answer
@@ -300,7 +287,6 @@ async def test_of_a_plan_both_are_made_if_the_request_says_so() -> None:
     await acted(
         "Say and tell hello in general",
         steps(("Say it", "post"), ("Tell it", "tell")),
-        {"tool": "post"},
         HELLO,
         HELLO,
         was_done("hello was said and told in general."),
