@@ -25,6 +25,7 @@ _CLAIM = re.compile(
     r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
     r"|\b[A-Z]{2,}[a-z]{2,}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d+(?:\.\d+)?\b"  # a number
+    r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _-]){2,40}\](?!\()"  # `[number]`, left open
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
 )
 
@@ -32,7 +33,7 @@ _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.\w+):\d+(?:-\d+)?\b")
 
 
 def claims(text: str) -> list[str]:
-    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations."""
+    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks."""
     found: dict[str, None] = {}
     for match in _CLAIM.finditer(text):
         found.setdefault(match.group().strip("`\"'").rstrip(".,;:"))

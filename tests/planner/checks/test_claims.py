@@ -40,6 +40,11 @@ def test_an_account_and_an_address_are_claims() -> None:
     assert claims(said) == ["US133000000121212121212", "anna@example.com"]
 
 
+def test_a_blank_that_was_left_open_is_a_claim() -> None:
+    said = "There are [number] of [the file names] on [this page](a.md), a list[str] or [x] each."
+    assert claims(said) == ["[number]", "[the file names]", "a.md"]
+
+
 def test_an_answer_in_the_words_of_the_request_is_borne_out_by_the_line_with_most_of_them() -> None:
     text = "def dump(x):\n    # slashes are escaped by default\n    escape(x)\n    return x"
     passages = [Passage(source="dump.py", first=1, last=4, text=text)]

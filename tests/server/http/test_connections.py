@@ -75,7 +75,7 @@ async def test_half_open_connections_keep_nobody_out(place: Place) -> None:
         url = f"http://127.0.0.1:{port}"
         async with Client(f"{url}/mcp", auth=place.token) as client:
             await client.call_tool("list_tools")
-            for _ in range(2 * FILES):
+            for _ in range(FILES + 20):
                 stack.enter_context(half_open(port))
             listed = await client.call_tool("list_tools")
             assert listed.structured_content["upstreams"][0]["state"] == "ready"
