@@ -77,7 +77,7 @@ class Ending:
         if not planned and not answer.strip():
             return self.without_model(reason or "the model gave no answer")
         answered = conclusion.success and not (planned or self.changes.wanted)
-        repeats = answered and self._only_repeats(answer)
+        repeats = answered and self._repeats_request(answer, unsure)
         if repeats:
             unsure = unsure or NO_LINE
         if not planned and self._ordered(answer, repeats) and (undone := self.changes.undone()):
@@ -145,7 +145,7 @@ class Ending:
 
     def _ordered(self, answer: str, repeats: bool) -> bool:
         """Whether this answer is only valid if a change was made. A conclusion is about all steps,
-        and may come when no step did what it was for. `repeats`: whether it only repeats the
+        and may come when no step did what it was for. `repeats`: whether it repeats the
         request."""
         if self.state.part.request.goal == "conclude":
             succeeded = any(step.success for step in self.state.steps)
@@ -160,14 +160,17 @@ class Ending:
         asks = self.changes.asked or self.state.wants == "talk"
         return self.state.part.request.goal == "answer" and self.changes.possible and not asks
 
-    def _only_repeats(self, answer: str) -> bool:
-        """Whether an answer names nothing but what the request names, no line says it, and it has
-        words of the request that no result has: what was asked for may be told as if it were
-        done."""
+    def _repeats_request(self, answer: str, unsure: str | None) -> bool:
+        """Whether an answer has words of the request that no result has, and nothing says it: what
+        was asked for may be told as if it were done. Of an answer that names nothing but what the
+        request names no line says it; where no passages were found, one that names more is not
+        certain."""
         prompt = self.state.part.request.prompt
-        if not results(self.state).strip() or beyond(answer, prompt):
+        if not results(self.state).strip() or not echoed(self.state, answer):
             return False
-        return bool(echoed(self.state, answer)) and not supporting(self.state, answer, prompt)
+        if beyond(answer, prompt):
+            return not self.state.passages and bool(unsure or unproved(self.state, answer))
+        return not supporting(self.state, answer, prompt)
 
     def _end_undone(
         self,

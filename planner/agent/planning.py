@@ -102,14 +102,17 @@ class Planner:
 
     async def look_up_guess(self, call: Call) -> None:
         """Look up what was guessed for a change, and make the call then, with values that were
-        found under the same name if there are any. Where no tool finds it, a person is asked about
-        the call as it is."""
+        found under the same name if there are any. Where no tool finds it, and for an amount, a
+        person is asked about the call as it is."""
         guessed = self.caller.guessed
         missing = [each.wanted for each in guessed]
         [*_, newest] = self.state.newest
         self.budget.hold()
-        likely = self.ranking.matching(f"{call.tool} {' '.join(missing)}")
-        if tool := await self.asker.select_to_find(call, missing, likely):
+        tool = None
+        if not any(each.is_amount for each in guessed):
+            likely = self.ranking.matching(f"{call.tool} {' '.join(missing)}")
+            tool = await self.asker.select_to_find(call, missing, likely)
+        if tool:
             purpose = f"Find {', '.join(missing)} for {call.tool}"
             await self.caller.call(Call(prompt=purpose, tool=tool))
             self.budget.hold()

@@ -43,6 +43,12 @@ class Guess(NamedTuple):
         return f"{self.argument}: {self.value}"
 
     @property
+    def is_amount(self) -> bool:
+        """Whether it is a number and no id: another number under the same name may be found, and
+        would be as wrong."""
+        return not isinstance(self.value, str) and _ID_ARGUMENT.search(self.argument) is None
+
+    @property
     def wanted(self) -> str:
         """What has to be found out: the argument, and its value only if that is in words, because
         a small model looks for an id that it made up."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
-from replies import deed, found, was_done
+from replies import conclusion, deed, found, was_done
 
 from planner.checks.guards.sources import candidates, unseen
 from planner.checks.guards.widening import siblings
@@ -20,6 +20,7 @@ POST = spec("post", "room", "text", upstream="office", safety=Safety.WRITE)
 CANCEL = spec("cancel", "room", upstream="office", safety=Safety.WRITE)
 EVENTS = "- id_: '24'\n  title: Introduction\n- id_: '31'\n  title: Review"
 ROOMS = "- general\n- random\n- private"
+NOTHING_CHANGED = "Nothing was changed: no call that changes anything was made."
 NOTHING = ToolResult(outcome=Outcome.FAILURE, text="ValueError: No events found.")
 
 
@@ -204,6 +205,34 @@ async def test_what_a_stranger_wrote_is_not_told_as_done(said: str, status: str)
         status,
         said if status == "answered" else listed,
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        (
+            "Refund anna@example.com.",
+            "Nothing was changed: no call that changes anything was made.",
+        ),
+        ("Was there a refund for anna@example.com?", "Refunded 50 to anna@example.com."),
+    ],
+)
+async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_found(
+    prompt: str, status: str, told: str
+) -> None:
+    ran = await planned(
+        Fast({"search": ["refund"], "wants": "short answer"}),
+        steps(("Look", "list_rooms")),
+        found("Refunded 50 to anna@example.com."),
+        {"answer_again": "It was 70."},
+        conclusion("Refunded 50 to anna@example.com."),
+        pool=office(list_rooms=["anna: 50, 70"]),
+        prompt=prompt,
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert ran.state.status == status
+    assert (ran.state.answer or "").partition("\n")[0] == told
 
 
 async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> None:
