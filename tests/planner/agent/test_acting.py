@@ -208,13 +208,10 @@ async def test_what_a_stranger_wrote_is_not_told_as_done(said: str, status: str)
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told"),
+    ("prompt", "status", "told"),
     [
-        (
-            "Refund anna@example.com.",
-            "Nothing was changed: no call that changes anything was made.",
-        ),
-        ("Was there a refund for anna@example.com?", "Refunded 50 to anna@example.com."),
+        ("Refund anna@example.com.", "failed", NOTHING_CHANGED),
+        ("Was anna@example.com refunded?", "partial", "Refunded 50 to anna@example.com."),
     ],
 )
 async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_found(
