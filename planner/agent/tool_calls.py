@@ -171,11 +171,13 @@ class Caller:
         """The arguments that fit the tool's schema, or what is still wrong after two tries."""
         if not tool.input_schema.get("properties"):
             return {}
-        for _ in range(2):
+        for first in (True, False):
             written = await self.asker.arguments(tool, iteration.prompt, problem)
             writer = self.state.ledger[-1].model
             arguments = validation.coerced(written, tool.input_schema)
             problem = validation.problem(arguments, tool.input_schema)
+            if problem is None and first and not tool.read_only:
+                problem = sources.another_entry(arguments, self.state)
             if problem is None:
                 self.record_guard("coercion", coercions(written, arguments))
                 arguments = self.corrected(tool, arguments)

@@ -82,18 +82,19 @@ def with_count(result: str, shown: str | None = None) -> str:
     """What is shown of a result, by default all of it as models read it, below the number of its
     entries if it is a list: small models do not count, and some entries may not be shown."""
     text = readable(result) if shown is None else shown
-    entries = _entries(result)
-    return f"{entries} entries:\n{text}" if entries > 1 else text
+    count = len(entries(result))
+    return f"{count} entries:\n{text}" if count > 1 else text
 
 
 @lru_cache(maxsize=RESULTS_KEPT)
-def _entries(result: str) -> int:
-    """How many entries a list in JSON or YAML has; 0 for anything else."""
+def entries(result: str) -> Sequence[str]:
+    """The entries of a list in JSON or YAML; none of anything else."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return len(re.findall(r"(?m)^- ", result)) if _YAML_LIST.fullmatch(result) else 0
-    return len(value) if isinstance(value, list) else 0
+        return re.split(r"(?m)^- ", result)[1:] if _YAML_LIST.fullmatch(result) else []
+    listed = value if isinstance(value, list) else []
+    return [json.dumps(each, ensure_ascii=False) for each in listed]
 
 
 _MATCH = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")

@@ -10,10 +10,11 @@ from rapidfuzz import fuzz, process
 from planner.checks.claims import is_number
 from planner.checks.grounding import FILE, chosen, gathered
 from planner.checks.guards.results import empty
-from planner.evidence.context import readable
-from planner.evidence.words import words
+from planner.evidence.context import entries, readable
+from planner.evidence.words import long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
+from planner.text import flat, shortened
 
 NOT_MADE = "It was not made: "
 """The beginning of the result of a change that was held back because of a guess."""
@@ -27,6 +28,10 @@ MAX_OPERANDS = 40
 """The newest numbers, from two of which another may follow."""
 MAX_CANDIDATES = 40
 """Values that a model may choose an argument from."""
+MIN_TELLING = 4
+"""Characters of a word of the request that tells the entries of a list apart."""
+MAX_ENTRY_CHARS = 120
+"""Of an entry in a complaint."""
 _TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
 _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
@@ -46,7 +51,7 @@ class Guess(NamedTuple):
     def is_amount(self) -> bool:
         """Whether it is a number and no id: another number under the same name may be found, and
         would be as wrong."""
-        return not isinstance(self.value, str) and _ID_ARGUMENT.search(self.argument) is None
+        return not isinstance(self.value, str) and not _is_id(self.argument)
 
     @property
     def wanted(self) -> str:
@@ -94,7 +99,7 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
         Guess(name, value)
         for name, each in arguments.items()
         for value in (each if isinstance(each, list) else [each])
-        if _has_no_source(value, seen, numbers, known_only=_ID_ARGUMENT.search(name) is not None)
+        if _has_no_source(value, seen, numbers, known_only=_is_id(name))
         or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
     ]
 
@@ -108,6 +113,12 @@ def made_up(value: Any, seen: str) -> bool:
 
 _ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")
 """`id`, `ticket_id`, `fileIds`, `id_`"""
+
+
+def _is_id(argument: str) -> bool:
+    return _ID_ARGUMENT.search(argument) is not None
+
+
 _PLACE_ARGUMENT = re.compile(r"(?i:(?:channel|account|recipient)s?(?:_?name)?)$")
 """`channel`, `channel_name`, `from_account`, `recipients`: who or what has to exist, and may have a
 plain word as its name."""
@@ -143,11 +154,31 @@ def _is_unknown(value: Any, seen: str) -> bool:
     return isinstance(value, str) and value.strip("#@ ").casefold() not in seen.casefold()
 
 
+def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
+    """What may be wrong with an id in a change: the entry that has it, in a list that was found,
+    has no word of the request which tells the entries apart, and another entry has one. A small
+    model takes the first entry."""
+    asked = {*long_words(state.user_words, MIN_TELLING)}
+    for name, value in arguments.items():
+        lists = [entries(call.result) for call in chosen(state)] if _is_id(name) else []
+        for listed in reversed(lists):
+            own = [n for n, each in enumerate(listed) if str(value) in candidates(name, each)]
+            said = [asked & {*words(each)} for each in listed]
+            telling = [{word for word in each if any(word not in o for o in said)} for each in said]
+            best = max(range(len(listed)), key=lambda n: len(telling[n]), default=0)
+            if len(own) != 1 or telling[own[0]] or not telling[best]:
+                continue
+            mine, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (own[0], best))
+            word = min(telling[best])
+            return f"{name} {value} is of ({mine}), but the request says {word}, as ({other}) does"
+    return None
+
+
 def candidates(argument: str, result: str) -> list[str]:
     """The values that a result gives under the name of an argument, or under `id` where the
     argument is one: `id_: '24'` for `event_id`."""
     names = {argument}
-    if _ID_ARGUMENT.search(argument):
+    if _is_id(argument):
         names |= {argument.removesuffix("s"), "id", "id_"}
     named = "|".join(map(re.escape, names))
     found = re.findall(

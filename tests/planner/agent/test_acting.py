@@ -232,6 +232,28 @@ async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_fou
     assert (ran.state.answer or "").partition("\n")[0] == told
 
 
+async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_again() -> None:
+    """The model has the last word: the request may be about an entry that it does not name."""
+    pool = office(find_events=[EVENTS], add_guest=["Added."])
+    guest = {"guest": "anna@example.com"}
+    ran = await acted(
+        "Add anna@example.com to the review",
+        steps(("Find it", "find_events"), ("Add her", "add_guest")),
+        {"query": "review"},
+        {"tool": "add_guest"},
+        guest | {"event_id": "24"},
+        guest | {"event_id": "31"},
+        was_done("anna@example.com was added to event 31."),
+        pool=pool,
+    )
+    [problem] = [each.message for each in ran.state.guards if each.guard == "arguments"]
+    assert problem == (
+        "add_guest: event_id 24 is of (id_: '24' title: Introduction), "
+        "but the request says review, as (id_: '31' title: Review) does"
+    )
+    assert pool.calls[-1] == ("add_guest", guest | {"event_id": "31"})
+
+
 async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> None:
     """A model that changed an address gave the user another name as well."""
     pool = office(describe=["Described."])
