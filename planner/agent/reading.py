@@ -144,6 +144,9 @@ class Reader:
             if said and self.is_short(said):
                 self.lead, self.shortened = " ".join(items_in(said)), True
                 return None
+            if said and not self.stands(said):  # it is long and says nothing
+                self.shortened = True
+                return None
             kept = [[each for each in line if mostly_held(self.state, each)] for line in lines]
             held = bool(lines) and kept == lines
             self.facts = ["\n".join(" ".join(line) for line in kept if line)] if any(kept) else []

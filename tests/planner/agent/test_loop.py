@@ -544,6 +544,18 @@ async def test_a_long_answer_without_facts_is_read_as_a_short_one(pool: Dictiona
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
+async def test_a_long_answer_that_says_nothing_is_read_as_a_short_one(pool: DictionaryPool) -> None:
+    """No result says its words either: it is what a model knows of such things."""
+    vague = "It depends on various factors, such as the load and the available memory. " * 3
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(vague), found(ANSWER), second(ANSWER)),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert [role for role, _ in ran.roles] == ["overview", "answer"]
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
 async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(
     pool: DictionaryPool,
 ) -> None:
