@@ -385,28 +385,62 @@ async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOl
     assert noted(place.project) == []
 
 
-SENT_BACK = "798.0 was sent back."
+SENT = "AC-7980 was paid."
 
 
 @pytest.mark.parametrize(
     ("asked", "told", "said"),
     [
-        ("Find amount: 798.0", "[]", conclusion(SENT_BACK)),
-        ("Find amount: 798.0", "There is no payment for {text}.", was_done(SENT_BACK)),
-        ("金额：798.0", 'Nichts zu "{text}" gefunden', was_done(SENT_BACK)),
-        ("798.0", "{text}", was_done(SENT_BACK)),
+        ("Find account: AC-7980", "[]", conclusion(SENT)),
+        ("Find account: AC-7980", "There is no account {text}.", was_done(SENT)),
+        ("帐户：AC-7980", 'Nichts zu "{text}" gefunden', was_done(SENT)),
+        ("AC-7980", "{text}", was_done(SENT)),
     ],
 )
 async def test_a_guess_is_not_proved_by_looking_it_up(
     asked: str, told: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
 ) -> None:
-    """An amount that a model made up is not sent because a call that looked for it repeats it."""
+    """What a model made up is not paid because a call that looked for it repeats it."""
+    mcp: FastMCP = FastMCP("bank", version="1")
+    paid: list[str] = []
+
+    @mcp.tool(annotations={"readOnlyHint": True})
+    def find_account(text: str) -> str:
+        return told.format(text=text)
+
+    @mcp.tool(annotations={"readOnlyHint": False})
+    def pay(account: str) -> str:
+        paid.append(account)
+        return "paid"
+
+    ollama.expect(deed("payment"))
+    ollama.expect(plan("pay"))
+    ollama.expect({"account": "AC-7980"})
+    ollama.expect({"tool": "find_account"}, contains=["pay needs account"])
+    ollama.expect({"text": asked})
+    ollama.expect({"account": "AC-7980"})
+    ollama.expect(said)
+    with served(mcp) as url:
+        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
+        async with place.client() as caller:
+            prompt = "Pay what is due"
+            result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+    assert paid == []
+    why = "pay was not called: no result and no word of the request says account: AC-7980"
+    assert (report(result)["status"], report(result)["reason"]) == ("failed", why)
+    assert report(result)["answer"].startswith(f"Nothing was changed: {why}.")
+
+
+async def test_an_amount_that_nobody_said_is_not_looked_up(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """Another one may be found under the same name, and would be as wrong."""
     mcp: FastMCP = FastMCP("bank", version="1")
     sent: list[float] = []
 
     @mcp.tool(annotations={"readOnlyHint": True})
-    def find_payment(text: str) -> str:
-        return told.format(text=text)
+    def list_payments() -> list[dict[str, float]]:
+        return [{"amount": 1000.0}]
 
     @mcp.tool(annotations={"readOnlyHint": False})
     def send(amount: float) -> str:
@@ -416,10 +450,7 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     ollama.expect(deed("payment"))
     ollama.expect(plan("send"))
     ollama.expect({"amount": 798.0})
-    ollama.expect({"tool": "find_payment"})
-    ollama.expect({"text": asked})
-    ollama.expect({"amount": 798.0})
-    ollama.expect(said)
+    ollama.expect(was_done("798.0 was sent back."))
     with served(mcp) as url:
         place.upstreams = {"bank": {"url": url, "policy": "allow"}}
         async with place.client() as caller:
@@ -428,7 +459,6 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     assert sent == []
     why = "send was not called: no result and no word of the request says amount: 798.0"
     assert (report(result)["status"], report(result)["reason"]) == ("failed", why)
-    assert report(result)["answer"].startswith(f"Nothing was changed: {why}.")
 
 
 async def test_an_amount_may_follow_from_the_request_and_a_long_result(
