@@ -170,7 +170,7 @@ def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
                 continue
             mine, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (own[0], best))
             word = min(telling[best])
-            return f"{name} {value} is of ({mine}), but the request says {word}, as ({other}) does"
+            return f"the request says {word}, as ({other}) does; {name} {value} is ({mine})"
     return None
 
 

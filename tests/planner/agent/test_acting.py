@@ -248,8 +248,8 @@ async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_agai
     )
     [problem] = [each.message for each in ran.state.guards if each.guard == "arguments"]
     assert problem == (
-        "add_guest: event_id 24 is of (id_: '24' title: Introduction), "
-        "but the request says review, as (id_: '31' title: Review) does"
+        "add_guest: the request says review, as (id_: '31' title: Review) does; "
+        "event_id 24 is (id_: '24' title: Introduction)"
     )
     assert pool.calls[-1] == ("add_guest", guest | {"event_id": "31"})
 
