@@ -68,7 +68,7 @@ def select_to_find(
         prompt=short_request(state),
         needs=tool,
         missing=said,
-        tools=", ".join(likely) or "all above",
+        likeliest=f" The likeliest: {', '.join(likely)}." if likely else "",
     )
 
 

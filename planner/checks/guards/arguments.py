@@ -139,16 +139,10 @@ def without_limits(
     for name, value in arguments.items():
         default = _property(tool, name).get("default")
         numbers = type(value) in (int, float) and type(default) in (int, float)
-        if (
-            numbers
-            and name not in tool.required
-            and value < default
-            and not holds(said, str(value))
-        ):
+        less = numbers and name not in tool.required and value < default
+        if less and not holds(said, str(value)):
             del kept[name]
-            changes.append(
-                f"{name}: {value} was left out: nobody said it; the default is {default}"
-            )
+            changes.append(f"{name}: {value} was left out; nobody said it, and {default} is usual")
     return kept, changes
 
 
