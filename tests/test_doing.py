@@ -385,6 +385,14 @@ async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOl
     assert noted(place.project) == []
 
 
+async def paid_with(mcp: FastMCP, place: Place, prompt: str) -> dict[str, Any]:
+    """The report of a request to an upstream whose every call is allowed."""
+    with served(mcp) as url:
+        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
+        async with place.client() as caller:
+            return report(await caller.call("plan_and_answer", prompt=prompt, policy="allow"))
+
+
 SENT = "AC-7980 was paid."
 
 
@@ -420,15 +428,11 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     ollama.expect({"text": asked})
     ollama.expect({"account": "AC-7980"})
     ollama.expect(said)
-    with served(mcp) as url:
-        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
-        async with place.client() as caller:
-            prompt = "Pay what is due"
-            result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+    ended = await paid_with(mcp, place, "Pay what is due")
     assert paid == []
     why = "pay was not called: no result and no word of the request says account: AC-7980"
-    assert (report(result)["status"], report(result)["reason"]) == ("failed", why)
-    assert report(result)["answer"].startswith(f"Nothing was changed: {why}.")
+    assert (ended["status"], ended["reason"]) == ("failed", why)
+    assert ended["answer"].startswith(f"Nothing was changed: {why}.")
 
 
 async def test_an_amount_that_nobody_said_is_not_looked_up(
@@ -451,14 +455,11 @@ async def test_an_amount_that_nobody_said_is_not_looked_up(
     ollama.expect(plan("send"))
     ollama.expect({"amount": 798.0})
     ollama.expect(was_done("798.0 was sent back."))
-    with served(mcp) as url:
-        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
-        async with place.client() as caller:
-            prompt = "Send the difference back"
-            result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
+    ended = await paid_with(mcp, place, "Send the difference back")
     assert sent == []
     why = "send was not called: no result and no word of the request says amount: 798.0"
-    assert (report(result)["status"], report(result)["reason"]) == ("failed", why)
+    assert (ended["status"], ended["reason"]) == ("failed", why)
+    assert ended["answer"].startswith(f"Nothing was changed: {why}.")
 
 
 async def test_an_amount_may_follow_from_the_request_and_a_long_result(
@@ -488,12 +489,9 @@ async def test_an_amount_may_follow_from_the_request_and_a_long_result(
     ollama.expect({"tool": "send"})
     ollama.expect({"amount": 875.5})
     ollama.expect(was_done("875.5 was sent."))
-    with served(mcp) as url:
-        place.upstreams = {"bank": {"url": url, "policy": "allow"}}
-        async with place.client() as caller:
-            prompt = "We spent 124.5. Send back what their payment was more than that"
-            result = await caller.call("plan_and_answer", prompt=prompt, policy="allow")
-    assert (report(result)["status"], sent) == ("answered", [875.5])
+    prompt = "We spent 124.5. Send back what their payment was more than that"
+    ended = await paid_with(mcp, place, prompt)
+    assert (ended["status"], sent) == ("answered", [875.5])
 
 
 async def test_arguments_have_the_names_of_the_tools_schema(

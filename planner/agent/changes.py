@@ -85,15 +85,15 @@ class Changes:
         steps: dict[str, str] = {}
         for step in self.pending():
             steps.setdefault(self.state.planned_tools[step], step)
-        taken = self._values(name)
+        taken = self._parameters(name)
         alike = {
             other: step
             for other, step in steps.items()
-            if len(same := taken & self._values(other)) > 1 and same in (taken, self._values(other))
+            if _contained(taken, self._parameters(other))
         }
         return alike if name in alike and len(alike) > 1 else {}
 
-    def _values(self, name: str) -> Set[str]:
+    def _parameters(self, name: str) -> Set[str]:
         """The names of what a tool takes."""
         tool = find(name, self.tools)
         return tool.input_schema.get("properties", {}).keys() if tool else set()
@@ -207,3 +207,8 @@ class Changes:
             return said
         nearest = f"The nearest text is in {meant.place}; copy path and text exactly:"
         return f"{said}\n{nearest}\n{meant.text}"
+
+
+def _contained(one: Set[str], other: Set[str]) -> bool:
+    """Whether one of them has all of the other, two at least."""
+    return min(len(one), len(other)) > 1 and (one <= other or other <= one)

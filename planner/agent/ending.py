@@ -145,8 +145,7 @@ class Ending:
 
     def _ordered(self, answer: str, repeats: bool) -> bool:
         """Whether this answer is only valid if a change was made. A conclusion is about all steps,
-        and may come when no step did what it was for. `repeats`: whether it repeats the
-        request."""
+        and may come when no step did what it was for. `repeats`: whether it repeats the request."""
         if self.state.part.request.goal == "conclude":
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
@@ -162,9 +161,9 @@ class Ending:
 
     def _repeats_request(self, answer: str, unsure: str | None) -> bool:
         """Whether an answer has words of the request that no result has, and nothing says it: what
-        was asked for may be told as if it were done. Of an answer that names nothing but what the
-        request names no line says it; where no passages were found, one that names more is not
-        certain."""
+        was asked for may be told as if it were done. An answer that names nothing beyond the
+        request is said by a line or not; one that names more counts as said if it is certain, or
+        if passages were found."""
         prompt = self.state.part.request.prompt
         if not results(self.state).strip() or not echoed(self.state, answer):
             return False

@@ -23,6 +23,8 @@ from planner.tools import Outcome, Policy, ToolSpec
 LIKELY_TOOLS = 5
 """How many tools are listed once more for a plan, ranked for the request. Otherwise a small model
 takes the first ones of a long list."""
+LIKELY_FINDERS = 3
+"""How many are named for finding out what a call needs."""
 NOTHING_MISSING = "nothing"
 """What the model should write if no call is missing."""
 
@@ -108,10 +110,12 @@ class Planner:
         missing = [each.wanted for each in guessed]
         [*_, newest] = self.state.newest
         self.budget.hold()
+        finders = [each.name for each in self.asker.choices if each.read_only and each.upstream]
         tool = None
-        if not any(each.is_amount for each in guessed):
-            likely = self.ranking.matching(f"{call.tool} {' '.join(missing)}")
-            tool = await self.asker.select_to_find(call, missing, likely)
+        if finders and not any(each.is_amount for each in guessed):
+            query = " ".join([call.tool, *missing])
+            likely = self.ranking.likeliest(query, finders, LIKELY_FINDERS)
+            tool = await self.asker.select_to_find(call, missing, finders, likely)
         if tool:
             purpose = f"Find {', '.join(missing)} for {call.tool}"
             await self.caller.call(Call(prompt=purpose, tool=tool))
@@ -155,8 +159,8 @@ class Planner:
             looks_up = any(tool.read_only and tool.upstream for tool in choices)
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
-        likely = [name for name in self.ranking.matching(query) if name in names]
-        return await self.asker.plan(names, likely[:LIKELY_TOOLS], purpose)
+        likely = self.ranking.likeliest(query, names, LIKELY_TOOLS)
+        return await self.asker.plan(names, likely, purpose)
 
     def without_read_files(self, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
         """The tools without those that would read what was looked up: where passages are in view,

@@ -42,8 +42,6 @@ MAX_LONG_ANSWER_CHARS = 1900
 """Characters of a long one."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
-LIKELY_FINDERS = 3
-"""Tools that are named for finding out what a call needs."""
 
 
 class Asker:
@@ -156,15 +154,11 @@ class Asker:
         return await self._selected(chosen, questions.select_to_do(self.state), tools)
 
     async def select_to_find(
-        self, call: Call, missing: Sequence[str], likely: Sequence[str]
+        self, call: Call, missing: Sequence[str], names: Sequence[str], likely: Sequence[str]
     ) -> str | None:
-        """The tool that finds out what a call needs and no result says yet, those that are `likely`
-        to do so named first; None where none does."""
-        names = [tool.name for tool in self.choices if tool.read_only and tool.upstream]
-        if not names:
-            return None
-        best = [name for name in likely if name in names][:LIKELY_FINDERS]
-        question = questions.select_to_find(self.state, call.tool, missing, best)
+        """The tool, out of these, that finds out what a call needs and no result says yet, those
+        that are `likely` to do so named first; None where none does."""
+        question = questions.select_to_find(self.state, call.tool, missing, likely)
         return await self._select("select", question, schemas.or_none(names))
 
     async def _selected(self, chosen: Call, question: str, tools: Sequence[str]) -> Call:

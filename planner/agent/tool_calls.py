@@ -191,17 +191,9 @@ class Caller:
         what is changed. So for a change they only leave out optional arguments that nobody has
         said."""
         if not tool.read_only:
-            said, kept = sources.said(self.state), {}
-            known = f"{said}\n{tool.model_dump_json()}"  # values that the tool's own text names
-            for name, value in arguments.items():
-                optional = name not in tool.required
-                if optional and (
-                    sources.unseen({name: value}, said) or sources.made_up(value, known)
-                ):
-                    self.record_guard("unseen", [f"{name}: {value} was left out: nobody said it"])
-                else:
-                    kept[name] = value
-            return kept
+            arguments, changes = sources.without_guesses(arguments, tool, sources.said(self.state))
+            self.record_guard("unseen", changes)
+            return arguments
         arguments, changes = without_limits(arguments, tool, self.state.user_words)
         self.record_guard("unseen", changes)
         arguments, changes = corrected_patterns(arguments, tool)

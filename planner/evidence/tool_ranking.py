@@ -55,11 +55,12 @@ class Ranking:
         """Every tool, best first: by its match, lifted by its priority."""
         return self._best_first(self._index.scores(words(query)))
 
-    def matching(self, query: str) -> list[str]:
-        """The names of the tools that share a word with the query, best first."""
+    def likeliest(self, query: str, names: Sequence[str], most: int) -> list[str]:
+        """Of the tools with these names those that share a word with the query, best first."""
         scores = self._index.scores(words(query))
         matched = {tool.name for tool, score in zip(self.tools, scores, strict=True) if score > 0}
-        return [tool.name for tool in self._best_first(scores) if tool.name in matched]
+        matched &= {*names}
+        return [tool.name for tool in self._best_first(scores) if tool.name in matched][:most]
 
     def _best_first(self, scores: Sequence[float]) -> list[ToolSpec]:
         best = max(scores, default=0.0)

@@ -15,6 +15,7 @@ from planner.evidence.words import long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
+from planner.tools import ToolSpec
 
 NOT_MADE = "It was not made: "
 """The beginning of the result of a change that was held back because of a guess."""
@@ -104,11 +105,21 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
     ]
 
 
-def made_up(value: Any, seen: str) -> bool:
-    """Whether an optional argument of a change is a text with no word that was seen, such as the
-    name of a person whom nobody mentioned."""
-    own = {*words("\n".join(strings(value)))}
-    return bool(own) and own.isdisjoint(words(seen))
+def without_guesses(
+    arguments: dict[str, Any], tool: ToolSpec, seen: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Leave out the optional arguments of a change that appear nowhere in what was seen, texts
+    among them with no word of it or of the tool's own definition, such as the name of a person whom
+    nobody mentioned. Returns the arguments and the changes, a line each."""
+    kept, changes = dict(arguments), []
+    known = {*words(f"{seen}\n{tool.model_dump_json()}")}
+    for name, value in arguments.items():
+        own = {*words("\n".join(strings(value)))}
+        made_up = bool(own) and own.isdisjoint(known)
+        if name not in tool.required and (made_up or unseen({name: value}, seen)):
+            del kept[name]
+            changes.append(f"{name}: {value} was left out: nobody said it")
+    return kept, changes
 
 
 _ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")
@@ -159,18 +170,20 @@ def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
     has no word of the request which tells the entries apart, and another entry has one. A small
     model takes the first entry."""
     asked = {*long_words(state.user_words, MIN_TELLING)}
-    for name, value in arguments.items():
-        lists = [entries(call.result) for call in chosen(state)] if _is_id(name) else []
-        for listed in reversed(lists):
-            own = [n for n, each in enumerate(listed) if str(value) in candidates(name, each)]
-            said = [asked & {*words(each)} for each in listed]
-            telling = [{word for word in each if any(word not in o for o in said)} for each in said]
-            best = max(range(len(listed)), key=lambda n: len(telling[n]), default=0)
-            if len(own) != 1 or telling[own[0]] or not telling[best]:
-                continue
-            mine, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (own[0], best))
-            word = min(telling[best])
-            return f"the request says {word}, as ({other}) does; {name} {value} is ({mine})"
+    lists = [entries(call.result) for call in chosen(state)][::-1]
+    ids = [(name, value) for name, value in arguments.items() if _is_id(name)]
+    for (name, value), listed in product(ids, lists):
+        having = [n for n, each in enumerate(listed) if str(value) in candidates(name, each)]
+        if len(having) != 1:
+            continue
+        said = [asked & {*words(each)} for each in listed]
+        common = {word for word in asked if all(word in each for each in said)}
+        told = [each - common for each in said]
+        best = max(range(len(listed)), key=lambda n: len(told[n]))
+        if told[best] and not told[having[0]]:
+            own, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (having[0], best))
+            word = min(told[best])
+            return f"the request says {word}, as ({other}) does; {name} {value} is ({own})"
     return None
 
 
