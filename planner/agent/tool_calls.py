@@ -193,6 +193,8 @@ class Caller:
         if not tool.read_only:
             arguments, changes = sources.without_guesses(arguments, tool, sources.said(self.state))
             self.record_guard("unseen", changes)
+            arguments, changes = sources.without_flips(arguments, tool, self.state)
+            self.record_guard("unseen", changes)
             return arguments
         arguments, changes = without_limits(arguments, tool, self.state.user_words)
         self.record_guard("unseen", changes)

@@ -170,21 +170,55 @@ def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
     has no word of the request which tells the entries apart, and another entry has one. A small
     model takes the first entry."""
     asked = {*long_words(state.user_words, MIN_TELLING)}
-    lists = [entries(call.result) for call in chosen(state)][::-1]
-    ids = [(name, value) for name, value in arguments.items() if _is_id(name)]
-    for (name, value), listed in product(ids, lists):
-        having = [n for n, each in enumerate(listed) if str(value) in candidates(name, each)]
-        if len(having) != 1:
-            continue
+    for name, listed, having in _entries_meant(arguments, state):
         said = [asked & {*words(each)} for each in listed]
         common = {word for word in asked if all(word in each for each in said)}
         told = [each - common for each in said]
         best = max(range(len(listed)), key=lambda n: len(told[n]))
-        if told[best] and not told[having[0]]:
-            own, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (having[0], best))
+        if told[best] and not told[having]:
+            own, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (having, best))
             word = min(told[best])
-            return f"the request says {word}, as ({other}) does; {name} {value} is ({own})"
+            return (
+                f"the request says {word}, as ({other}) does; {name} {arguments[name]} is ({own})"
+            )
     return None
+
+
+def without_flips(
+    arguments: dict[str, Any], tool: ToolSpec, state: RunState
+) -> tuple[dict[str, Any], list[str]]:
+    """Leave out the optional booleans of a change that differ from what the entry with its id has
+    now, if the user says no word of their names: a small model fills in each argument that a tool
+    takes. Returns the arguments and the changes, a line each."""
+    kept, changes = dict(arguments), []
+    asked = {*words(state.user_words)}
+    for _, listed, having in _entries_meant(arguments, state):
+        for name, value in arguments.items():
+            own = candidates(name, listed[having]) if isinstance(value, bool) else []
+            differs = own and own[0].lower() != str(value).lower()
+            if (
+                name in kept
+                and differs
+                and name not in tool.required
+                and not asked & {*words(name)}
+            ):
+                del kept[name]
+                changes.append(f"{name}: {value} was left out: it is {own[0]}, and nobody said so")
+    return kept, changes
+
+
+def _entries_meant(
+    arguments: dict[str, Any], state: RunState
+) -> Iterator[tuple[str, list[str], int]]:
+    """The arguments that are ids, each with the lists that were found in which only one entry has
+    it, the newest first, and where that entry is in the list."""
+    lists = [entries(call.result) for call in chosen(state)][::-1]
+    for name, listed in product(filter(_is_id, arguments), lists):
+        having = [
+            n for n, each in enumerate(listed) if str(arguments[name]) in candidates(name, each)
+        ]
+        if len(having) == 1:
+            yield name, listed, having[0]
 
 
 def candidates(argument: str, result: str) -> list[str]:

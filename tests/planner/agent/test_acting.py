@@ -271,6 +271,36 @@ async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> No
     assert "unseen" in ran.guards
 
 
+@pytest.mark.parametrize(
+    ("prompt", "hidden"),
+    [("Move the review to room 4", {}), ("Move the review to room 4, hidden", {"hidden": False})],
+)
+async def test_what_an_entry_is_stays_so_if_nobody_says_otherwise(
+    prompt: str, hidden: dict[str, bool]
+) -> None:
+    """A model that changed the amount of a standing order made it a single payment as well."""
+    pool = office(
+        find_events=["- id: 24\n  hidden: false\n- id: 31\n  hidden: true"], move=["Moved."]
+    )
+    properties = {name: {"type": "string"} for name in ("event_id", "room")}
+    properties["hidden"] = {"type": "boolean"}
+    schema = {"type": "object", "properties": properties, "required": ["event_id", "room"]}
+    move = spec("move", upstream="office", safety=Safety.WRITE)
+    pool.specs.append(move.model_copy(update={"input_schema": schema}))
+    moved = {"event_id": "31", "room": "4"}
+    ran = await acted(
+        prompt,
+        steps(("Find it", "find_events"), ("Move it", "move")),
+        {"query": "review"},
+        {"tool": "move"},
+        moved | {"hidden": False},
+        was_done("The event 31 is in room 4."),
+        pool=pool,
+    )
+    assert pool.calls[-1] == ("move", moved | hidden)
+    assert ran.state.status == "answered"
+
+
 HELLO = {"room": "general", "text": "hello"}
 
 
