@@ -55,6 +55,14 @@ MIN_SECRET_CHARS = 4
 """Anything shorter protects nothing, and hiding it would remove plain words."""
 
 Pattern = Annotated[str, AfterValidator(_compiles)]
+
+
+def fleet_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{0,64}", text):
+        raise wrong("use at most 64 letters, digits, `-` and `_`")
+    return text
+
+
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -198,10 +206,10 @@ class ModelSettings(_Frozen):
     """Which models play the two roles and where they run."""
 
     fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
-    """Replies to requests that need no tool. By default the full model, so that only one is
-    loaded."""
+    """Reads requests and finds other words to search for. Default: the full model, so that only one
+    is loaded."""
     full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
-    """Reads requests, plans, writes arguments and answers."""
+    """Plans, writes arguments and answers."""
     backend: Literal["auto", "ollama", "openai", "embedded"] = "auto"
     """`auto`: the server at `url` if one is set, else Ollama if it answers, else the embedded
     models."""
@@ -222,6 +230,13 @@ class ModelSettings(_Frozen):
     parallel: Annotated[int, Field(ge=1)] = 4
     """How many calls one model gets at a time; the others wait in Planloom, where they do not time
     out. Values above OLLAMA_NUM_PARALLEL have no effect."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_model(cls, given: Any) -> Any:
+        """The full model plays both roles if only that one is named."""
+        alone = isinstance(given, dict) and "full" in given and "fast" not in given
+        return given | {"fast": given["full"]} if alone else given
 
     @property
     def uses_url(self) -> bool:
@@ -257,7 +272,7 @@ class RunSettings(_Frozen):
     redis: Hidden | None = None
     """The URL of a Redis or Valkey database, for servers on several machines: runs are recorded
     there, not in `directory`."""
-    fleet: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")] = ""
+    fleet: Annotated[str, AfterValidator(fleet_name)] = ""
     """A name that several servers of the same project, upstreams and models share. When one of them
     ends or has no free turn, another one takes over its runs."""
 

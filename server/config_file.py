@@ -5,7 +5,6 @@ Explicit arguments win over the environment, the environment over the file. A mi
 variable's value.
 """
 
-import re
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_config_path
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
@@ -29,6 +28,7 @@ from server.config import (
     Settings,
     ToolSettings,
     UpstreamSettings,
+    fleet_name,
 )
 from server.environment import VARIABLES, Environment, environment
 from server.project import project_folder
@@ -90,9 +90,10 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
     if given:
         changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
     if named.fleet:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", named.fleet):
-            raise ConfigError("PLANLOOM_FLEET: should be up to 64 letters, digits, - and _")
-        changes["fleet"] = named.fleet
+        try:
+            changes["fleet"] = fleet_name(named.fleet)
+        except PydanticCustomError as error:
+            raise ConfigError(f"PLANLOOM_FLEET: {error.message()}") from None
     placed = runs.model_copy(update=changes)
     if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
         raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
@@ -185,7 +186,8 @@ def _overridden(
     layers = (fields, explicit)  # the later ones win
     chosen = {name: value for each in layers for name, value in each.items() if value is not None}
     try:
-        merged = ModelSettings.model_validate(dict(models) | chosen)
+        written = {name: getattr(models, name) for name in models.model_fields_set}
+        merged = ModelSettings.model_validate(written | chosen)
     except ValidationError as error:
         wrong = error.errors()[0]
         field = str(wrong["loc"][0])

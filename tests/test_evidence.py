@@ -87,7 +87,7 @@ async def test_the_same_digits_prove_nothing(place: Place, ollama: ScriptedOllam
     asked = ("ask", "--json", "How deep may a harbour be?")
     done = await anyio.to_thread.run_sync(place.run, *asked)
     report = json.loads(done.stdout)
-    why = "no line that has 45 says what the number is about"
+    why = "the results contain 45, but not about what was asked"
     assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
     assert done.returncode == 1
 
@@ -114,7 +114,7 @@ async def test_a_number_of_another_line_does_not_prove_it(
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt="Which is the port?")
     report = result.whole or {}
-    why = "no line that has 77 says what the number is about"
+    why = "the results contain 77, but not about what was asked"
     assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
 
 

@@ -124,7 +124,9 @@ class Ending:
             reason = reason or "nothing was looked up for it"
         elif not (planned or talk) and (loose := unproved(self.state, answer)):
             status = "partial"
-            reason = reason or f"no line that has {', '.join(loose)} says what the number is about"
+            reason = (
+                reason or f"the results contain {', '.join(loose)}, but not about what was asked"
+            )
             quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
         if formatted.problem:
             status = "partial"

@@ -161,7 +161,7 @@ class Reader:
     @property
     def settled(self) -> bool:
         """Whether results hold the best answer, or no time is left to look for another one. Another
-        search seldom makes an uncertain answer certain (docs/evaluation.md)."""
+        search seldom makes an uncertain answer certain (docs/experiments.md)."""
         answer = self.best.text
         if answer is None:
             return False
@@ -233,7 +233,7 @@ class Reader:
         Code looks up what it says, and a second reading has to agree. The first one is of the
         likeliest passages, the second of all, asked in other words: a small model's wrong answers
         seldom come twice from what is not the same. Where they differ, the first question is
-        asked once more, of all passages (docs/evaluation.md).
+        asked once more, of all passages (docs/experiments.md).
         """
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):

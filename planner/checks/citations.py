@@ -30,7 +30,7 @@ BY_NAME = 0.8
 """Of what one row says of a subject, so much is said by another row that has the same name."""
 TELLING_SHARE = 0.5
 """A number is proved by a row that says at least so much of the subject, as a share of the row with
-a number that says most of it (docs/evaluation.md, "Numbers for another reason"). An answer with
+a number that says most of it (docs/experiments.md, "Numbers for another reason"). An answer with
 several numbers has as many subjects, and each of them a part of this share."""
 SAID_SHARE = 0.5
 """Of what the words weigh that an answer without names and numbers has beyond the request's."""
@@ -107,7 +107,7 @@ def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]
 
 
 def quoted_in(quote: str, text: str) -> bool:
-    """Whether a quotation stands in a text, but for white space."""
+    """Whether a quotation occurs in a text, ignoring white space."""
     plain = _flat(quote)
     return len(plain) >= MIN_QUOTE and plain in _flat(text)
 

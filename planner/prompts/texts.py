@@ -77,7 +77,7 @@ def system(tools: Sequence[ToolSpec]) -> Message:
 
 def system_act(tools: Sequence[ToolSpec]) -> Message:
     """The same for planning and making an action. What the other one says of sorting requests and
-    searching makes a small model plan calls that nobody asked for (docs/evaluation.md)."""
+    searching makes a small model plan calls that nobody asked for (docs/experiments.md)."""
     return _with_tools("system_act", tools)
 
 

@@ -27,6 +27,7 @@ from server.backends import open_models
 from server.cli.live_view import LiveView
 from server.cli.runs import YES, console, load, output, print_report, show_markdown
 from server.config import Settings
+from server.journal import journal_for
 from server.runs.execution import START_SECONDS
 from server.runs.run import Run, report_of
 from server.upstreams.launch import Launcher
@@ -57,13 +58,14 @@ async def run_on_terminal(
     process's exit status. On a terminal a new run asks for approval there. `given`: the options
     that going on with it takes again."""
     beside = Console(quiet=True) if detail == "quiet" else console
+    # Loaded before upstreams start, because there may be no such run.
+    begun = await load(journal_for(settings.runs), asked) if isinstance(asked, str) else asked
     with closing(Downloads(beside)) as downloads:
         async with open_parts(settings, downloads.advance, launcher) as parts:
-            if isinstance(asked, RunRequest):
-                run = await parts.engine.start(asked, can_ask=sys.stdin.isatty())
+            if isinstance(begun, RunRequest):
+                run = await parts.engine.start(begun, can_ask=sys.stdin.isatty())
             else:
-                stored = await load(parts.engine.journal, asked)
-                run = await parts.engine.resume(stored.id, stored.caller)
+                run = await parts.engine.resume(begun.id, begun.caller)
             downloads.close()  # the terminal is the run's now
             try:
                 await show(run, settings.project, beside)

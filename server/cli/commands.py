@@ -24,7 +24,7 @@ from server.text import plain
 PATIENCE_SECONDS = 2.0
 """How long it waits for standard input before it says so."""
 EXITS = (
-    "Exit codes: 0 answered, or looked for and not found; 1 partly answered, refused, failed or "
+    "Exit codes: 0 answered, or not found after a search; 1 partly answered, refused, failed or "
     "cancelled; 2 wrong usage, or no model; 130 interrupted."
 )
 
@@ -155,10 +155,10 @@ def init(
 
     if client is None:
         if write or http or project:
-            raise typer.BadParameter("--write, --http and --project go with --client")
+            raise typer.BadParameter("--write, --http and --project need --client")
         return write_upstreams(client_files or [], dry_run=dry_run, force=force)
     if client_files or dry_run or force:
-        raise typer.BadParameter("--from, --dry-run and --force do not go with --client")
+        raise typer.BadParameter("--from, --dry-run and --force cannot be used with --client")
     return client_entry(client, project, http, write=write)
 
 
@@ -289,7 +289,7 @@ def runs_show(
     project: Project = None,
     upstreams: Upstreams = None,
 ) -> None:
-    """Show the report of a run, or all that was said in it."""
+    """Show the report of a run, or its whole transcript."""
     settings = _settings(project, upstreams)
     from server.cli.runs import follow_run, show_run
 
@@ -347,8 +347,8 @@ def tools(
         list[str] | None,
         _option(
             "--accept NAME",
-            "Show what a tool that is held back would change, or all of an upstream; with the "
-            "digest that this prints (NAME@DIGEST), consent to it.",
+            "Show the changed definition of a tool that is held back, or of all of an upstream; "
+            "with the digest that this prints (NAME@DIGEST), accept it.",
         ),
     ] = None,
 ) -> None:
@@ -433,7 +433,7 @@ def _settings(project: Path | None, upstreams: Path | None, model: str | None = 
 
 def _detail(quiet: bool, verbose: bool) -> str:
     if quiet and verbose:
-        raise typer.BadParameter("-q and -v do not go together")
+        raise typer.BadParameter("use either -q or -v")
     return "quiet" if quiet else "verbose" if verbose else "usual"
 
 

@@ -149,6 +149,8 @@ def over_http(client: str, address: str) -> Entry:
     """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; for the
     token it has the client's own kind of reference. Raises `ConfigError`."""
     url = address if "://" in address else f"http://{address}/mcp"
+    if not re.fullmatch(r"https?://\S+|[^\s/]+:\d+", address):
+        raise ConfigError(f"--http: {address} is not an address; write HOST:PORT or a URL")
     form = CLIENTS[client]
     if (over_http := form.http) is None:
         raise ConfigError(f"--http: {form.title}'s file cannot refer to a token; leave --http out")

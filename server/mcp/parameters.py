@@ -26,12 +26,12 @@ WaitSeconds = Annotated[
     ),
 ]
 Iterations = Annotated[
-    int, Field(description="Limit of tool calls; the last one has to conclude.", ge=1, le=100)
+    int, Field(description="Limit of tool calls; after the last one the run answers.", ge=1, le=100)
 ]
 Seconds = Annotated[
     float,
     Field(
-        description="Time limit of the whole run in seconds, also while nobody waits.",
+        description="Time limit of the whole run in seconds, even when no client is waiting.",
         gt=0,
         le=86_400,
     ),

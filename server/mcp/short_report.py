@@ -63,8 +63,8 @@ class ShortReport(BaseModel):
     model_config = ConfigDict(title="Run")
 
     status: Status | Literal["interrupted"] = Field(
-        description="answered; partial: see reason and unsupported; not_found; failed; cancelled; "
-        "running and interrupted: see next."
+        description="answered; partial: see reason and unsupported; not_found; refused: a change "
+        "was not approved or not allowed; failed; cancelled; running and interrupted: see next."
     )
     answer: str = ""
     data: Any = Field(
@@ -74,7 +74,7 @@ class ShortReport(BaseModel):
     )
     reason: str | None = Field(default=None, description="Why the answer is not complete.")
     unsupported: list[str] = Field(
-        default=[], description="What the answer says and no source supports."
+        default=[], description="Claims in the answer that no source supports."
     )
     done: list[str] = Field(
         default=[], description="Calls that changed something, from the record."

@@ -135,10 +135,10 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         run_id: GoesOn = None,
         request_key: RequestKey = None,
     ) -> ToolResult | InputRequiredResult:
-        """Make one tool call and say what its result means for the prompt, where you plan
-        yourself. Give the prompt alone, or the tool and its arguments too. With the run_id of a
-        step, or of make_plan, the next step is made in the same run; plan_and_answer with that
-        run_id concludes from all steps.
+        """Make one tool call and say what its result means for the prompt, for clients that plan
+        the steps themselves. Give the prompt alone, or the tool and its arguments too. With the
+        run_id of a step, or of make_plan, the next step is made in the same run; plan_and_answer
+        with that run_id concludes from all steps.
         """
         request = RunRequest(
             prompt=prompt,
@@ -225,9 +225,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             Field(description="Later steps to do first, in this order: numbers.", max_length=20),
         ] = [],  # noqa: B006
     ) -> ToolResult:
-        """Say something to a run that is under way: a hint, steps to skip, another order. It holds
-        from the run's next decision on; get_run says when it was taken. To stop the run use
-        cancel_run.
+        """Say something to a run that is under way: a hint, steps to skip, another order. It takes
+        effect at the run's next decision; get_run shows when. To stop the run use cancel_run.
         """
         run = await callers_run(ctx, run_id, ToolError)
         with errors_as(ToolError):
@@ -246,7 +245,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         output_schema=short_report.SHORT_SCHEMA,
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
-        """End a run and return the report of what it found. Fine when it has ended already."""
+        """End a run and return the report of what it found; one that has ended stays as it is."""
         run = await callers_run(ctx, run_id, ToolError)
         with errors_as(ToolError):
             await engine_of(ctx).cancel(run)

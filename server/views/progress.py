@@ -34,7 +34,7 @@ DOING = {
     "answer": "tried the answer",
     "repair": "tried the answer again",
     "overview": "answered from the first passages",
-    "facts": "noted what others add",
+    "facts": "collected facts from more passages",
     "rewrite": "wrote a part of a file",
     "example": "said how a tool is called",
     "summary": "summed them up",

@@ -117,8 +117,9 @@ class Report(BaseModel):
     status: Status | Literal["interrupted"] = Field(
         description="running: follow it with get_run. answered. partial: a limit or fault cut it "
         "short, or part of it is unsupported or does not fit data_schema. not_found: looked for, "
-        "not found. failed. cancelled. interrupted: the call was cut off or its server "
-        "ended; plan_and_answer with this run_id goes on with it."
+        "not found. refused: a change was not approved or not allowed. failed. cancelled. "
+        "interrupted: the call was cut off or its server ended; plan_and_answer with this run_id "
+        "goes on with it."
     )
     answer: str = Field(description="Empty while the run is running.")
     draft: str = Field(

@@ -44,7 +44,7 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
     assert runs.redis
     assert (runs.redis.get_secret_value(), runs.fleet) == (other["PLANLOOM_RUNS"], "two")
     assert SECRET not in repr(runs)
-    with pytest.raises(ConfigError, match="PLANLOOM_FLEET: should be up to 64 letters"):
+    with pytest.raises(ConfigError, match="PLANLOOM_FLEET: use at most 64 letters"):
         load_settings(file, tmp_path, environ | {"PLANLOOM_FLEET": "a b"})
     for url in ("127.0.0.1:6379", "redis://there:port"):
         with pytest.raises(ConfigError, match="runs in Redis: the URL should be redis://"):
@@ -63,6 +63,21 @@ def test_defaults(tmp_path: Path) -> None:
     assert (settings.models.backend, settings.models.num_ctx) == ("auto", 8192)
     assert settings.project == tmp_path
     assert settings.upstreams == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "fast"),
+    [
+        ("models: {full: big}", {}, "big"),
+        ("", {"PLANLOOM_FULL_MODEL": "big"}, "big"),
+        ("models: {fast: small}", {"PLANLOOM_FULL_MODEL": "big"}, "small"),
+    ],
+)
+def test_the_full_model_plays_both_roles_if_only_that_one_is_named(
+    tmp_path: Path, text: str, environ: dict[str, str], fast: str
+) -> None:
+    models = load_settings(written(tmp_path, text), tmp_path, environ).models
+    assert (models.fast, models.full) == (fast, "big")
 
 
 def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -139,6 +154,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
             "approval: {timeout_s: 0}",
             "1: approval.timeout_s: should be greater than 0; correct the value",
         ),
+        ("runs: {fleet: a b}", "1: runs.fleet: use at most 64 letters, digits, `-` and `_`"),
         ("zzz: 1", "1: zzz: unknown key `zzz`; known keys: models, approval, runs, upstreams"),
         ("models:\n  num_ctx: 5", "2: models.num_ctx: should be greater than or equal to 512"),
         ("models:\n  full: a\n  full: b", "3: models.full: the key appears twice; remove one"),

@@ -209,7 +209,7 @@ def without_flips(
 
 def _entries_meant(
     arguments: dict[str, Any], state: RunState
-) -> Iterator[tuple[str, list[str], int]]:
+) -> Iterator[tuple[str, Sequence[str], int]]:
     """The arguments that are ids, each with the lists that were found in which only one entry has
     it, the newest first, and where that entry is in the list."""
     lists = [entries(call.result) for call in chosen(state)][::-1]

@@ -234,7 +234,7 @@ def _conclude(
     output.print(Text(f"\n{found.name} is in {file} now."), soft_wrap=True)
     for name in (VARIABLES["fast"], VARIABLES["full"]):
         if os.environ.get(name):
-            console.print(Text(f"{name} is set, and wins over the file: unset it."))
+            console.print(Text(f"{name} is set and overrides the file; unset it."))
     return 0
 
 

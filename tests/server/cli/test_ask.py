@@ -289,8 +289,9 @@ def test_a_dead_address_is_told_before_other_models_answer(place: Place) -> None
     )
 
 
-def test_the_help_says_what_to_ask_as_the_evaluation_does(place: Place) -> None:
+def test_the_help_says_what_to_ask_as_the_guide_does(place: Place) -> None:
     assert ABILITIES in " ".join(place.run("ask", "-h").stdout.split())
-    page = ROOT / "docs" / "evaluation.md"
-    section = page.read_text("utf-8").partition("\n## What to ask\n\n")[2]
-    assert section.partition("\n\n")[0] == ABILITIES
+    page = (ROOT / "docs" / "ask.md").read_text("utf-8")
+    advice = {each.lower() for each in re.findall(r"^\| \*\*(.+?)\*\*:", page, re.MULTILINE)}
+    said = re.findall(r"(?:^|\. )([^.:]+):", ABILITIES)
+    assert advice == {each.removesuffix(" with models of 1.5B parameters").lower() for each in said}

@@ -205,6 +205,13 @@ def test_claude_desktop_takes_no_url(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "http://", "a b:1"])
+def test_what_is_no_address_is_refused(run: Run, home: Path, address: str) -> None:
+    told = f"planloom: --http: {address} is not an address; write HOST:PORT or a URL\n"
+    assert run("init", "--client", "cursor", "--write", "--http", address) == (2, "", told)
+    assert not (home / ".cursor").exists()
+
+
 def test_a_folder_that_is_not_there_is_refused(run: Run, home: Path) -> None:
     assert run("init", "--client", "cursor", "--write", "--project", "/gone") == snapshot(
         (2, "", "planloom: --project: /gone is not a directory; name the project's folder\n")
