@@ -21,6 +21,8 @@ UNKNOWN = (
     "before you ask for it again."
 )
 """What the user is told about a change that got no answer."""
+MIN_ECHOED = 2
+"""Words of the request beside a call that an answer may not repeat as if they were done."""
 NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
 MAX_COMPLAINT_CHARS = 300
@@ -158,14 +160,15 @@ class Changes:
         return unrelated(self.state, answer, "\n".join(self._described(made).values()))
 
     def instead(self, answer: str) -> list[str]:
-        """The words of the request that an answer repeats and no call and no result has, where a
-        change was given a text that nobody had said: something else may have been done."""
+        """The words of the request that an answer repeats and no call and no result has: two at
+        least, as a part of the request may not have been done, or one where a change was given a
+        text that nobody had said, as something else may have been done."""
         made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
         known = self._described(made)
-        if not any(invented(self.state, each, known.get(each.tool, "")) for each in made):
-            return []
         of_tools = {*words("\n".join(known.values()))}
-        return [word for word in echoed(self.state, answer) if word not in of_tools]
+        said = [word for word in echoed(self.state, answer) if word not in of_tools]
+        made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in made)
+        return said if made_up or len(said) >= MIN_ECHOED else []
 
     def _described(self, calls: Sequence[Iteration]) -> dict[str, str]:
         """The definitions of the tools of these calls, by their names."""

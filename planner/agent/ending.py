@@ -13,7 +13,14 @@ from planner.agent.reading import NO_LINE
 from planner.checks.citations import supporting, unproved
 from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done, left_undone
-from planner.checks.grounding import echoed, not_done, results, unsupported, unsupported_data
+from planner.checks.grounding import (
+    echoed,
+    not_done,
+    only_of_request,
+    results,
+    unsupported,
+    unsupported_data,
+)
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
@@ -164,10 +171,15 @@ class Ending:
     def _repeats_request(self, answer: str, unsure: str | None) -> bool:
         """Whether an answer has words of the request that no result has, and nothing says it: what
         was asked for may be told as if it were done. An answer that names nothing beyond the
-        request is said by a line or not; one that names more counts as said if it is certain, or
-        if passages were found."""
+        request is said by a line or not, and nothing says it if no result has a name or number
+        that it repeats; one that names more counts as said if it is certain, or if passages were
+        found."""
         prompt = self.state.part.request.prompt
-        if not results(self.state).strip() or not echoed(self.state, answer):
+        if not results(self.state).strip():
+            return False
+        if only_of_request(self.state, answer):
+            return True
+        if not echoed(self.state, answer):
             return False
         if beyond(answer, prompt):
             return not self.state.passages and bool(unsure or unproved(self.state, answer))

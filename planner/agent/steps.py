@@ -1,5 +1,6 @@
 """The plan of a run and its steps, as they are recorded: made, begun, revised, steered."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -31,8 +32,9 @@ class Steps:
 
     def make(self, plan: MakePlan) -> None:
         """Make a plan, and begin with its first step."""
-        objectives = [step.objective for step in plan.steps]
-        self.plan(objectives, {step.objective: step.tool for step in plan.steps if step.tool})
+        objectives = _distinct([step.objective for step in plan.steps])
+        steps = zip(objectives, plan.steps, strict=True)
+        self.plan(objectives, {objective: step.tool for objective, step in steps if step.tool})
         self.start(objectives[0])
 
     def plan(self, objectives: Sequence[str], tools: dict[str, str], known: str = "") -> None:
@@ -110,3 +112,13 @@ class Steps:
                 )
             )
         return bool(said)
+
+
+def _distinct(objectives: Sequence[str]) -> list[str]:
+    """The objectives, numbered where they are the same: a step is known by its own."""
+    count: Counter[str] = Counter()
+    found = []
+    for each in objectives:
+        count[each] += 1
+        found.append(f"{each} ({count[each]})" if count[each] > 1 else each)
+    return found

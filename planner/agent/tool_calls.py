@@ -174,7 +174,8 @@ class Caller:
         for first in (True, False):
             written = await self.asker.arguments(tool, iteration.prompt, problem)
             writer = self.state.ledger[-1].model
-            arguments = validation.coerced(written, tool.input_schema)
+            emptied = () if tool.read_only else sources.mentioned(written, self.state)
+            arguments = validation.coerced(written, tool.input_schema, emptied)
             problem = validation.problem(arguments, tool.input_schema)
             if problem is None and first and not tool.read_only:
                 problem = sources.another_entry(arguments, self.state)

@@ -9,7 +9,7 @@ from math import log
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.checks.claims import claims, holds, is_number, without_separators
+from planner.checks.claims import claims, holds, is_number, is_value, without_separators
 from planner.checks.grounding import FILE, chosen, results, said, said_in
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
@@ -226,8 +226,8 @@ class Subject:
 
     @cached_property
     def numbers(self) -> Sequence[str]:
-        """Those of the answer that the user has not said."""
-        own = filter(is_number, claims(without_separators(self.answer)))
+        """Those of the answer that the user has not said, dates among them."""
+        own = filter(is_value, claims(without_separators(self.answer)))
         return [each for each in own if not holds(self.state.user_words, each)]
 
     @cached_property
@@ -283,7 +283,7 @@ class Subject:
     def told(self, claim: str, source: Source) -> bool:
         """Whether a passage or a result holds a claim; a number in a row that says enough of what
         the answer is about, held against the other rows with numbers."""
-        if not is_number(claim):
+        if not is_value(claim):
             return holds(f"{source.place}\n{source.text}", claim)
         told = self.telling[source.number]
         if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():

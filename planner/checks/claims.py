@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from planner.evidence.words import is_name, tokens, words
+from planner.evidence.words import LETTER, apart, is_name, tokens, words
 from planner.text import flat
 
 MAX_NAME = 60
@@ -14,7 +14,11 @@ REPEATED_WORDS = 0.8
 """Of a fact, that a text has which repeats it."""
 SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
+FEW_WORDS = 4
+"""Of fewer, the other answer begins with all."""
 
+_UNIT = r"(?:[A-WYZa-wyz][A-Za-z]{0,7}|x|[fiu]\d{1,3})"
+"""What may stand right behind a number: `30s`, `256Mi`, `3x`, `1500u64`; not `0xFF`."""
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"']+"  # a URL
     r"|(?:[\w.-]+/)+[\w.-]+"  # a path
@@ -24,25 +28,43 @@ _CLAIM = re.compile(
     r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
     r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
     r"|\b[A-Z]{2,}[a-z]{2,}\w*\b"  # HTTPServer, but not APIs
-    r"|\b\d+(?:\.\d+)?\b"  # a number
+    r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
+    r"|\b0[xX][0-9A-Fa-f]+\b"
+    r"|(?:(?<![\w)\]}])-)?\b\d+(?:\.\d+)*\b"  # a number, a version
+    rf"|\b\d{{2,}}(?:\.\d+)*(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
+    r"|(?<=\bv)\d+(?:\.\d+)+\b"
     r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _-]){2,40}\](?!\()"  # `[number]`, left open
-    r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\"|'(?=\S)[^'\n]{3,80}(?<=\S)'"  # a quotation
+    r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\""
+    r"|(?<!\w)'(?=\S)[^'\n]{3,80}(?<=\S)'(?!\w)"  # a quotation, and no apostrophe
 )
 
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
+_UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.\w+):\d+(?:-\d+)?\b")
 
 
 def claims(text: str) -> list[str]:
     """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks."""
     found: dict[str, None] = {}
-    for match in _CLAIM.finditer(text):
+    for match in _CLAIM.finditer(apart(text)):
         found.setdefault(match.group().strip("`\"'").rstrip(".,;:"))
     return [claim for claim in found if claim]
 
 
 def holds(text: str, claim: str) -> bool:
-    """Whether the claim stands in the text as a whole word."""
-    return claim in text and bool(re.search(rf"(?<!\w){re.escape(claim)}(?!\w)", text))
+    """Whether the claim stands in the text as a whole word; a number with its sign, and with or
+    without its unit: 5 is neither in -5 nor in 1.5."""
+    if claim not in text:
+        return False
+    exact = re.escape(claim)
+    if _NUMBER.fullmatch(claim):
+        exact = rf"(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-){exact}(?!\.\d){_UNIT}?"
+        return (
+            re.search(rf"(?:(?<!{LETTER})|(?<=\bv)|(?<=\dT)){exact}(?!{LETTER})", text) is not None
+        )
+    end = r"(?!\d)" if _DATE.fullmatch(claim) else rf"(?!{LETTER})"  # a time may follow
+    return re.search(rf"(?<!{LETTER}){exact}{end}", text) is not None
 
 
 def without_separators(text: str) -> str:
@@ -50,8 +72,25 @@ def without_separators(text: str) -> str:
     return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text)
 
 
+def without_points(text: str) -> str:
+    """Numbers as some languages separate them: `1.500` is 1500."""
+    return re.sub(r"(?<=\d)\.(?=\d{3}(?!\d))", "", text)
+
+
+def numbers_in(text: str) -> list[float]:
+    """The numbers of a text in their order, however it writes them: `1,500`, `1.500`, `12,50`."""
+    with_commas = re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text)
+    forms = (with_commas, without_points(text), without_separators(text), text)
+    return [float(found.group()) for form in forms for found in _UNSIGNED.finditer(form)]
+
+
 def is_number(claim: str) -> bool:
-    return re.fullmatch(r"\d+(?:\.\d+)?", claim) is not None
+    return re.fullmatch(r"-?\d+(?:\.\d+)?", claim) is not None
+
+
+def is_value(claim: str) -> bool:
+    """Whether it is a number or a date."""
+    return is_number(claim) or _DATE.fullmatch(claim) is not None
 
 
 def beyond(answer: str, request: str) -> list[str]:
@@ -82,8 +121,11 @@ def agree(first: str, second: str, request: str) -> bool:
             claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told
         )
     asked = set(words(request))
-    short, long = sorted(({*words(text)} - asked for text in (first, second)), key=len)
-    return len(short & long) >= SAME_WORDS * len(short)
+    new = ([each for each in words(text) if each not in asked] for text in (first, second))
+    short, long = sorted(new, key=len)
+    if len(short) < FEW_WORDS:  # "it is on" and "it is not on" share most of theirs
+        return long[: len(short)] == short and bool(short or not long)
+    return len({*short} & {*long}) >= SAME_WORDS * len({*short})
 
 
 def without_lines(answer: str) -> str:
@@ -97,7 +139,7 @@ def only_repeats(answer: str, request: str) -> bool:
     asked for the base of `Foo`, a small model names `Foo`. One of several that the request names is
     an answer."""
     told, named = claims(answer), claims(without_separators(request))
-    bare = bool(told) and not [*words(_CLAIM.sub("", answer))]
+    bare = bool(told) and not [*words(_CLAIM.sub("", apart(answer)))]
     return bare and {*told} == {*named}
 
 

@@ -9,7 +9,16 @@ from itertools import combinations
 from typing import Any
 
 from planner.checks import validation
-from planner.checks.claims import claims, holds, is_number, repeats, without_separators
+from planner.checks.claims import (
+    beyond,
+    claims,
+    holds,
+    is_number,
+    is_value,
+    repeats,
+    without_points,
+    without_separators,
+)
 from planner.evidence.context import with_count
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
@@ -35,7 +44,7 @@ def not_done(state: RunState, answer: str) -> list[str]:
     read: it does not claim a change."""
     missing = _unsaid(answer, carried_out(state))
     read = results(state) if missing else ""
-    return [claim for claim in missing if not (is_number(claim) and holds(read, claim))]
+    return [claim for claim in missing if not (is_value(claim) and holds(read, claim))]
 
 
 def carried_out(state: RunState) -> str:
@@ -54,7 +63,8 @@ def carried_out(state: RunState) -> str:
 
 def _unsaid(answer: str, text: str) -> list[str]:
     text += f"\n{without_separators(text)}"
-    return min((_unheld(each, text) for each in (answer, without_separators(answer))), key=len)
+    readings = (answer, without_separators(answer), without_points(answer))
+    return min((_unheld(each, text) for each in readings), key=len)
 
 
 def _unheld(answer: str, text: str) -> list[str]:
@@ -97,6 +107,22 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
     missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
+
+
+def only_of_request(state: RunState, answer: str) -> bool:
+    """Whether an answer has a name or number of the request that no result has, and none besides
+    that the request does not say: `MAX_SIZE is 90` for "set the max size to 90"."""
+    asked = state.request.prompt if state.request else ""
+    own = {*words(asked)}
+    new = [claim for claim in beyond(answer, asked) if not own.issuperset(_parts(claim))]
+    found = results(state)
+    repeated = [claim for claim in claims(without_separators(answer)) if holds(asked, claim)]
+    return not new and any(not holds(found, claim) for claim in repeated)
+
+
+def _parts(name: str) -> set[str]:
+    """The words that a name consists of."""
+    return {word for word in words(name) if word != name.lower()} or {*words(name)}
 
 
 def mostly_held(state: RunState, sentence: str) -> bool:

@@ -6,7 +6,7 @@ schema may be unusable, or made to keep its reader busy.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Annotated, Any
@@ -42,24 +42,29 @@ _TYPE_CHECKER = jsonschema.Draft4Validator.TYPE_CHECKER
 """The last one for which 5.0 is not an integer: it is to be written as 5."""
 
 
-def coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+def coerced(
+    arguments: dict[str, Any], schema: Schema, emptied: Container[str] = ()
+) -> dict[str, Any]:
     """The arguments with near misses corrected: `"5"` for an integer, a scalar for a list of one,
     `"null"` or an empty string for an optional argument that should be left out, a date in another
-    format than the argument's description names."""
+    format than the argument's description names. `emptied`: the arguments whose empty text is
+    meant, as when a description is to be cleared."""
     try:
-        return _coerced(arguments, schema)
+        return _coerced(arguments, schema, emptied)
     except UNUSABLE:
         return arguments
 
 
-def _coerced(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str]) -> dict[str, Any]:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     corrected: dict[str, Any] = {}
     for name, value in arguments.items():
         node = properties.get(name, {})
         kinds = _kinds(node, schema)
-        if name not in required and value in (None, "", "null", "None") and "null" not in kinds:
+        meant = value == "" and name in emptied
+        unsaid = value in (None, "", "null", "None") and "null" not in kinds and not meant
+        if name not in required and unsaid:
             continue
         value = _coerced_value(value, kinds)
         if isinstance(value, str) and isinstance(node, dict):

@@ -6,9 +6,14 @@ from functools import lru_cache
 
 import Stemmer
 
-_UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff]+"
-"""Scripts that put no space between words."""
-TOKEN = re.compile(rf"{_UNSPACED}|_*[^\W_]+(?:_+[^\W_]+)*_*")
+_SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff"
+_UNSPACED = re.compile(f"[{_SCRIPTS}]+")
+"""Words in scripts that put no space between them."""
+_BESIDE = re.compile(rf"(?<=[{_SCRIPTS}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}])")
+LETTER = rf"[^\W{_SCRIPTS}]"
+"""What a name may go on with; a name may stand right beside a word in one of these scripts."""
+_PLAIN = rf"[^\W_{_SCRIPTS}]"
+TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}+(?:_+{_PLAIN}+)*_*")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[a-z]|[^\W\dA-Za-z_])+|[A-Z]+|\d+")
 _MARKED = re.compile(r"(?<!\w)[@`'\"](\w+)|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)")
 _stemmer = Stemmer.Stemmer("english")
@@ -16,11 +21,16 @@ _stemmer = Stemmer.Stemmer("english")
 
 @lru_cache(maxsize=100_000)
 def _words(token: str) -> tuple[str, ...]:
-    if re.fullmatch(_UNSPACED, token):  # pairs of characters are what a word there mostly is
+    if _UNSPACED.fullmatch(token):  # pairs of characters are what a word there mostly is
         return tuple(token[at : at + 2] for at in range(max(len(token) - 1, 1)))
     parts = [part.lower() for part in _PART.findall(token)]
     stems = [_stemmer.stemWord(part) for part in parts]
     return (token.lower(), *stems) if len(parts) > 1 or "_" in token else tuple(stems)
+
+
+def apart(text: str) -> str:
+    """The text with a space between a name or number and a word in a script without spaces."""
+    return _BESIDE.sub(" ", text)
 
 
 def tokens(text: str) -> list[str]:
@@ -51,7 +61,8 @@ def long_words(text: str, least: int) -> Iterator[str]:
 
 def says(text: str, name: str) -> bool:
     """Whether a text has a name as a word of its own, in any case."""
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", text, re.IGNORECASE) is not None
+    alone = rf"(?<!{LETTER})(?<![.-]){re.escape(name)}(?!\.?(?:{LETTER}|-))"
+    return re.search(alone, text, re.IGNORECASE) is not None
 
 
 def named(text: str) -> set[str]:

@@ -1,13 +1,13 @@
 """What a change may be made with: values that a result or the user has named."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import is_number
+from planner.checks.claims import holds, is_number, numbers_in
 from planner.checks.grounding import FILE, chosen, gathered
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
@@ -95,7 +95,7 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
     number may follow from two others."""
-    numbers = [float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])", seen)]
+    numbers = numbers_in(seen)
     return [
         Guess(name, value)
         for name, each in arguments.items()
@@ -114,7 +114,8 @@ def without_guesses(
     kept, changes = dict(arguments), []
     known = {*words(f"{seen}\n{tool.model_dump_json()}")}
     for name, value in arguments.items():
-        own = {*words("\n".join(strings(value)))}
+        texts = [text for text in strings(value) if not _DATE_VALUE.fullmatch(text)]
+        own = {*words("\n".join(texts))}
         made_up = bool(own) and own.isdisjoint(known)
         if name not in tool.required and (made_up or unseen({name: value}, seen)):
             del kept[name]
@@ -141,7 +142,7 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
         case bool():
             return False
         case int() | float() if known_only:
-            return re.search(rf"(?<![\w.:/-]){value}(?![\w:/-]|\.\d)", seen) is None
+            return re.search(rf"(?<![\w./-])(?<!\d:){value}(?![\w/-]|[:.]\d)", seen) is None
         case int() | float():
             newest = numbers[-MAX_OPERANDS:]
             derived = (
@@ -155,14 +156,25 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
         case str() if _TOKEN_VALUE.fullmatch(value) and not _DATE_VALUE.fullmatch(value):
-            parts = [value.strip("./"), *value.strip("./").split("/")]
-            whole, *of_path = [part.casefold() in seen.casefold() for part in parts]
+            bare = value.strip("./#@")
+            whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]
             return not whole and not all(of_path)
     return False
 
 
+def _stands(value: str, text: str) -> bool:
+    """Whether a value stands in a text as a whole, in any case: 3 is no part of 31."""
+    return holds(text.casefold(), value.casefold())
+
+
 def _is_unknown(value: Any, seen: str) -> bool:
-    return isinstance(value, str) and value.strip("#@ ").casefold() not in seen.casefold()
+    return isinstance(value, str) and not _stands(value.strip("#@ "), seen)
+
+
+def mentioned(names: Iterable[str], state: RunState) -> set[str]:
+    """The arguments of which the user says a word of their names."""
+    said = {*words(state.user_words)}
+    return {name for name in names if said & {*words(name)}}
 
 
 def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
@@ -191,18 +203,12 @@ def without_flips(
     now, if the user says no word of their names: a small model fills in each argument that a tool
     takes. Returns the arguments and the changes, a line each."""
     kept, changes = dict(arguments), []
-    asked = {*words(state.user_words)}
+    meant = {*tool.required, *mentioned(arguments, state)}
     for _, listed, having in _entries_meant(arguments, state):
         for name, value in arguments.items():
             own = candidates(name, listed[having]) if isinstance(value, bool) else []
-            differs = own and own[0].lower() != str(value).lower()
-            if (
-                name in kept
-                and differs
-                and name not in tool.required
-                and not asked & {*words(name)}
-            ):
-                del kept[name]
+            if name not in meant and own and own[0].lower() != str(value).lower():
+                kept.pop(name, None)
                 changes.append(f"{name}: {value} was left out: it is {own[0]}, and nobody said so")
     return kept, changes
 

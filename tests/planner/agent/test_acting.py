@@ -232,6 +232,47 @@ async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_fou
     assert (ran.state.answer or "").partition("\n")[0] == told
 
 
+UNDONE = "Nothing was changed: no call that changes anything was made."
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "status", "told"),
+    [
+        ("Set the request timeout to 90", "REQUEST_TIMEOUT was set to 90.", "partial", UNDONE),
+        ("Setz REQUEST_TIMEOUT auf 90", "REQUEST_TIMEOUT steht auf 90.", "partial", UNDONE),
+        ("REQUEST_TIMEOUTを90にして", "REQUEST_TIMEOUTを90にしました。", "partial", UNDONE),
+        (
+            "Rename REQUEST_TIMEOUT to REQUEST_LIMIT",
+            "REQUEST_TIMEOUT was renamed to REQUEST_LIMIT.",
+            "partial",
+            UNDONE,
+        ),
+        ("Is REQUEST_TIMEOUT 90?", "REQUEST_TIMEOUT is 90.", "partial", "REQUEST_TIMEOUT is 90."),
+        (
+            "Is REQUEST_TIMEOUT 90?",
+            "REQUEST_TIMEOUT is 60, not 90.",
+            "answered",
+            "REQUEST_TIMEOUT is 60, not 90.",
+        ),
+    ],
+)
+async def test_what_only_the_request_says_is_not_told_as_found_or_done(
+    prompt: str, answer: str, status: str, told: str
+) -> None:
+    """Orders that the brief reads as questions, with passages in view."""
+    ran = await planned(
+        Fast({"search": ["request", "timeout"], "wants": "short answer"}),
+        found(answer),
+        {"answer_again": answer},
+        pool=DictionaryPool({"limits.py": "REQUEST_TIMEOUT = 60\n"}),
+        prompt=prompt,
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert ran.state.status == status
+    assert (ran.state.answer or "").partition("\n")[0] == told
+
+
 async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_again() -> None:
     """The model has the last word: the request may be about an entry that it does not name."""
     pool = office(find_events=[EVENTS], add_guest=["Added."])
@@ -271,6 +312,86 @@ async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> No
     assert "unseen" in ran.guards
 
 
+HELLO = {"room": "general", "text": "hello"}
+
+
+async def test_two_steps_of_one_objective_are_both_made() -> None:
+    pool = office(post=["Sent.", "Sent."])
+    ran = await acted(
+        "Say hello in general and in random",
+        steps(("Say hello", "post"), ("Say hello", "post")),
+        HELLO,
+        HELLO | {"room": "random"},
+        was_done("hello was said in general and in random."),
+        pool=pool,
+    )
+    assert [arguments["room"] for _, arguments in pool.calls] == ["general", "random"]
+    assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sent"),
+    [("Clear the topic of general", {"topic": ""}), ("Give general to Anna", {"owner": "Anna"})],
+)
+async def test_a_text_is_emptied_if_the_request_speaks_of_it(
+    prompt: str, sent: dict[str, str]
+) -> None:
+    """A small model fills in an empty text for each argument that it has nothing for."""
+    pool = office(describe=["Described."])
+    pool.specs.append(
+        spec("describe", "room", "topic?", "owner?", upstream="office", safety=Safety.WRITE)
+    )
+    owner = "Anna" if "Anna" in prompt else ""
+    await acted(
+        prompt,
+        steps(("Describe it", "describe")),
+        {"room": "general", "topic": "", "owner": owner},
+        was_done("general was described."),
+        pool=pool,
+    )
+    assert pool.calls == [("describe", {"room": "general", **sent})]
+
+
+async def test_a_date_that_follows_from_the_request_is_kept() -> None:
+    pool = office(book=["Booked."])
+    pool.specs.append(spec("book", "room", "day?", upstream="office", safety=Safety.WRITE))
+    booked = {"room": "general", "day": "2024-05-20"}
+    await acted(
+        "Book general for tomorrow",
+        steps(("Book it", "book")),
+        booked,
+        was_done("general is booked for tomorrow."),
+        pool=pool,
+    )
+    assert pool.calls == [("book", booked)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        (
+            "Say hello in general and cancel the meeting with Bob",
+            "hello was said in general, and the meeting with Bob was cancelled.",
+        ),
+        (
+            "Sag hello in general und streich das Treffen mit Bob aus dem Kalender",
+            "hello steht in general, das Treffen mit Bob ist aus dem Kalender.",
+        ),
+    ],
+)
+async def test_the_rest_of_a_request_is_not_told_as_done(prompt: str, told: str) -> None:
+    pool = office(post=["Sent."])
+    ran = await acted(
+        prompt,
+        steps(("Say it", "post")),
+        HELLO,
+        was_done(told),
+        pool=pool,
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer == 'What was done:\n- post {"room": "general", "text": "hello"}'
+
+
 @pytest.mark.parametrize(
     ("prompt", "hidden"),
     [("Move the review to room 4", {}), ("Move the review to room 4, hidden", {"hidden": False})],
@@ -299,9 +420,6 @@ async def test_what_an_entry_is_stays_so_if_nobody_says_otherwise(
     )
     assert pool.calls[-1] == ("move", moved | hidden)
     assert ran.state.status == "answered"
-
-
-HELLO = {"room": "general", "text": "hello"}
 
 
 def with_two_ways() -> DictionaryPool:
@@ -411,6 +529,32 @@ async def test_a_number_is_about_what_its_tool_is_named_for(
 def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
     said = "Move notes.txt to archive and call it notes_2024.txt, for the Introduction day"
     assert [*map(str, unseen({argument: value}, said))] == [f"{argument}: {value}"] * is_guess
+
+
+@pytest.mark.parametrize(
+    ("seen", "argument", "value"),
+    [
+        ("Pay Anna 1,500 dollars", "amount", 1500),
+        ("12,50 € an Anna", "amount", 12.5),
+        ("Zahle 1.500 Euro", "amount", 1500),
+        ("50EUR to Anna", "amount", 50),
+        ("say it in general", "channel", "#general"),
+        ("31: Lunch", "event_id", 31),
+        ("id_: '31'", "event_id", "31"),
+        ("予定31を削除", "event_id", "31"),
+    ],
+)
+def test_what_stands_there_in_another_form_is_no_guess(
+    seen: str, argument: str, value: Any
+) -> None:
+    assert unseen({argument: value}, seen) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "value"), [("id_: '31'", "3"), ("id: 131", "31"), ("31.5", 5), ("at 10:31", 31)]
+)
+def test_a_part_of_an_id_is_a_guess(seen: str, value: Any) -> None:
+    assert unseen({"event_id": value}, seen)
 
 
 def test_small_numbers_need_a_source_only_as_ids() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.checks.citations import supporting, unproved
-from planner.checks.claims import agree, claims, only_repeats
+from planner.checks.claims import agree, claims, holds, only_repeats
 from planner.events import PassagesGathered
 from planner.passage import Passage
 from planner.state import Iteration, RunState
@@ -21,6 +21,13 @@ from planner.state import Iteration, RunState
         ("depot/gate.py", "README.md", False),
         ("Yes", "yes, it does", True),
         ("Blue", "Red", False),
+        ("It is on.", "It is not on.", False),
+        ("Blue", "It is blue, as set above.", True),
+        ("What it is.", "It is not.", False),
+        ("REQUEST_TIMEOUT 的值是30秒。", "REQUEST_TIMEOUT = 60", False),
+        ("30 s", "30s", True),
+        ("1.2.3", "2.3.1", False),
+        ("-1", "1", False),
     ],
 )
 def test_two_answers_agree_if_one_claims_what_the_other_says(
@@ -33,6 +40,43 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 def test_what_stands_between_two_quotations_is_none() -> None:
     assert claims("""It is 'a' or 'b', "on" or "no".""") == []
     assert claims("""It says 'out of range' or "too long".""") == ["out of range", "too long"]
+
+
+@pytest.mark.parametrize(
+    ("text", "claimed"),
+    [
+        ("The client's timeout, the request's default; it doesn't, it can't.", []),
+        ("REQUEST_TIMEOUT 的值是30秒", ["REQUEST_TIMEOUT", "30"]),
+        ("在src/limits.py文件中定义，第9行", ["src/limits.py", "9"]),
+        ("30s, 256Mi, 0xFF, the 2nd", ["30", "256", "0xFF"]),
+        (
+            "1.2.3 on 2024-05-12, 2024-05-13T10:00",
+            ["1.2.3", "2024-05-12", "2024-05-13", "00"],
+        ),
+        ("-5 of 1-5 in a.py:12-30", ["-5", "1", "5", "a.py", "12", "30"]),
+    ],
+)
+def test_what_is_claimed(text: str, claimed: list[str]) -> None:
+    assert claims(text) == claimed
+    assert all(holds(text, claim) for claim in claimed)
+
+
+@pytest.mark.parametrize(
+    ("text", "holding", "others"),
+    [
+        ("timeout = 30s", ["30"], ["3", "0"]),
+        ("0xFF", ["0xFF"], ["0"]),
+        ("1.5 of 0..9", ["1.5", "0", "9"], ["5", "1"]),
+        ("v1.2.3", ["1.2.3"], ["2.3", "1.2", "3"]),
+        ("x = -5", ["-5"], ["5"]),
+        ("[-1]", ["-1"], ["1"]),
+        ("2024-05-12T10:00", ["2024-05-12", "05", "10"], ["2024-05-1"]),
+        ("sha256 and 1_500u64", [], ["256"]),
+        ("timeoutの値は30秒", ["timeout", "30"], ["time", "3"]),
+    ],
+)
+def test_what_a_text_holds(text: str, holding: list[str], others: list[str]) -> None:
+    assert [claim for claim in [*holding, *others] if holds(text, claim)] == holding
 
 
 def test_an_account_and_an_address_are_claims() -> None:
