@@ -10,7 +10,7 @@ from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
 from planner.agent.reading import NO_LINE
-from planner.checks.citations import supporting, unproved
+from planner.checks.citations import said_by_one, supporting, unproved
 from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done, left_undone
 from planner.checks.grounding import (
@@ -183,6 +183,8 @@ class Ending:
             return False
         if beyond(answer, prompt):
             return not self.state.passages and bool(unsure or unproved(self.state, answer))
+        if self._may_be_missed:  # an answer to a question says something new
+            return not said_by_one(self.state, answer, prompt, least=1)
         return not supporting(self.state, answer, prompt)
 
     def _end_undone(

@@ -101,11 +101,11 @@ def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
 
 def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = None) -> list[str]:
     """The words that an answer repeats of the request, or of what these calls were for, and no
-    result has."""
+    result has. What a call that reads was given is the model's own."""
     asked = state.request.prompt if state.request else ""
     if calls is not None:
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
-    missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
+    missing = {*long_words(asked, MIN_ECHO)} - {*words(found(state))}
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
 
 
@@ -115,9 +115,9 @@ def only_of_request(state: RunState, answer: str) -> bool:
     asked = state.request.prompt if state.request else ""
     own = {*words(asked)}
     new = [claim for claim in beyond(answer, asked) if not own.issuperset(_parts(claim))]
-    found = results(state)
+    known = found(state)
     repeated = [claim for claim in claims(without_separators(answer)) if holds(asked, claim)]
-    return not new and any(not holds(found, claim) for claim in repeated)
+    return not new and any(not holds(known, claim) for claim in repeated)
 
 
 def _parts(name: str) -> set[str]:
@@ -183,6 +183,15 @@ def results(state: RunState) -> str:
     """What came of tool calls: passages, and the calls that succeeded with their results."""
     texts = [f"{each.tool} {each.arguments}\n{with_count(each.result)}" for each in chosen(state)]
     return "\n".join([*gathered(state), *texts])
+
+
+def found(state: RunState) -> str:
+    """What came of tool calls, without what those that read were given."""
+    made = [each for each in chosen(state) if each.changes]
+    texts = [f"{each.tool} {each.arguments}" for each in made]
+    return "\n".join(
+        [*gathered(state), *texts, *(with_count(each.result) for each in chosen(state))]
+    )
 
 
 def gathered(state: RunState) -> list[str]:

@@ -273,6 +273,24 @@ async def test_what_only_the_request_says_is_not_told_as_found_or_done(
     assert (ran.state.answer or "").partition("\n")[0] == told
 
 
+async def test_an_order_whose_names_were_looked_for_is_not_told_as_done() -> None:
+    """A real case: the brief took the order for a question, and its names stood in the arguments of
+    calls and in a list."""
+    told = "The event 'Tea' with the guests of 'Review' has been created successfully."
+    ran = await planned(
+        Fast({"search": ["event", "guests"], "wants": "short answer"}),
+        steps(("Find the guests", "find_events")),
+        {"query": "Tea Review"},
+        found(told),
+        {"answer_again": told},
+        pool=office(find_events=[f"{EVENTS}\n  guests: [Anna]\n- id_: '32'\n  title: Tea"]),
+        prompt="Please create an event 'Tea' with the same guests as the event 'Review'.",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert (ran.state.answer or "").partition("\n")[0] == UNDONE
+
+
 async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_again() -> None:
     """The model has the last word: the request may be about an entry that it does not name."""
     pool = office(find_events=[EVENTS], add_guest=["Added."])
