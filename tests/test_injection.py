@@ -54,7 +54,7 @@ def hostile_tool() -> ToolSpec:
 async def test_no_text_leaves_its_place_in_any_prompt() -> None:
     """What upstreams say, and what models and files repeat of it, in every role of a run."""
     pool = DictionaryPool({HOSTILE: HOSTILE}, [hostile_tool()], {"tell": [HOSTILE] * 3})
-    made = plan("tell", HOSTILE, objective=HOSTILE)
+    made = plan("tell", objective=HOSTILE)
     made |= {"assessment": HOSTILE}
     further = move_on("tell", HOSTILE, HOSTILE + "3") | {"notes": HOSTILE}
     ran = await planned(

@@ -21,7 +21,7 @@ UNKNOWN = (
     "before you ask for it again."
 )
 """What the user is told about a change that got no answer."""
-MIN_ECHOED = 2
+MIN_ECHOED = 3
 """Words of the request beside a call that an answer may not repeat as if they were done."""
 NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
@@ -160,7 +160,7 @@ class Changes:
         return unrelated(self.state, answer, "\n".join(self._described(made).values()))
 
     def instead(self, answer: str) -> list[str]:
-        """The words of the request that an answer repeats and no call and no result has: two at
+        """The words of the request that an answer repeats and no call and no result has: three at
         least, as a part of the request may not have been done, or one where a change was given a
         text that nobody had said, as something else may have been done."""
         made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]

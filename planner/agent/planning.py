@@ -16,9 +16,8 @@ from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import empty
 from planner.events import Event, GuardTripped
 from planner.evidence.tool_ranking import Ranking
-from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
+from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, Stay
 from planner.state import RunState
-from planner.text import flat, shortened
 from planner.tools import Outcome, Policy, ToolSpec
 
 LIKELY_TOOLS = 5
@@ -26,8 +25,6 @@ LIKELY_TOOLS = 5
 takes the first ones of a long list."""
 LIKELY_FINDERS = 3
 """How many are named for finding out what a call needs."""
-MAX_STEP_CHARS = 160
-"""Characters of a step that is the request itself."""
 NOTHING_MISSING = "nothing"
 """What the model should write if no call is missing."""
 
@@ -48,14 +45,12 @@ class Planner:
     emit: Callable[[Event], None]
     missing: Call | None = None
     """What an action still needs, after the calls of its plan."""
-    ways: Sequence[str] = ()
-    """The tools of which one makes the change, where the plan had none; any of them otherwise."""
 
     async def follow_plan(self) -> Conclude | None:
         """Plan, and carry the plan out call by call; None when a conclusion is still due."""
         if not self.asker.choices:
             return None
-        self.missing, self.ways = None, ()
+        self.missing = None
         plan = await self.plan()
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
@@ -64,8 +59,7 @@ class Planner:
             calls = self.steps.follow(decision)[: self.budget.calls_left]
             step = self.state.step
             if self.changes.looked_up_for(calls[0]):
-                if len(self.ways) != 1:
-                    calls[0] = await self.asker.select_to_do(calls[0], self.ways)
+                calls[0] = await self.asker.select_to_do(calls[0])
             elif step and step.offered and not isinstance(decision, Stay):
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             several = len(calls) > 1
@@ -166,21 +160,7 @@ class Planner:
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
         likely = self.ranking.likeliest(query, names, LIKELY_TOOLS)
-        plan = await self.asker.plan(names, likely, purpose)
-        if purpose == "action" and not self.changes.asked:
-            plan = await self.with_change(plan)
-        return plan
-
-    async def with_change(self, plan: MakePlan) -> MakePlan:
-        """The plan of an action, with a change as its last step if it had none. The model says
-        which tool makes it before any result is in view, since strangers wrote the results."""
-        changing = [tool.name for tool in self.asker.choices if not tool.read_only]
-        if not changing or any(step.tool in changing for step in plan.steps):
-            return plan
-        self.ways = await self.asker.changing_tools(changing)
-        objective = shortened(flat(self.state.part.request.prompt), MAX_STEP_CHARS)
-        last = PlannedStep(objective=objective, tool=self.ways[0])
-        return plan.model_copy(update={"steps": [*plan.steps, last]})
+        return await self.asker.plan(names, likely, purpose)
 
     def without_read_files(self, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
         """The tools without those that would read what was looked up: where passages are in view,

@@ -32,6 +32,10 @@ UNHELD_SHARE = 0.25
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
+def is_path(text: str) -> bool:
+    return FILE.fullmatch(text) is not None and not is_number(text)
+
+
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, and not
     the request. Numbers may follow from others in the answer; `1,500` is two numbers or 1500."""
@@ -186,9 +190,12 @@ def results(state: RunState) -> str:
 
 
 def found(state: RunState) -> str:
-    """What came of tool calls, without what those that read were given."""
+    """What came of tool calls, without what those that read were given, except for the path of a
+    file that was read: it is known to be there."""
     made = [each for each in chosen(state) if each.changes]
     texts = [f"{each.tool} {each.arguments}" for each in made]
+    given = (said_in(each.arguments, "", ()) for each in chosen(state))
+    texts += [text for each in given for text in each if is_path(text)]
     return "\n".join(
         [*gathered(state), *texts, *(with_count(each.result) for each in chosen(state))]
     )

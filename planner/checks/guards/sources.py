@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import holds, is_number, numbers_in
-from planner.checks.grounding import FILE, chosen, gathered
+from planner.checks.claims import holds, numbers_in
+from planner.checks.grounding import chosen, gathered, is_path
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
 from planner.evidence.words import long_words, words
@@ -71,7 +71,7 @@ def said(state: RunState) -> str:
     texts = gathered(state)
     for call in chosen(state):
         if not empty(call.result):
-            texts += [each for each in strings(call.arguments) if _is_path(each)]
+            texts += [each for each in strings(call.arguments) if is_path(each)]
             texts.append(found_by(call))
     return "\n".join([*texts, state.user_words])
 
@@ -82,13 +82,9 @@ def found_by(call: Iteration) -> str:
     result = readable(call.result)
     numbers = [str(each) for each in call.arguments.values() if type(each) in (int, float)]
     for value in [*strings(call.arguments), *numbers]:
-        if not _is_path(value):
+        if not is_path(value):
             result = re.sub(rf"(?<![\w./@#-]){re.escape(value)}(?![\w/@#-]|\.\w)", "", result)
     return result
-
-
-def _is_path(value: str) -> bool:
-    return FILE.fullmatch(value) is not None and not is_number(value)
 
 
 def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:

@@ -392,8 +392,8 @@ async def test_a_date_that_follows_from_the_request_is_kept() -> None:
             "hello was said in general, and the meeting with Bob was cancelled.",
         ),
         (
-            "Sag hello in general und streich das Treffen mit Bob aus dem Kalender",
-            "hello steht in general, das Treffen mit Bob ist aus dem Kalender.",
+            "Sag hello in general und streich das Treffen mit Robert aus dem Kalender",
+            "hello steht in general, das Treffen mit Robert ist aus dem Kalender gestrichen.",
         ),
     ],
 )

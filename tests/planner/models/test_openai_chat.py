@@ -525,7 +525,7 @@ async def test_the_models_that_a_server_has(place: Place) -> None:
         told.append(str(error.value).replace(server.url, "URL"))
     assert told == snapshot(
         [
-            "The model server at URL/v1 does not have the model qwen2.5-coder:1.5b and qwen3; it has only-one. Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
+            "The model server at URL/v1 does not have the model qwen3; it has only-one. Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
             "The model server at URL/v1 does not have the model qwen2.5-coder:1.5b; it has no models; load one there. Name one with PLANLOOM_FAST_MODEL and PLANLOOM_FULL_MODEL.",
             "The model server at URL/v1 refused access (HTTP 401); set PLANLOOM_MODEL_KEY to a key it accepts.",
             "What answers at URL/elsewhere has no OpenAI API there (HTTP 404); set PLANLOOM_MODEL_URL to its base, most often one that ends in /v1.",

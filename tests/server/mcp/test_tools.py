@@ -209,14 +209,14 @@ If this call is cut off, for example by a time limit, call it again with the sam
                         },
                         "max_iterations": {
                             "default": 10,
-                            "description": "Limit of tool calls; the last one has to conclude.",
+                            "description": "Limit of tool calls; after the last one the run answers.",
                             "maximum": 100,
                             "minimum": 1,
                             "type": "integer",
                         },
                         "max_seconds": {
                             "default": 600.0,
-                            "description": "Time limit of the whole run in seconds, also while nobody waits.",
+                            "description": "Time limit of the whole run in seconds, even when no client is waiting.",
                             "exclusiveMinimum": 0,
                             "maximum": 86400,
                             "type": "number",
@@ -268,10 +268,10 @@ If this call is cut off, for example by a time limit, call it again with the sam
                 "name": "run_step",
                 "title": "Run one step",
                 "description": """\
-Make one tool call and say what its result means for the prompt, where you plan
-yourself. Give the prompt alone, or the tool and its arguments too. With the run_id of a
-step, or of make_plan, the next step is made in the same run; plan_and_answer with that
-run_id concludes from all steps.\
+Make one tool call and say what its result means for the prompt, for clients that plan
+the steps themselves. Give the prompt alone, or the tool and its arguments too. With the
+run_id of a step, or of make_plan, the next step is made in the same run; plan_and_answer
+with that run_id concludes from all steps.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -304,7 +304,7 @@ run_id concludes from all steps.\
                         },
                         "max_seconds": {
                             "default": 600.0,
-                            "description": "Time limit of the whole run in seconds, also while nobody waits.",
+                            "description": "Time limit of the whole run in seconds, even when no client is waiting.",
                             "exclusiveMinimum": 0,
                             "maximum": 86400,
                             "type": "number",
@@ -361,7 +361,7 @@ it. run_step with its run_id makes the steps.\
                         },
                         "max_seconds": {
                             "default": 600.0,
-                            "description": "Time limit of the whole run in seconds, also while nobody waits.",
+                            "description": "Time limit of the whole run in seconds, even when no client is waiting.",
                             "exclusiveMinimum": 0,
                             "maximum": 86400,
                             "type": "number",
@@ -431,9 +431,8 @@ waits for approval, the user is asked. Runs are found after a restart too.\
                 "name": "steer_run",
                 "title": "Steer a run",
                 "description": """\
-Say something to a run that is under way: a hint, steps to skip, another order. It holds
-from the run's next decision on; get_run says when it was taken. To stop the run use
-cancel_run.\
+Say something to a run that is under way: a hint, steps to skip, another order. It takes
+effect at the run's next decision; get_run shows when. To stop the run use cancel_run.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -477,7 +476,7 @@ cancel_run.\
             {
                 "name": "cancel_run",
                 "title": "Cancel a run",
-                "description": "End a run and return the report of what it found. Fine when it has ended already.",
+                "description": "End a run and return the report of what it found; one that has ended stays as it is.",
                 "inputSchema": {
                     "type": "object",
                     "additionalProperties": False,
