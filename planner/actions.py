@@ -118,18 +118,17 @@ def actions(
     return [_action(state, each, fresh[each.number], longest) for each in chosen]
 
 
-def attempts(done: Sequence[Action], least: Relevance = "medium") -> list[str]:
+def attempts(done: Sequence[Action]) -> list[str]:
     """What was tried and with what result, a line each: the model's words first, if it has some.
 
-    Calls less relevant than `least` share one line, so that they are not made again.
+    Calls without relevance share one line, so that they are not made again.
     """
-    ranks: Sequence[Relevance] = ("low", "medium", "high")
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
     for call in (call for action in done for call in action.tool_calls):
         made = flat(f"{call.name}({in_words(call.args)[:MAX_ARGUMENTS_CHARS]})")
         glimpse = flat(call.result)[:MAX_GLIMPSE_CHARS]
-        if ranks.index(call.relevance) < ranks.index(least):
+        if call.relevance == "low":
             others.setdefault(made)
         elif not call.insights:
             lines.setdefault(f"{made} → {call.learning}: {glimpse}")

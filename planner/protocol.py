@@ -251,19 +251,6 @@ class MoveOn(Assessed):
     tool_calls: list[Call] = Field(min_length=1)
 
 
-IterationDecision = Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
-
-BRIEF: TypeAdapter[Brief] = TypeAdapter(Brief)
-WORDS: TypeAdapter[Words] = TypeAdapter(Words)
-FILE_TOOLS: TypeAdapter[FileTools] = TypeAdapter(FileTools)
-SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
-TOOLS: TypeAdapter[Tools] = TypeAdapter(Tools)
-FILES: TypeAdapter[Files] = TypeAdapter(Files)
-SECOND_READING: TypeAdapter[SecondReading] = TypeAdapter(SecondReading)
-ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-SUMMARY: TypeAdapter[Summary] = TypeAdapter(Summary)
-ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
-ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(IterationDecision)
-FORMATTED: TypeAdapter[Formatted] = TypeAdapter(Formatted)
-PLAN: TypeAdapter[MakePlan] = TypeAdapter(MakePlan)
-CONCLUSION: TypeAdapter[Conclude] = TypeAdapter(Conclude)
+ITERATION_DECISION: TypeAdapter[Conclude | Stay | MoveOn] = TypeAdapter(
+    Annotated[Conclude | Stay | MoveOn, Field(discriminator="decision")]
+)

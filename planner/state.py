@@ -180,7 +180,6 @@ class RunState:
     unsupported: list[str] = field(default_factory=list)
     data: Any = None
     finished_at: float | None = None
-    resumed: list[events.RunResumed] = field(default_factory=list)
     questions: list[Asked] = field(default_factory=list)
     """What upstreams asked the person."""
     paused: float = 0.0
@@ -342,11 +341,6 @@ class RunState:
         return next((each for each in self.newest if each.asked and not each.approval), None)
 
     @property
-    def tried(self) -> bool:
-        """Whether the newest results were read and do not contain the answer."""
-        return bool(self.iterations and self.iterations[-1].exchange)
-
-    @property
     def newest_prompt(self) -> int:
         """Tokens of the newest prompt and its reply."""
         return (
@@ -471,7 +465,6 @@ class RunState:
             case events.ContextCompressed():
                 self.compressed_up_to = event.up_to
             case events.RunResumed():
-                self.resumed.append(event)
                 self.paused += event.paused
                 if (asked := self.unanswered) is not None:
                     self.questions[-1].answer = events.QuestionAnswered(

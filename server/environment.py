@@ -1,23 +1,14 @@
 """The environment variables that decide settings."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from pydantic import Field
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
 
-class Environment(BaseSettings):
+class Environment(BaseModel):
     """What a variable says; None where it is unset or empty. The settings check the values."""
 
-    model_config = SettingsConfigDict(
-        case_sensitive=True, frozen=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     project: str | None = Field(default=None, validation_alias="PLANLOOM_PROJECT")
     """The folder that questions are about; `--project` wins over it. Default: the working folder.
@@ -48,14 +39,4 @@ VARIABLES = {name: str(field.validation_alias) for name, field in Environment.mo
 def environment(given: Mapping[str, str]) -> Environment:
     """The variables in a `given` environment: settings that are read again need the one that their
     server was started with, and not what became of the process's own."""
-
-    class Given(Environment):
-        @classmethod
-        def settings_customise_sources(
-            cls, settings_cls: type[BaseSettings], *_: Any, **__: Any
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            source = EnvSettingsSource(settings_cls)
-            source.env_vars = {name: value for name, value in given.items() if value}
-            return (source,)
-
-    return Given()
+    return Environment.model_validate({name: value for name, value in given.items() if value})

@@ -236,13 +236,6 @@ async def test_what_is_only_talk_says_that_nothing_was_done(
     assert told in said
 
 
-async def test_a_greeting_is_answered_by_a_greeting(place: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect({"search": [], "reply": "Good day. What shall I look up?"})
-    async with place.client() as caller:
-        result = await caller.call("plan_and_answer", prompt="Hi!")
-    assert (report(result)["status"], report(result)["reason"]) == ("answered", None)
-
-
 async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,20 +285,6 @@ async def test_a_tool_that_changes_something_looks_nothing_up(
         question = {"prompt": "How many notes are there?", "policy": "allow"}
         await caller.call("plan_and_answer", **question)
     assert noted(place.project) == []
-
-
-async def test_a_question_changes_nothing_whatever_a_model_plans(
-    place: Place, ollama: ScriptedOllama
-) -> None:
-    place.upstreams["notes"]["policy"] = "allow"
-    ollama.expect({"search": ["note"], "wants": "short answer"})
-    ollama.expect(Answer(plan("add_note"), unconstrained=True))
-    ollama.expect(deep(conclusion("It is not known.", success=False)))
-    async with place.client() as caller:
-        question = {"prompt": "How many notes are there?", "policy": "allow"}
-        result = await caller.call("plan_and_answer", **question)
-    assert noted(place.project) == []
-    assert "not_allowed: add_note may change something" in " ".join(report(result)["guards"])
 
 
 def noting_unasked(place: Place, ollama: ScriptedOllama, **arguments: str) -> None:
@@ -370,19 +349,6 @@ async def test_a_channel_that_nobody_named_is_told_as_a_guess(
             await caller.call("plan_and_answer", prompt="Post hello in general")
     (shown,) = person.shown
     assert ("contains channel: random." in shown) == (channel == "random")
-
-
-async def test_what_only_a_plan_says_is_a_guess(place: Place, ollama: ScriptedOllama) -> None:
-    place.upstreams["notes"]["policy"] = "allow"
-    ollama.expect(deed("note"))
-    ollama.expect(plan("add_note", objective="Note anna@example.com"))
-    ollama.expect({"text": "anna@example.com"})
-    ollama.expect({"tool": None})
-    ollama.expect(was_done("It was noted."))
-    async with place.client() as caller:
-        result = await caller.call("plan_and_answer", prompt="Note her address", policy="allow")
-    assert report(result)["status"] == "failed"
-    assert noted(place.project) == []
 
 
 async def paid_with(mcp: FastMCP, place: Place, prompt: str) -> dict[str, Any]:
@@ -670,29 +636,6 @@ async def after_noting(
     ollama.expect(was_done(claim))
     async with place.client(person=Person(True)) as caller:
         return await caller.call("plan_and_answer", prompt=prompt)
-
-
-async def test_a_deed_that_no_call_has_to_do_with_is_not_told(
-    place: Place, ollama: ScriptedOllama
-) -> None:
-    claim = "hello was noted. The password was replaced by another."
-    result = await after_noting("hello", claim, "Note hello", place, ollama)
-    made = 'What was done:\n- add_note {"text": "hello"}'
-    assert (report(result)["status"], report(result)["answer"]) == ("partial", made)
-    assert "The password was replaced" not in report(result)["answer"]
-
-
-async def test_an_order_that_is_put_as_a_question_is_not_said_to_be_done(
-    place: Place, ollama: ScriptedOllama
-) -> None:
-    ollama.expect(deed("note"))
-    ollama.expect({"search": ["note"], "wants": "short answer"})
-    ollama.expect(plan("count_notes"))
-    ollama.expect(found("hello was noted; there are 0 notes."))
-    async with place.client() as caller:
-        result = await caller.call("plan_and_answer", prompt="Can you note hello?")
-    assert report(result)["status"] == "refused"
-    assert f"{NOTHING}this run may only use tools that read." in report(result)["answer"]
 
 
 # What was done is told from the record

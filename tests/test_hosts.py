@@ -230,14 +230,6 @@ async def test_the_time_that_is_waited_counts_on(place: Place, ollama: ScriptedO
     assert seconds[1] > seconds[0]
 
 
-async def test_the_same_evidence_is_shown_once(place: Place, ollama: ScriptedOllama) -> None:
-    script_two_steps(ollama)
-    async with place.client() as caller:
-        done = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
-    shown = [line for each in (done.structured_content or {})["evidence"] for line in each["lines"]]
-    assert len(shown) == len(set(shown)) > 1
-
-
 # Calls that are cut off, and hosts that die
 
 

@@ -1,9 +1,7 @@
 """The last call, on request: the answer in the shape of the caller's JSON Schema."""
 
 from collections.abc import Callable
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, NamedTuple
 
 from planner.agent.questions import Asker
 from planner.checks import validation
@@ -12,10 +10,8 @@ from planner.events import Event, GuardTripped
 from planner.grammar import Schema
 
 
-class Shaped(BaseModel):
+class Shaped(NamedTuple):
     """The data, or why there is none."""
-
-    model_config = ConfigDict(frozen=True)
 
     data: Any = None
     problem: str | None = None

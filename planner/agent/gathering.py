@@ -368,15 +368,7 @@ def _defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
 def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
     """The files that define something whose name is a word of the question, and then the files with
     the best places. A place is a group of hits near each other in a file; places are ranked."""
-    places: list[Passage] = []
-    for hit in sorted(found):
-        last = places[-1] if places else None
-        if last and last.source == hit.path and hit.line - last.last <= REGION:
-            text = f"{last.text}\n{hit.text}"
-            places[-1] = last.model_copy(update={"text": text, "last": hit.line})
-        else:
-            places.append(Passage(source=hit.path, first=hit.line, last=hit.line, text=hit.text))
-    best = ranked(places, question, " ".join(more))
+    best = ranked(hits.as_passages(found, REGION), question, " ".join(more))
     return list(
         dict.fromkeys(
             [*_defining_files(found, {*tokens(question)}), *(place.source for place in best)]

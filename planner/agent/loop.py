@@ -119,16 +119,7 @@ class _Run:
         self.editor = Editor(self.caller, gatherer, steps, budget, best)
         self.reader = Reader(state, asker, gatherer, changes, steps, budget, best, self.emit)
         self.planner = Planner(
-            state=state,
-            ranking=ranking,
-            asker=asker,
-            caller=self.caller,
-            changes=changes,
-            steps=steps,
-            budget=budget,
-            best=best,
-            reader=self.reader,
-            emit=self.emit,
+            state, ranking, asker, self.caller, changes, steps, budget, best, self.reader, self.emit
         )
         self.ending = Ending(state, changes, prompts, asker, self.emit, clock)
 
@@ -138,11 +129,8 @@ class _Run:
 
     async def approve(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         """The approver's decision. The time that a person takes does not count as the run's."""
-        self.clock.hold()
-        try:
+        with self.clock.held():
             return await self._approver(tool, arguments)
-        finally:
-            self.clock.release()
 
     @property
     def request(self) -> RunRequest:

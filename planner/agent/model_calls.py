@@ -72,8 +72,9 @@ class Draft:
         return answer, self._reply.rstrip().endswith("}")
 
 
-def _read(reply: str, schema: Schema, shape: TypeAdapter[T]) -> T:
+def _read(reply: str, schema: Schema, shape: type[T] | TypeAdapter[T]) -> T:
     """Raises `ValidationError`, on the reply as it is, when it cannot be read."""
+    shape = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
     try:
         return shape.validate_json(reply)
     except ValidationError as error:
@@ -103,7 +104,7 @@ class ModelCalls:
         role: Role,
         question: str,
         schema: Schema,
-        shape: TypeAdapter[T],
+        shape: type[T] | TypeAdapter[T],
         max_tokens: int = REPLY_TOKENS,
         fast: bool = False,
     ) -> T:

@@ -62,15 +62,13 @@ class Asker:
         action."""
         question = questions.brief(self.state)
         schema = schemas.brief(acting)
-        return await self.calls.ask(
-            "brief", question, schema, protocol.BRIEF, BRIEF_TOKENS, fast=True
-        )
+        return await self.calls.ask("brief", question, schema, Brief, BRIEF_TOKENS, fast=True)
 
     async def words(self) -> list[str]:
         """Other words to search for, from the fast model."""
         question = questions.words(self.state)
         said = await self.calls.ask(
-            "words", question, schemas.words(), protocol.WORDS, BRIEF_TOKENS, fast=True
+            "words", question, schemas.words(), protocol.Words, BRIEF_TOKENS, fast=True
         )
         return said.words
 
@@ -78,9 +76,7 @@ class Asker:
         """The tools that list a project's files and read one, out of these."""
         question = questions.files()
         schema = schemas.file_tools(lists, reads)
-        return await self.calls.ask(
-            "files", question, schema, protocol.FILE_TOOLS, SELECTION_TOKENS
-        )
+        return await self.calls.ask("files", question, schema, FileTools, SELECTION_TOKENS)
 
     async def overview(self, passages: Sequence[Passage]) -> list[list[str]]:
         """An answer of any length from some passages: its lines, each as its sentences. It is
@@ -104,7 +100,7 @@ class Asker:
         """The files that a request wants changed, out of these, each with its passages."""
         question = questions.which_files(self.state, texts)
         said = await self.calls.ask(
-            "rewrite", question, schemas.files([*texts]), protocol.FILES, BRIEF_TOKENS
+            "rewrite", question, schemas.files([*texts]), protocol.Files, BRIEF_TOKENS
         )
         return list(dict.fromkeys(said.files))
 
@@ -123,14 +119,14 @@ class Asker:
         """How a tool is called that replaces texts in files."""
         question = questions.edit_call(tool)
         return await self.calls.ask(
-            "example", question, tool.grammar, protocol.ARGUMENTS, ARGUMENT_TOKENS
+            "example", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS
         )
 
     async def changing_tools(self, names: Sequence[str]) -> list[str]:
         """The tools that the change of a request needs, out of these."""
         question = questions.changing_tools(self.state, [self.tools[name] for name in names])
         said = await self.calls.ask(
-            "example", question, schemas.tools(names), protocol.TOOLS, SELECTION_TOKENS
+            "example", question, schemas.tools(names), protocol.Tools, SELECTION_TOKENS
         )
         return said.tools
 
@@ -168,7 +164,7 @@ class Asker:
 
     async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
         said = await self.calls.ask(
-            role, question, schemas.selection(choice), protocol.SELECTION, SELECTION_TOKENS
+            role, question, schemas.selection(choice), protocol.Selection, SELECTION_TOKENS
         )
         return said.tool
 
@@ -178,7 +174,7 @@ class Asker:
             "arguments",
             questions.arguments(self.state, tool, prompt, problem),
             tool.grammar,
-            protocol.ARGUMENTS,
+            dict[str, Any],
             max_tokens=ARGUMENT_TOKENS,
         )
 
@@ -191,14 +187,14 @@ class Asker:
         long = self.state.wants == "long answer"
         longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
-        said = await self.calls.ask(role, question, schema, protocol.ANSWER)
+        said = await self.calls.ask(role, question, schema, Answer)
         return self._without_echo(said, question)
 
     async def what_was_done(self) -> Summary:
         """What the calls of an action have done, and the one that is still missing."""
         question = questions.what_was_done(self.state)
         schema = schemas.summary([tool.name for tool in self.choices])
-        return await self.calls.ask("answer", question, schema, protocol.SUMMARY)
+        return await self.calls.ask("answer", question, schema, Summary)
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
@@ -206,7 +202,7 @@ class Asker:
             "again",
             self.prompts.again(self.state),
             schemas.second_reading(),
-            protocol.SECOND_READING,
+            protocol.SecondReading,
         )
         return without_notes(reading.answer_again, self.state.passages)
 
@@ -236,7 +232,7 @@ class Asker:
             "plan",
             questions.plan(self.state, chosen, purpose),
             schemas.plan(names, purpose),
-            protocol.PLAN,
+            MakePlan,
         )
 
     async def decide(self, problem: str | None = None) -> Conclude | Stay | MoveOn:
@@ -266,12 +262,12 @@ class Asker:
 
     async def conclude(self) -> Conclude:
         question = questions.conclude(self.state)
-        said = await self.calls.ask("conclude", question, schemas.conclude(), protocol.CONCLUSION)
+        said = await self.calls.ask("conclude", question, schemas.conclude(), Conclude)
         return self._without_echo(said, question)
 
     async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
         question = questions.data(answer, data_schema, problem)
         schema = schemas.formatted(data_schema)
-        reply = await self.calls.ask("format", question, schema, protocol.FORMATTED)
+        reply = await self.calls.ask("format", question, schema, protocol.Formatted)
         return reply.data

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from planner.passage import Passage
@@ -45,12 +45,12 @@ def _by_path(value: dict[str, object]) -> Iterator[Hit]:
                     yield Hit(path, int(match[1]), match[2])
 
 
-def as_passages(hits: list[Hit]) -> list[Passage]:
-    """Neighbouring lines of a file as one passage each."""
+def as_passages(hits: Iterable[Hit], gap: int = 1) -> list[Passage]:
+    """Lines of a file that are at most so far apart as one passage each."""
     passages: list[Passage] = []
     for hit in sorted(hits):
         last = passages[-1] if passages else None
-        if last and last.source == hit.path and hit.line <= last.last + 1:
+        if last and last.source == hit.path and hit.line <= last.last + gap:
             if hit.line > last.last:
                 text = f"{last.text}\n{hit.text}"
                 passages[-1] = last.model_copy(update={"text": text, "last": hit.line})

@@ -77,11 +77,10 @@ class _Progress(BaseModel):
 
 
 class _Event(BaseModel):
-    """One event of a completion's stream. The last one has `stop`, or else `error`."""
+    """One event of a completion's stream. The last one has `timings`, or else `error`."""
 
     content: str = ""
     prompt_progress: _Progress | None = None
-    stop: bool = False
     stop_type: str = ""
     timings: _Timings | None = None
     error: _Problem | None = None

@@ -52,14 +52,12 @@ PAST_RESULTS = 4
 class Prompts:
     """Renders the messages of one run."""
 
-    def __init__(
-        self, tools: Sequence[ToolSpec], result_characters: int = RESULT_CHARACTERS
-    ) -> None:
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.system = system(tools)
         self.system_act = system_act(tools)
         self.listed_later = {} if shown_whole(tools) else {tool.name: tool for tool in tools}
         """The tools that the system prompt does not list."""
-        self.result_characters = result_characters
+        self.result_characters = RESULT_CHARACTERS
         self._shown: dict[Hashable, str] = {}
         """Results as they stand in prompts, by all that they depend on."""
 

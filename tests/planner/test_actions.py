@@ -157,25 +157,6 @@ async def test_attempts_are_derived(ran: Ran) -> None:
             "without result: read_file(notes/guide.md)",
         ]
     )
-    assert attempts(done, least="low") == snapshot(
-        [
-            "search((?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return) → 5 new lines: jobs/secret.py:3:UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613 jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY",
-            "search((?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|r) → nothing new: jobs/secret.py:3:UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613 jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY",
-            "Not enough yet. (read_file(notes/guide.md) → no answer within 5 s at all)",
-            "notes/guide.md says nothing. (read_file(notes/guide.md) → Nothing is said here.)",
-            "Not enough yet. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9|def run))",
-            "It returns UNIQUE_CONSTANT_VERIFICATION_ZX9, which is 48613. (read_file(jobs/secret.py))",
-        ]
-    )
-    assert attempts(done, least="high") == snapshot(
-        [
-            "search((?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|uniqu|class|phoenix|return) → 5 new lines: jobs/secret.py:3:UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613 jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY",
-            "search((?i)VeryUniqueClassName_Phoenix_2025_QW3RTY|valu|qqqq|zzzz|uniqu|class|phoenix|r) → nothing new: jobs/secret.py:3:UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613 jobs/secret.py:6:class VeryUniqueClassName_Phoenix_2025_QW3RTY",
-            "Not enough yet. (search(UNIQUE_CONSTANT_VERIFICATION_ZX9|def run))",
-            "It returns UNIQUE_CONSTANT_VERIFICATION_ZX9, which is 48613. (read_file(jobs/secret.py))",
-            "without result: read_file(notes/guide.md)",
-        ]
-    )
 
 
 async def test_a_decision_is_deep_from_the_first_sign_that_the_fast_way_does_not_carry(

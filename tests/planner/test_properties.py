@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +16,7 @@ from planted import SOURCE
 from serving import LONG
 
 from planner import agent, grammar
-from planner.actions import MAX_RESULT_CHARS, Action, Relevance, actions, attempts
+from planner.actions import MAX_RESULT_CHARS, Action, actions, attempts
 from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
 from planner.agent.reading import READINGS
 from planner.checks import validation
@@ -255,10 +255,9 @@ def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
         assert each.mode == "deep" or not (each.planning or each.reflection)
         assert all(len(call.result) <= MAX_RESULT_CHARS for call in each.tool_calls)
     assert actions(RunState.of(events)) == done
-    for least in get_args(Relevance):
-        lines = attempts(done, least)
-        assert all(line.splitlines() == [line] for line in lines)
-        assert len(lines) <= len(done)
+    lines = attempts(done)
+    assert all(line.splitlines() == [line] for line in lines)
+    assert len(lines) <= len(done)
     assert not [field for field in vars(state) if field in ("actions", "attempts")]
 
 

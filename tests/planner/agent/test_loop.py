@@ -301,19 +301,6 @@ async def test_a_question_that_reads_like_an_action_is_sorted_again_where_nothin
     assert (ran.state.status, ran.state.answer) == ("answered", "Bertha has written the guide.")
 
 
-async def test_an_order_with_a_question_mark_is_not_said_to_be_done(pool: DictionaryPool) -> None:
-    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
-    ran = await planned(
-        brief("action", "guide"),
-        brief("short answer", "guide"),
-        found("notes/guide.md was deleted; Bertha had written it."),
-        pool=pool,
-        prompt="Can you delete notes/guide.md?",
-    )
-    assert ran.state.status == "refused"
-    assert "Nothing was changed: this run may only use tools that read." in ran.state.answer
-
-
 async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
     pool: DictionaryPool,
 ) -> None:
@@ -389,7 +376,7 @@ async def test_talk_is_replied_to_by_the_fast_model_and_nothing_is_searched(
     ran = await planned(talk("Hello."), pool=pool, prompt="Hi!")
     assert pool.calls == []
     assert [(call.role, call.model) for call in ran.state.ledger] == [("brief", "fast")]
-    assert (ran.state.status, ran.state.answer) == ("answered", "Hello.")
+    assert (ran.state.status, ran.state.answer, ran.state.reason) == ("answered", "Hello.", None)
 
 
 async def test_when_a_plan_needs_no_tool_the_conclusion_comes_at_once(
@@ -534,21 +521,15 @@ async def test_a_short_answer_that_another_reading_contradicts_is_asked_for_once
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
-async def test_a_long_answer_without_facts_is_read_as_a_short_one(pool: DictionaryPool) -> None:
+# Of the other one no result says its words either: it is what a model knows of such things.
+@pytest.mark.parametrize(
+    "said", ["", "It depends on various factors, such as the load and the available memory. " * 3]
+)
+async def test_a_long_answer_that_says_nothing_is_read_as_a_short_one(
+    said: str, pool: DictionaryPool
+) -> None:
     ran = await planned(
-        *(brief("long answer", "phoenix"), facts(), found(ANSWER), second(ANSWER)),
-        pool=pool,
-        prompt=QUESTION,
-    )
-    assert [role for role, _ in ran.roles] == ["overview", "answer"]
-    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
-
-
-async def test_a_long_answer_that_says_nothing_is_read_as_a_short_one(pool: DictionaryPool) -> None:
-    """No result says its words either: it is what a model knows of such things."""
-    vague = "It depends on various factors, such as the load and the available memory. " * 3
-    ran = await planned(
-        *(brief("long answer", "phoenix"), Unconstrained(vague), found(ANSWER), second(ANSWER)),
+        *(brief("long answer", "phoenix"), Unconstrained(said), found(ANSWER), second(ANSWER)),
         pool=pool,
         prompt=QUESTION,
     )
@@ -639,14 +620,15 @@ async def test_what_a_model_was_asked_is_no_answer(pool: DictionaryPool) -> None
 # Deeds
 
 
-async def test_a_deed_that_nothing_permits_is_refused(pool: DictionaryPool) -> None:
+@pytest.mark.parametrize("prompt", ["Delete notes/guide.md", "Can you delete notes/guide.md?"])
+async def test_a_deed_that_nothing_permits_is_refused(prompt: str, pool: DictionaryPool) -> None:
     pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
     ran = await planned(
         brief("action", "guide"),
         brief("short answer", "guide"),
         found("notes/guide.md was deleted; Bertha had written it."),
         pool=pool,
-        prompt="Delete notes/guide.md",
+        prompt=prompt,
     )
     assert ran.state.status == "refused"
     assert ran.state.answer == (

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from ollama_replies import Drop, Hang
+from ollama_replies import Hang
 from planted import CLASS
 from replies import conclusion, found, nowhere, plan
 from scripted_ollama import FAST, FULL, ScriptedOllama
@@ -171,14 +171,6 @@ def test_a_wrong_schema_file_is_told_in_one_line(
     if text is not None:
         file.write_text(text)
     assert main_here(*quick.command("ask", "a", "--schema", str(file))) == (2, "", line)
-
-
-def test_ask_exits_with_1_when_it_was_cut_short(quick: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect(Drop())
-    done = quick.run("ask", QUESTION)
-    assert done.returncode == 1
-    assert f"class {CLASS}:" in done.stdout
-    assert "Traceback" not in done.stderr
 
 
 def test_ask_without_a_model_says_what_to_do(quick: Place) -> None:

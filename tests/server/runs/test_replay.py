@@ -590,20 +590,6 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
         assert text(again) == text(after)
 
 
-async def test_a_record_with_a_field_of_older_versions_is_read(
-    place: Place, ollama: ScriptedOllama
-) -> None:
-    run_id = await interrupted(place, ollama)
-    ollama.expect(found(ANSWER))
-    async with place.client() as caller:
-        after = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
-    older = """json_set(data, '$.unknown', json('["notes.add {}"]'))"""
-    resumed = "json_extract(data, '$.type') = 'run_resumed'"
-    changed(place, f"UPDATE entry SET data = {older} WHERE {resumed}")
-    async with place.client() as caller:
-        assert text(await caller.call("get_run", run_id=run_id)) == text(after)
-
-
 async def test_a_run_that_cannot_be_followed_ends_with_what_was_found(
     place: Place, ollama: ScriptedOllama
 ) -> None:
