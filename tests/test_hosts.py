@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,33 @@ async def test_the_project_is_the_folder_that_the_host_works_in(
     assert f"in {home}:" in (before[0].description or "")
     assert "jobs/secret.py:6" in text(done)
     assert f"in {place.project}:" in (after[0].description or "")
+
+
+async def test_a_run_goes_on_in_the_folder_that_the_host_works_in(
+    place: Place, ollama: ScriptedOllama, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in another one where the same is asked by a host with a server of its own."""
+    for name in ("home", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    unnamed = partial(load_settings, place.file, None, place.environ)
+    here, there = [place.project.as_uri()], [(tmp_path / "other").as_uri()]
+    asked = {"prompt": QUESTION, "wait_s": 0}
+    ollama.expect(Hang())
+    async with Client(build(unnamed()), roots=here) as client:
+        begun = (await client.call_tool("plan_and_answer", asked)).structured_content
+        await ollama.arrived()
+    async with Client(build(unnamed()), roots=there) as client:
+        another = (await client.call_tool("plan_and_answer", asked)).structured_content
+    ollama.expect(found(ANSWER))
+    async with Client(build(unnamed()), roots=here) as client:
+        done = await client.call_tool("plan_and_answer", {"prompt": QUESTION} | _id(begun))
+    assert _id(another) != _id(begun)
+    assert text(done).startswith(ANSWER)
+
+
+def _id(result: dict[str, Any] | None) -> dict[str, str]:
+    return {"run_id": (result or {})["run_id"]}
 
 
 async def test_a_project_that_was_named_stays(

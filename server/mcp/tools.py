@@ -284,12 +284,8 @@ async def _begin(
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
-            project: CallersProject | None = ctx.lifespan_context.get("project")
-            if project and not project.known:
-                given = await client_roots(ctx)
-                if isinstance(given, InputRequiredResult):
-                    return given
-                await project.settle(given)
+            if question := await _settle_project(ctx):
+                return question
             asks = can_ask(ctx)
             run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
     return await _attached(run, ctx, wait_s, held=request_key is not None)
@@ -306,6 +302,8 @@ async def _resume(
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
+            if question := await _settle_project(ctx):
+                return question
             run = await engine.get(run_id, caller())
             its = run.state.request or run.request
             other = [name for name, value in given.items() if value != getattr(its, name)]
@@ -322,6 +320,18 @@ async def _resume(
             else:
                 run = await engine.resume(run_id, caller())
     return await _attached(run, ctx, wait_s, held=not run.driven)
+
+
+async def _settle_project(ctx: Context) -> InputRequiredResult | None:
+    """Work on the client's folder, if nobody has named a project; returns the question for it where
+    that has to be asked first."""
+    project: CallersProject | None = ctx.lifespan_context.get("project")
+    if project and not project.known:
+        given = await client_roots(ctx)
+        if isinstance(given, InputRequiredResult):
+            return given
+        await project.settle(given)
+    return None
 
 
 async def _attached(

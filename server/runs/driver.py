@@ -6,6 +6,7 @@ ended.
 """
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
@@ -110,7 +111,7 @@ class Driver:
         models = await self._models()
         before = await self.journal.load(run.id, run.caller)
         assert before  # it was there a moment ago
-        _check_setup(before, self._setup(models))
+        self._check_setup(before, self._setup(models))
         with anyio.CancelScope(shield=True):  # what is taken over is driven
             taken = await self.journal.resume(run.id)
         return self._take_over(*taken, models) if taken else None
@@ -125,7 +126,7 @@ class Driver:
         if before is None:
             why = f" {run.not_recorded}" if run.not_recorded else ""
             raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
-        _check_setup(before, self._setup(models))
+        self._check_setup(before, self._setup(models))
         event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
             taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
@@ -237,8 +238,29 @@ class Driver:
             fast=models.fast.name,
             full=models.full.name,
             context_tokens=(models.fast.context_tokens, models.full.context_tokens),
-            project=str(self.pool.project),
+            project=self.project,
         )
+
+    @property
+    def project(self) -> str:
+        """The folder of the project, as records have it: its name need not be UTF-8."""
+        return os.fsencode(self.pool.project).decode(errors="backslashreplace")
+
+    def _check_setup(self, stored: StoredRun, now: RunSetup) -> None:
+        """Raises `RequestError` for a run that was begun with other models, or on another project:
+        it would answer from the wrong files, or change them. The servers of a fleet may have the
+        project in different folders."""
+        was = stored.setup
+        if was.project not in ("", now.project) and not self._fleet:
+            raise RequestError(
+                f"Run {stored.id} works on {was.project}; this server works on {now.project}. "
+                "Resume it there, or ask again."
+            )
+        if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
+            raise RequestError(
+                f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
+                "Resume it with those, or ask again."
+            )
 
     async def _check_room(self, caller: str, fleet: str) -> None:
         """Raise `Busy` when the caller can start no run now."""
@@ -252,16 +274,6 @@ class Driver:
         finished = [run_id for run_id, run in self.runs.items() if run.finished]
         for run_id in finished[: max(0, len(finished) - MAX_RUNS_KEPT)]:
             del self.runs[run_id]
-
-
-def _check_setup(stored: StoredRun, now: RunSetup) -> None:
-    """Raises `RequestError` for a run that was begun with other models."""
-    was = stored.setup
-    if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
-        raise RequestError(
-            f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
-            "Resume it with those, or ask again."
-        )
 
 
 def _models(setup: RunSetup) -> str:

@@ -107,16 +107,17 @@ class Engine:
             return await self._start(request, caller, request_key, can_ask)
 
     async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
-        """Resume the caller's newest run that asks the same and was cut off."""
+        """Resume the caller's newest run that asks the same on this project and was cut off."""
         for run in list(self.driver.runs.values()):
             if run.caller == caller and run.stopping and run.request == request:
                 await self._wait_until_ended(run, base.LETTER_SECONDS)
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
+        wanted = ("interrupted", request.prompt, self.driver.project)
         with suppress(RequestError):  # then a new run starts
             for each in await self.journal.list(MAX_RUNS_SEARCHED, [caller]):
-                known = (each.status, each.prompt) == ("interrupted", request.prompt)
+                known = (each.status, each.prompt, each.project) == wanted
                 if known and each.updated > since:
                     run = await self.get(each.id, caller)
                     if run.request == request:

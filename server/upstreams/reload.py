@@ -49,6 +49,7 @@ async def apply_file(
         return
     other = [f"`{name}`" for name in AT_START if getattr(now, name) != getattr(started, name)]
     pool.problem = f"{', '.join(other)}: in effect after the next start." if other else None
+    pool.project = now.project
     pool.change(now.upstreams)
     await on_change(now)
     log.info("%s was changed and is in effect%s", now.source, f"; {pool.problem}" if other else "")

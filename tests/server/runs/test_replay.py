@@ -26,7 +26,7 @@ from ollama_replies import Hang
 from planted import CLASS
 from replies import conclusion, found
 from scripted_ollama import Request, ScriptedOllama
-from serving import LONG, Place, normalised, text
+from serving import LONG, Place, connected, normalised, text
 
 from planner import agent
 from planner.errors import ModelUnavailable, RequestError
@@ -656,6 +656,27 @@ async def test_a_run_is_resumed_with_its_own_models(place: Place, ollama: Script
         "Run RUN was begun with qwen2.5-coder:7b (num_ctx 8192); this server has qwen2.5-coder:1.5b (num_ctx 8192). Resume it with those, or ask again."
     )
     assert ended.whole
+
+
+async def test_a_run_stays_on_its_project(
+    place: Place, ollama: ScriptedOllama, tmp_path: Path
+) -> None:
+    """The servers of one user share a journal: asked the same on another project, one of them
+    answered from that one's files, and made there what waited for approval."""
+    run_id = await interrupted(place, ollama)
+    async with connected(build(load_settings(place.file, tmp_path, place.environ))) as caller:
+        refused = await caller.error("plan_and_answer", prompt=QUESTION, run_id=run_id)
+        ollama.expect(found(ANSWER))
+        another = await caller.call("plan_and_answer", prompt=QUESTION)
+    async with place.client() as caller:
+        ollama.expect(found(ANSWER))
+        done = await caller.call("plan_and_answer", prompt=QUESTION)
+    assert normalised(refused) == (
+        f"Run RUN works on {place.project}; this server works on {tmp_path}. Resume it there, or "
+        "ask again."
+    )
+    assert (another.whole or {})["run_id"] != run_id
+    assert (done.whole or {})["run_id"] == run_id
 
 
 async def test_a_request_key_makes_a_retry_safe(place: Place, ollama: ScriptedOllama) -> None:
