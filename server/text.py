@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from planner.text import counted as counted
@@ -51,6 +51,20 @@ def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -
             for key, item in value.items()
         }
     return value
+
+
+def nests_deeper(value: Any, most: int) -> bool:
+    """Whether JSON data has values inside more than so many lists and objects."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [inner for each in level for inner in _inner(each)]
+    return bool(level)
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def digest(text: str) -> str:

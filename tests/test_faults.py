@@ -27,7 +27,18 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from ollama_replies import Hang
 from replies import found
 from scripted_ollama import ScriptedOllama
-from serving import LONG, Called, Caller, Place, Progress, SharedUpstream, end, text, until
+from serving import (
+    LONG,
+    Called,
+    Caller,
+    Place,
+    Progress,
+    SharedUpstream,
+    connected,
+    end,
+    text,
+    until,
+)
 
 from planner.checks import validation
 from planner.errors import ModelUnavailable
@@ -35,6 +46,10 @@ from planner.tools import Outcome, ToolSpec
 from server.app import build
 from server.backends import Backend
 from server.config import RunSettings, Settings, UpstreamSettings
+from server.config_file import load_settings
+from server.journal.base import RunWriter
+from server.journal.records import NewRun
+from server.journal.sqlite import SqliteJournal
 from server.upstreams import stdio
 from server.upstreams.launch import head_start
 from server.upstreams.pool import UpstreamPool
@@ -289,6 +304,36 @@ async def test_a_server_that_has_enough_to_do_says_when_to_come_again(place: Pla
             assert len(ollama.requests) == 2
             ollama.release()
         assert [text(result).startswith(ANSWER) for result in results[295:]] == [True] * 5
+
+
+async def test_a_run_that_cannot_be_begun_leaves_its_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_journal: SqliteJournal, _run: NewRun) -> RunWriter:
+        raise RecursionError
+
+    place.bounds = {"runs": {"concurrent": 1, "queue": 0}}
+    with ScriptedOllama(handler=lambda request: found(ANSWER)) as ollama:
+        place.ollama = ollama
+        async with place.client() as caller:
+            with monkeypatch.context() as broken:
+                broken.setattr(SqliteJournal, "begin", fails)
+                assert (await caller.call("plan_and_answer", prompt=QUESTION)).is_error
+            done = await caller.call("plan_and_answer", prompt=QUESTION)
+    assert text(done).startswith(ANSWER)
+
+
+async def test_the_name_of_a_project_need_not_be_text(place: Place, tmp_path: Path) -> None:
+    project = tmp_path / os.fsdecode(b"caf\xe9")
+    project.mkdir()
+    with ScriptedOllama(handler=lambda request: found(ANSWER)) as ollama:
+        place.ollama = ollama
+        async with connected(build(load_settings(place.file, project, place.environ))) as caller:
+            done = await caller.call("plan_and_answer", prompt=QUESTION)
+            listed, *_ = await caller.client.read_resource("runs://newest")
+    (run,) = json.loads(listed.text)["runs"]  # type: ignore[union-attr]
+    assert text(done).startswith(ANSWER)
+    assert run["project"] == f"{tmp_path}/caf\\xe9"
 
 
 async def test_a_run_that_waits_says_so_and_leaves_the_queue_when_cancelled(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.exceptions import ValidationError as BadArguments
@@ -12,10 +13,13 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from server.text import flat, shortened
+from server.text import flat, nests_deeper, shortened
 
 MAX_GIVEN = 60
 """Of a wrong value that is shown."""
+MAX_DEPTH = 100
+"""Lists and objects one inside the other: they come into records, events and results, whose writers
+give up at some 250."""
 
 
 class RefusedCall(ToolError):
@@ -24,6 +28,15 @@ class RefusedCall(ToolError):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments, log_level=logging.DEBUG)
+
+
+def check_depth(name: str, value: Any) -> None:
+    """Raises `RefusedCall` for JSON data that is too deep."""
+    if nests_deeper(value, MAX_DEPTH):
+        raise RefusedCall(
+            f"{name}: lists and objects nest more than {MAX_DEPTH} deep, which is the limit. Give "
+            "flatter ones."
+        )
 
 
 class ClearInputErrors(Middleware):

@@ -47,6 +47,18 @@ class CallersProject:
             await self._move(folders[0])
 
 
+async def settle_project(ctx: Context) -> InputRequiredResult | None:
+    """Work on the client's folder, if nobody has named a project; returns the question for it where
+    that has to be asked first."""
+    project: CallersProject | None = ctx.lifespan_context.get("project")
+    if project and not project.known:
+        given = await client_roots(ctx)
+        if isinstance(given, InputRequiredResult):
+            return given
+        await project.settle(given)
+    return None
+
+
 async def client_roots(ctx: Context) -> InputRequiredResult | tuple[str, ...] | None:
     """The folders that the caller works in; None if unknown. In a call of 2026-07-28, first the
     result that asks for them."""

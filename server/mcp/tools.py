@@ -23,7 +23,7 @@ from planner.tools import Policy, strictest
 from server.auth import caller
 from server.mcp import short_report
 from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as
-from server.mcp.input_errors import RefusedCall
+from server.mcp.input_errors import RefusedCall, check_depth
 from server.mcp.links import VIEW
 from server.mcp.parameters import (
     DataSchema,
@@ -40,7 +40,7 @@ from server.mcp.parameters import (
 )
 from server.mcp.progress_stream import followed
 from server.mcp.results import result_of
-from server.mcp.roots import CallersProject, client_roots
+from server.mcp.roots import settle_project
 from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.text import counted
@@ -150,6 +150,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         )
         if tool is None and arguments is not None:
             raise RefusedCall("arguments: they need a tool. Name the tool to call with them.")
+        check_depth("arguments", arguments)
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
         if run_id is not None:
@@ -284,7 +285,7 @@ async def _begin(
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
-            if question := await _settle_project(ctx):
+            if question := await settle_project(ctx):
                 return question
             asks = can_ask(ctx)
             run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
@@ -302,7 +303,7 @@ async def _resume(
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
-            if question := await _settle_project(ctx):
+            if question := await settle_project(ctx):
                 return question
             run = await engine.get(run_id, caller())
             its = run.state.request or run.request
@@ -320,18 +321,6 @@ async def _resume(
             else:
                 run = await engine.resume(run_id, caller())
     return await _attached(run, ctx, wait_s, held=not run.driven)
-
-
-async def _settle_project(ctx: Context) -> InputRequiredResult | None:
-    """Work on the client's folder, if nobody has named a project; returns the question for it where
-    that has to be asked first."""
-    project: CallersProject | None = ctx.lifespan_context.get("project")
-    if project and not project.known:
-        given = await client_roots(ctx)
-        if isinstance(given, InputRequiredResult):
-            return given
-        await project.settle(given)
-    return None
 
 
 async def _attached(

@@ -97,7 +97,7 @@ class Driver:
             with anyio.CancelScope(shield=True):  # a run on record is driven
                 new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
                 writer = run.writer = await self.journal.begin(new)
-        except base.KeyUsed:
+        except BaseException:  # whatever it is, the run has no record and gives up its turn
             self.runs.pop(run.id, None)
             raise
         if not elsewhere or writer.problem is not None:

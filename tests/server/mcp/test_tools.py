@@ -1111,6 +1111,12 @@ async def test_run_step_lets_the_models_choose(place: Place, ollama: ScriptedOll
             {"arguments": {"path": "a"}},
             snapshot("arguments: they need a tool. Name the tool to call with them."),
         ),
+        (
+            {"tool": "read_file", "arguments": {"path": json.loads("[" * 150 + "]" * 150)}},
+            snapshot(
+                "arguments: lists and objects nest more than 100 deep, which is the limit. Give flatter ones."
+            ),
+        ),
     ],
 )
 async def test_run_step_refuses_what_cannot_be(
