@@ -229,15 +229,15 @@ class Approvals:
 
     def mirror(self) -> Question | None:
         """For a run that another server drives: the question that it has opened since the last
-        look, to be asked here too. Closes the question once it is decided there."""
-        waiting = self._state.undecided
-        if waiting is None:
-            if self._question:
-                self._question.closed.set()
-                self.can_ask = False  # as it is there, if nobody has answered
+        look, to be asked here too. Closes the one before, which is decided there."""
+        undecided = self._state.undecided
+        asked = undecided.asked if undecided else None
+        if self._question and (asked is None or asked.digest != self._question.id):
+            self._question.closed.set()
             self._question = None
-        elif self._question is None and waiting.asked:
-            self._question = self._about(waiting.asked)
+            self.can_ask = False  # as it is there, if nobody has answered
+        if self._question is None and asked:
+            self._question = self._about(asked)
             return self._question
         return None
 

@@ -22,7 +22,15 @@ from server.journal import journal_for
 from server.journal.base import LETTER_SECONDS, Journal
 from server.journal.records import Letter, RunSummary, StoredRun
 from server.text import clean, one_line, status_in_words
-from server.views.consent import SHORT_ID, Waiting, consent, outcome, visible, waiting
+from server.views.consent import (
+    SHORT_ID,
+    Waiting,
+    consent,
+    not_taken,
+    outcome,
+    visible,
+    waiting,
+)
 from server.views.report import Report, report
 from server.views.report_text import markdown
 from server.views.transcript import transcript
@@ -146,10 +154,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                     console.print(line, soft_wrap=True)
                     return 0 if decided.approved is approve else 1
                 await journal.wait_for_news(run_id)
-    raise RequestError(
-        f"The server that drives run {run_id[:SHORT_ID]} has not taken the answer within "
-        f"{LETTER_SECONDS:g} s. Look again with: planloom runs show {run_id[:SHORT_ID]}"
-    )
+    raise not_taken(run_id, LETTER_SECONDS)
 
 
 def _call_of(settings: Settings, stored: StoredRun | None) -> Waiting | None:

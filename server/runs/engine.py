@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Self
 from weakref import WeakValueDictionary
 
@@ -29,6 +30,7 @@ from server.runs.peers import Peers
 from server.runs.run import LOCAL, Run, cancelled
 from server.runs.steering import SINGLE_STEPS, next_request, steering_of
 from server.upstreams.pool import UpstreamPool
+from server.views import consent
 
 MIN_ID_CHARS, WHOLE_ID = 4, 32
 """Characters of an id: how many are needed to name a run, and how many it has."""
@@ -226,12 +228,10 @@ class Engine:
         server. Raises `RequestError` if the run does not wait for that call, or its server does not
         take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
-        await self._until(lambda: run.state.undecided is None, run, base.LETTER_SECONDS)
-        if run.state.undecided and not run.finished:
-            raise RequestError(
-                f"The server that drives run {run.id} has not taken the answer within "
-                f"{base.LETTER_SECONDS:g} s. Look again with `planloom runs show {run.id}`."
-            )
+        decided = partial(consent.is_decided, run.state, digest)
+        await self._until(decided, run, base.LETTER_SECONDS)
+        if not (decided() or run.finished):
+            raise consent.not_taken(run.id, base.LETTER_SECONDS)
 
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled, on any server. Does nothing
@@ -340,5 +340,5 @@ class Engine:
 
 
 def _may_go_on_elsewhere(run: Run) -> bool:
-    """Whether another server may have continued what has ended here."""
+    """Whether another server may have made another step of a run that has ended here."""
     return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None

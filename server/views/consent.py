@@ -92,6 +92,20 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
     return approval_by_person(approve, f" {where}")
 
 
+def is_decided(state: RunState, digest: str) -> bool:
+    """Whether the run waits for this call no more: it may wait for the next one by now."""
+    asked = state.undecided.asked if state.undecided else None
+    return asked is None or not asked.digest.startswith(digest)
+
+
+def not_taken(run_id: str, seconds: float) -> RequestError:
+    """The error where the answer had no effect within so many seconds."""
+    return RequestError(
+        f"The server that drives run {run_id[:SHORT_ID]} has not taken the answer within "
+        f"{seconds:g} s. Look again with `planloom runs show {run_id[:SHORT_ID]}`."
+    )
+
+
 def approval_by_person(approve: bool, where: str = "") -> Approval:
     word = "approved it" if approve else "said no"
     return Approval(approved=approve, by="person", reason=f"the user {word}{where}")

@@ -6,7 +6,7 @@ import os
 import pty
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ollama_replies import Hang
 from planted import CLASS, CONSTANT, FUNCTION, VALUE
 from replies import conclusion, deed, found, move_on, nowhere, plan, was_done
 from scripted_ollama import ScriptedOllama
-from serving import LONG, Place, SharedUpstream, bearer, end, served, until
+from serving import LONG, Place, SharedUpstream, bearer, connected, end, served, until
 
 from server import auth
 from server.app import build
@@ -121,6 +121,42 @@ async def test_the_browser_shows_the_whole_call_and_only_its_own_answer_counts(
             report = await report_of(client, run_id)
         assert decided(report) == (True, "the user approved it in the browser")
     assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+
+
+async def test_each_of_a_runs_calls_is_shown_and_decided_at_another_server(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """A look at the journal tells that server at once of one decision and of the next question."""
+    place.approval = {"timeout_s": 12}
+    ollama.expect(deed("note"))
+    steps = [{"objective": f"Note {each}", "tool": "add_note"} for each in ("one", "two")]
+    ollama.expect({"steps": steps})
+    for each in ("one", "two"):
+        ollama.expect({"text": each})
+    ollama.expect(was_done("Both are noted."))
+    with ExitStack() as stack:
+        drives, other = (
+            stack.enter_context(served(build(place.settings, auth=auth.Tokens([MINE]))))
+            for _ in range(2)
+        )
+        base = other.removesuffix("/mcp")
+        async with (
+            connected(drives, auth=MINE) as caller,
+            httpx.AsyncClient(base_url=base, timeout=LONG, headers=bearer(MINE)) as http,
+        ):
+            await http.get(drives.replace("/mcp", "/view/runs"))  # a page that can ask is open
+            run_id = await caller.begin("Note one and two")
+            told = []
+            for _ in range(2):
+                page = await first_of(http, run_id, MINE)
+                while page["status"] == "running" and not page["approval"]:
+                    page = await first_of(http, run_id, MINE)
+                answer = {"digest": (page["approval"] or {}).get("digest", ""), "approve": True}
+                done = await http.post(f"/view/runs/{run_id}/approval", json=answer)
+                told.append(done.text or done.status_code)
+            await caller.call("get_run", run_id=run_id)
+    assert told == [204, 204]
+    assert noted(place.project) == [["one", "nobody"], ["two", "nobody"]]
 
 
 async def test_another_process_shows_what_waits_and_answers_it(
