@@ -60,7 +60,7 @@ class Driver:
         self._letters = Letters(journal, tasks, self.under_way)
         self._fleet = ""
         self.runs: dict[str, Run] = {}
-        """By id: the runs that are driven here, and the last ones that have ended."""
+        """By id: the runs that are driven here, and the last ones that have ended here."""
 
     def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
         """In the background: have the models loaded while the upstreams start, and then the
@@ -223,8 +223,8 @@ class Driver:
                     run.record(cancelled(run.state, "cancelled"))
                 else:
                     await run.let_go()
-            if run.elsewhere and self.runs.get(run.id) is run:
-                del self.runs[run.id]  # to be followed, as any other server's
+            if (run.elsewhere or run.interrupted) and self.runs.get(run.id) is run:
+                del self.runs[run.id]  # another server goes on with it, or may
             self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)

@@ -745,6 +745,25 @@ async def test_a_run_is_followed_through_another_server(
     assert text(done) == text(own)
 
 
+async def test_a_run_that_goes_on_at_another_server_is_followed_where_it_was_interrupted(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang())
+    async with place.client() as one, place.client() as two:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
+            await ollama.arrived()
+            tasks.cancel_scope.cancel()
+        run_id = one.progress.run_id
+        left = await one.call("get_run", run_id=run_id)
+        ollama.expect(found(ANSWER))
+        done = await two.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
+        told = await one.call("get_run", run_id=run_id)
+    assert (left.whole or {})["status"] == "interrupted"
+    assert text(done).startswith(ANSWER)
+    assert text(told) == text(done)
+
+
 async def test_a_run_is_cancelled_through_another_server(
     place: Place, ollama: ScriptedOllama
 ) -> None:
