@@ -307,7 +307,8 @@ async def _resume(
                 return question
             run = await engine.get(run_id, caller())
             its = run.state.request or run.request
-            other = [name for name, value in given.items() if value != getattr(its, name)]
+            known = {name: engine.recorded(getattr(its, name)) for name in given}
+            other = [name for name in given if engine.recorded(given[name]) != known[name]]
             more = its.goal != goal or bool(other) or (run.finished and goal == "step")
             if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
                 request = request.model_copy(update={"goal": goal})
@@ -315,7 +316,7 @@ async def _resume(
             elif other:
                 raise RefusedCall(
                     f"{other[0]}: run {run_id} was begun with another: "
-                    f"{json.dumps(getattr(its, other[0]), ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
+                    f"{json.dumps(known[other[0]], ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
                     "Give that to go on with the run, or leave run_id out to start one."
                 )
             else:

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import anyio
@@ -96,9 +96,6 @@ class Engine:
         """
         agent.check(request)
         can_ask = can_ask or self.watched(caller)
-        if request.policy is Policy.ASK and not can_ask:
-            # The models do not see tools whose calls would all be refused.
-            request = request.model_copy(update={"policy": Policy.READ_ONLY})
         if not request_key:
             cut_off = await self._cut_off(request, caller) if taking_up else None
             return cut_off or await self._start(request, caller, None, can_ask)
@@ -111,26 +108,30 @@ class Engine:
     async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
         """Resume the caller's newest run that asks the same on this project and was cut off."""
         for run in list(self.driver.runs.values()):
-            if run.caller == caller and run.stopping and run.request == request:
+            if run.caller == caller and run.stopping and self._is_of(request, run):
                 await self._wait_until_ended(run, base.LETTER_SECONDS)
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
-        wanted = ("interrupted", request.prompt, self.driver.project)
+        wanted = ("interrupted", self.recorded(request.prompt), self.driver.project)
         with suppress(RequestError):  # then a new run starts
             for each in await self.journal.list(MAX_RUNS_SEARCHED, [caller]):
                 known = (each.status, each.prompt, each.project) == wanted
                 if known and each.updated > since:
                     run = await self.get(each.id, caller)
-                    if run.request == request:
+                    if self._is_of(request, run):
                         return await self.resume(run.id, caller)
         return None
 
     async def _start(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
+        permitted = request
+        if request.policy is Policy.ASK and not can_ask:
+            # The models do not see tools whose calls would all be refused.
+            permitted = request.model_copy(update={"policy": Policy.READ_ONLY})
         try:
-            run = await self.driver.begin(request, caller, request_key, can_ask)
+            run = await self.driver.begin(permitted, caller, request_key, can_ask)
         except base.KeyUsed as used:
             return await self._same(used.run_id, caller, request, str(request_key))
         return run if run.driven else await self.get(run.id, caller)
@@ -331,12 +332,25 @@ class Engine:
 
     async def _same(self, run_id: str, caller: str, request: RunRequest, request_key: str) -> Run:
         run = await self.get(run_id, caller)
-        if run.request != request:
+        if not self._is_of(request, run):
             raise RequestError(
                 f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
                 "Give each request a key of its own."
             )
         return await self.resume(run_id, caller)
+
+    def _is_of(self, request: RunRequest, run: Run) -> bool:
+        """Whether this request began the run. Perhaps nobody could be asked then; and its record
+        hides secrets."""
+        began = run.request
+        if (request.policy, began.policy) == (Policy.ASK, Policy.READ_ONLY):
+            began = began.model_copy(update={"policy": Policy.ASK})
+        same: bool = self.recorded(began.model_dump()) == self.recorded(request.model_dump())
+        return same
+
+    def recorded(self, value: Any) -> Any:
+        """A value of a request as a record has it: without secrets."""
+        return self.journal.redact(value)
 
 
 def _may_go_on_elsewhere(run: Run) -> bool:

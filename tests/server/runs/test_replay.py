@@ -22,6 +22,7 @@ from in_memory import models, spec
 from inline_snapshot import snapshot
 from killing import Kills, ScriptedModels, answer, entry, question, script
 from mcp_types import TextResourceContents
+from notes import Person
 from ollama_replies import Hang
 from planted import CLASS
 from replies import conclusion, found
@@ -713,6 +714,40 @@ async def test_a_request_key_makes_a_retry_safe(place: Place, ollama: ScriptedOl
             'request_key "k1" belongs to run RUN, which asks something else. Give each request a key of its own.'
         )
     )
+
+
+@pytest.mark.parametrize("people", [(None, Person()), (Person(), None)])
+async def test_a_request_key_does_not_depend_on_who_can_be_asked(
+    people: tuple[Person | None, Person | None], place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(found(ANSWER))
+    results = []
+    for person in people:
+        async with place.client(person=person) as caller:
+            asked = {"prompt": QUESTION, "request_key": "k1"}
+            results.append(text(await caller.call("plan_and_answer", **asked)))
+    assert results[0].startswith(ANSWER)
+    assert results[0] == results[1]
+
+
+async def test_a_request_with_a_secret_is_known_again(place: Place, ollama: ScriptedOllama) -> None:
+    """Though its record does not have the secret, and the server has been started again."""
+    place.upstreams["files"]["headers"] = {"X-Key": "${API_KEY}"}
+    environ = place.environ | {"API_KEY": "hunter2!hunter2!"}
+
+    async def cut_off(**asked: Any) -> str:
+        ollama.expect(Hang())
+        before = len(ollama.requests)
+        settings = load_settings(place.file, place.project, environ)
+        async with connected(build(settings)) as caller:
+            step = {"tool": "search", "arguments": {"pattern": CLASS}, "wait_s": 0}
+            begun = await caller.call("run_step", prompt="Not hunter2!hunter2!", **step, **asked)
+            await ollama.arrived(before + 1)
+        return str((begun.whole or {})["run_id"])
+
+    run_id = await cut_off(request_key="k1")
+    again = [await cut_off(request_key="k1"), await cut_off(run_id=run_id), await cut_off()]
+    assert again == [run_id] * 3
 
 
 async def test_a_retry_goes_on_with_an_interrupted_run(
