@@ -54,6 +54,10 @@ class Lost(Exception):
     """Another server has taken over the run because this one seemed dead."""
 
 
+class Unreadable(RequestError):
+    """The record is of another version of Planloom."""
+
+
 @dataclass
 class RunWriter:
     """Writes the record of one run. Failed writes are repeated before later ones: a record has no
@@ -121,6 +125,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         self._opened = time.time(), time.monotonic()
         self._redact = redact
         self._secrets = SecretMemory()
+        self._unreadable: set[str] = set()
+        """Runs of a fleet that another server has to take up, one of their own version."""
         self._waiting: list[Due] = []
         self._due = anyio.Event()
         self._writing = anyio.Lock()
@@ -144,7 +150,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         return await self._take_over(partial(self._claim, run_id))
 
     async def take(self, fleet: str) -> TakenOver | None:
-        """Like `resume`, for the oldest run of the fleet that nobody drives."""
+        """Like `resume`, for the oldest run of the fleet that nobody drives. Raises `RequestError`
+        for one that cannot be read, too, and passes it over from then on."""
         return await self._take_over(partial(self._claim_oldest, fleet))
 
     async def reopen(self, run_id: str, entry: Entry) -> TakenOver | None:
@@ -163,7 +170,13 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
             run_id = await claim()
         if run_id is None:
             return None
-        stored = await self.load(run_id)
+        try:
+            stored = await self.load(run_id)
+        except RequestError as error:
+            if isinstance(error, Unreadable):
+                self._unreadable.add(run_id)
+            await self._writer(run_id).release()
+            raise
         assert stored  # it is ours, and nobody deletes what is
         return self._writer(run_id, len(stored.entries)), self._secrets.recalled(stored)
 
@@ -302,7 +315,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         try:
             yield
         except ValidationError:
-            raise RequestError(
+            raise Unreadable(
                 "The run was recorded by another version of Planloom, and this version cannot "
                 "read it."
             ) from None

@@ -85,12 +85,14 @@ redis.call('PUBLISH', 'SPACEbell', 'fleet')
 """
 
 _CLAIM = """
+local unreadable = {}
+for place = 4, #ARGV do unreadable[ARGV[place]] = true end
 for _, id in ipairs(ARGV[2] ~= '' and {ARGV[2]} or redis.call('ZRANGE', ARGV[3], 0, -1)) do
     local run = 'SPACErun:' .. id
     local owner = redis.call('HGET', run, 'owner')
     local gone = owner and redis.call('EXISTS', 'SPACEserver:' .. owner) == 0
     local free = owner == '' or gone and owner ~= ARGV[1]
-    if free and redis.call('HGET', run, 'status') == 'running' then
+    if free and not unreadable[id] and redis.call('HGET', run, 'status') == 'running' then
         redis.call('HSET', run, 'owner', ARGV[1])
         return id
     end
@@ -208,7 +210,8 @@ class RedisJournal(base.Journal):
         return cast(str | None, await self._eval(_CLAIM, run_id, run_id, ""))
 
     async def _claim_oldest(self, fleet: str) -> str | None:
-        return cast(str | None, await self._eval(_CLAIM, "", "", f"{SPACE}fleet:{fleet}"))
+        where = f"{SPACE}fleet:{fleet}"
+        return cast(str | None, await self._eval(_CLAIM, "", "", where, *self._unreadable))
 
     async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
         now = str(time.time())

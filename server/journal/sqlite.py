@@ -230,7 +230,7 @@ class SqliteJournal(base.Journal):
         def claim() -> str | None:
             with self._transaction():
                 for run_id, owner in self._db.execute(find, (value,)).fetchall():
-                    if not self._lives(owner):
+                    if run_id not in self._unreadable and not self._lives(owner):
                         ours = f"UPDATE run SET owner = ? || {_FREED} WHERE id = ?"
                         self._db.execute(ours, (self.owner, run_id))
                         return str(run_id)

@@ -341,6 +341,23 @@ async def test_a_fleets_runs_are_taken_up_oldest_first_and_its_letters_reach_the
         assert again[1].id == "r1"
 
 
+@pytest.mark.parametrize("where", PLACES)
+async def test_a_fleets_run_that_a_server_cannot_read_is_left_to_the_others(
+    where: str, journal: str, tmp_path: Path
+) -> None:
+    """It had that run for ever, and no newer server of the fleet could take it up."""
+    async with journals(journal or str(tmp_path), 2) as (one, two):
+        record = await begun(one, "r1", fleet="f")
+        record.append(Entry("event", {"type": "of_later"}))
+        assert await record.release()
+        await begun(one, "r2", fleet="f", waits=True)
+        with pytest.raises(RequestError, match="another version of Planloom"):
+            await two.take("f")
+        taken = [await two.take("f") for _ in range(2)]
+        assert [each and each[1].id for each in taken] == ["r2", None]
+        assert await one.waiting("f") == 1
+
+
 @pytest.mark.outside
 async def test_runs_in_redis_are_kept_within_bounds(redis: str) -> None:
     async with journals(redis, 1, most=3) as (journal,):
