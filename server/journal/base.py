@@ -154,13 +154,13 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         for one that cannot be read, too, and passes it over from then on."""
         return await self._take_over(partial(self._claim_oldest, fleet))
 
-    async def reopen(self, run_id: str, entry: Entry) -> TakenOver | None:
+    async def reopen(self, run_id: str, entry: Entry, fleet: str = "") -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
-        it goes on already. Both are recorded, or neither.
+        it goes on already. Both are recorded, or neither. `fleet`: as for a new run.
 
         Raises `RequestError` when the journal cannot be written.
         """
-        return await self._take_over(partial(self._claim_ended, run_id, entry))
+        return await self._take_over(partial(self._claim_ended, run_id, entry, fleet))
 
     async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
         if self.problem:
@@ -246,7 +246,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _claim_oldest(self, fleet: str) -> str | None: ...
 
     @abstractmethod
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None: ...
+    async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None: ...
 
     @abstractmethod
     async def post(self, letter: Letter) -> None:

@@ -105,9 +105,9 @@ if not status or status == 'running' then return nil end
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'status', 'running', 'updated', ARGV[4])
 redis.call('RPUSH', KEYS[2], ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[3])
-local fleet = redis.call('HGET', KEYS[1], 'fleet')
-if fleet ~= '' then
-    redis.call('ZADD', 'SPACEfleet:' .. fleet, redis.call('HGET', KEYS[1], 'created'), ARGV[2])
+redis.call('HSET', KEYS[1], 'fleet', ARGV[5])
+if ARGV[5] ~= '' then
+    redis.call('ZADD', 'SPACEfleet:' .. ARGV[5], redis.call('HGET', KEYS[1], 'created'), ARGV[2])
 end
 return ARGV[2]
 """
@@ -213,11 +213,9 @@ class RedisJournal(base.Journal):
         where = f"{SPACE}fleet:{fleet}"
         return cast(str | None, await self._eval(_CLAIM, "", "", where, *self._unreadable))
 
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
-        now = str(time.time())
-        return cast(
-            str | None, await self._eval(_REOPEN, run_id, run_id, self._line(run_id, entry), now)
-        )
+    async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None:
+        line, now = self._line(run_id, entry), str(time.time())
+        return cast(str | None, await self._eval(_REOPEN, run_id, run_id, line, now, fleet))
 
     def _line(self, run_id: str, entry: Entry) -> str:
         line: dict[str, Any] = {"data": self.written(run_id, entry.data), "kind": entry.kind}

@@ -152,7 +152,7 @@ class SqliteJournal(base.Journal):
         writer = self._writer(run.id)
         now = time.time()
         shown = json.dumps(self.written(run.id, run.request.model_dump()))
-        owner = ("" if run.waits else self.owner) + (f"@{run.fleet}" if run.fleet else "")
+        owner = ("" if run.waits else self.owner) + _part(run.fleet)
         setup = run.setup.model_dump_json()
         row = (run.id, run.caller, run.request_key, shown, setup, owner, now, now)
 
@@ -238,13 +238,13 @@ class SqliteJournal(base.Journal):
 
         return await self._in_thread(claim)
 
-    async def _claim_ended(self, run_id: str, entry: Entry) -> str | None:
+    async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None:
         ours = "UPDATE run SET owner = ?, status = 'running' WHERE id = ? AND status != 'running'"
         count = "SELECT count(*) FROM entry WHERE run = ?"
 
         def claim() -> str | None:
             with self._transaction():
-                if not self._db.execute(ours, (self.owner, run_id)).rowcount:
+                if not self._db.execute(ours, (self.owner + _part(fleet), run_id)).rowcount:
                     return None
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
                 self._appending(run_id, number, entry)(self._db)
@@ -463,6 +463,11 @@ class SqliteJournal(base.Journal):
             f"{self.file}: {error}. Make it writable, free space on its disk, move it away if it "
             "is damaged, or name another directory with PLANLOOM_RUNS."
         )
+
+
+def _part(fleet: str) -> str:
+    """What follows the server's name in the owner of a run."""
+    return f"@{fleet}" if fleet else ""
 
 
 def _places(values: Collection[str]) -> str:

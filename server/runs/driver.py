@@ -120,7 +120,8 @@ class Driver:
         """Go on with a run of single steps that has ended. Raises `RequestError` when it cannot go
         on here, `ModelUnavailable` and `Busy`."""
         models = await self._models()
-        await self._check_room(run.caller, self._fleet_of(self._setup(models)))
+        fleet = self._fleet_of(self._setup(models))
+        await self._check_room(run.caller, fleet)
         await run.flush()
         before = None if run.not_recorded else await self.journal.load(run.id, run.caller)
         if before is None:
@@ -129,7 +130,7 @@ class Driver:
         self._check_setup(before, self._setup(models))
         event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds))
+            taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds), fleet)
         if taken is None:
             raise RequestError(UNDER_WAY.format(run.id))
         run = self._drive_here(*taken)

@@ -184,6 +184,22 @@ async def test_what_a_server_leaves_when_it_ends_goes_on_with_another(
     assert report(result)["answer"] == "There are 0 notes."
 
 
+async def test_a_later_step_that_a_server_leaves_goes_on_with_another(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    place.bounds = {"runs": {"fleet": "notes"}}
+    ollama.expect(conclusion("There are 0 notes."))
+    async with place.client() as two:
+        async with place.client() as one:
+            run_id = report(await one.call("run_step", **COUNT | {"wait_s": LONG}))["run_id"]
+            ollama.expect(Hang())
+            await one.call("run_step", run_id=run_id, **COUNT | {"prompt": "Count again"})
+            await ollama.arrived(2)
+            ollama.expect(conclusion("There are still 0 notes."))
+        result = await two.call("get_run", run_id=run_id)
+    assert report(result)["answer"] == "There are still 0 notes."
+
+
 async def test_a_look_at_the_journal_that_fails_once_does_not_end_a_followed_run(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
