@@ -156,7 +156,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     async def reopen(self, run_id: str, entry: Entry, fleet: str = "") -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
-        it goes on already. Both are recorded, or neither. `fleet`: as for a new run.
+        it goes on already. Both are recorded, or neither. `fleet`: as for a new run. Letters about
+        what has ended are thrown away.
 
         Raises `RequestError` when the journal cannot be written.
         """

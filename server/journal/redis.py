@@ -105,6 +105,7 @@ if not status or status == 'running' then return nil end
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'status', 'running', 'updated', ARGV[4])
 redis.call('RPUSH', KEYS[2], ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[3])
+redis.call('DEL', KEYS[3])
 redis.call('HSET', KEYS[1], 'fleet', ARGV[5])
 if ARGV[5] ~= '' then
     redis.call('ZADD', 'SPACEfleet:' .. ARGV[5], redis.call('HGET', KEYS[1], 'created'), ARGV[2])

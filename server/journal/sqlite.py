@@ -246,6 +246,7 @@ class SqliteJournal(base.Journal):
             with self._transaction():
                 if not self._db.execute(ours, (self.owner + _part(fleet), run_id)).rowcount:
                     return None
+                self._db.execute("DELETE FROM letter WHERE run = ?", (run_id,))
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
                 self._appending(run_id, number, entry)(self._db)
                 return run_id

@@ -38,7 +38,7 @@ from serving import (
 from task_client import begin, taken_up, taking_tasks
 
 from planner.errors import RequestError
-from planner.events import GuardTripped, RunFinished
+from planner.events import GuardTripped, RunContinued, RunFinished
 from planner.protocol import RunRequest
 from server.config_file import load_settings
 from server.journal import journal_for
@@ -372,6 +372,22 @@ async def test_a_fleets_run_that_a_server_cannot_read_is_left_to_the_others(
         taken = [await two.take("f") for _ in range(2)]
         assert [each and each[1].id for each in taken] == ["r2", None]
         assert await one.waiting("f") == 1
+
+
+@pytest.mark.parametrize("where", PLACES)
+async def test_a_letter_about_a_step_that_has_ended_does_not_reach_the_next(
+    where: str, journal: str, tmp_path: Path
+) -> None:
+    """A cancel that came as the step ended cancelled the next one."""
+    async with journals(journal or str(tmp_path), 2) as (one, two):
+        record = await begun(one, "r1")
+        record.append(ended())
+        assert await record.flush()
+        await two.post(Letter(run_id="r1", kind="cancel"))
+        request = RunRequest(prompt="more", goal="step")
+        more = Entry.of(RunContinued(request=request, spent=2.0, paused=1.0), 2.0)
+        assert await one.reopen("r1", more)
+        assert await one.collect(["r1"]) == []
 
 
 @pytest.mark.outside
