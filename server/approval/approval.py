@@ -149,7 +149,7 @@ class Approvals:
         """Whether there is, or may be, a view whose client can ask a person. After a question
         without an answer this is false until somebody calls again."""
         self.secret_lost = False
-        """Whether the caller said a secret of which the record is left: `***`."""
+        """Whether the caller gave a secret that the record has only as `***`."""
         self._run_id = run_id
         self._request = request
         self._state = state

@@ -24,7 +24,7 @@ from planner.errors import RequestError
 from planner.tools import ToolSpec
 from server.config import RunSettings
 from server.journal.records import Entry, Letter, NewRun, RunSummary, StoredRun
-from server.journal.secret_memory import SecretMemory
+from server.journal.secret_memory import AS_TYPED, SecretMemory
 from server.text import digest, each_text
 
 MAX_LETTERS = 10
@@ -347,8 +347,17 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     def written(self, run_id: str, data: dict[str, Any]) -> dict[str, Any]:
         """The data as it is recorded; secrets that are hidden there are remembered here."""
         redacted: dict[str, Any] = self.redact(data)
+        if data.get("type") == "run_continued" and redacted == data:
+            redacted = redacted | {AS_TYPED: True}
         self._secrets.remember(run_id, data, redacted)
         return redacted
+
+    def _first_lines(self, run: NewRun) -> tuple[str, str]:
+        """The request and the setup of a run as they are recorded."""
+        request = run.request.model_dump()
+        shown = self.written(run.id, request)
+        setup = run.setup.model_copy(update={"as_typed": shown == request})
+        return json.dumps(shown), setup.model_dump_json()
 
     def redact(self, value: Any) -> Any:
         """JSON data without secrets. Upstreams' texts have none by now; other texts may."""

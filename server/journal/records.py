@@ -64,7 +64,9 @@ class RunSetup(BaseModel):
     full: str
     context_tokens: tuple[int, int]
     project: str = ""
-    """The folder that the server worked on; for a reader."""
+    """The folder that the server worked on."""
+    as_typed: bool = False
+    """Whether the record hides nothing of the request: `***` in it is the caller's own."""
 
 
 @dataclass(frozen=True)

@@ -171,11 +171,12 @@ class RedisJournal(base.Journal):
         writer = self._writer(run.id)
         if writer.problem is not None:
             return writer
+        shown, setup = self._first_lines(run)
         now = str(time.time())
         fields = {
             "caller": run.caller,
-            "request": json.dumps(self.written(run.id, run.request.model_dump())),
-            "made": run.setup.model_dump_json(),
+            "request": shown,
+            "made": setup,
             "status": "running",
             "owner": "" if run.waits else self.owner,
             "fleet": run.fleet,

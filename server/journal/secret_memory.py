@@ -10,8 +10,11 @@ from server.variables import HIDDEN
 
 MAX_RUNS_REMEMBERED = 200
 """Runs whose secrets are kept in memory; as many as the engine keeps."""
-SAID = ("run_started", "run_continued", "run_steered")
-"""The events with words of the caller."""
+SAID = ("run_continued", "run_steered")
+"""The events with words of the caller, besides the one that has the run's request."""
+AS_TYPED = "as_typed"
+"""Set in the record of a next request that hides nothing of it: `***` in it is the caller's own. A
+hint may come from another server, which has hidden what it hides."""
 
 
 class SecretMemory:
@@ -29,8 +32,9 @@ class SecretMemory:
                 del self._true[next(iter(self._true))]
 
     def recalled(self, stored: StoredRun) -> StoredRun:
-        """The run as it was before secrets were hidden, if this server wrote all that has any; else
-        only its newest entry, since the others follow from each other."""
+        """The run as it was before secrets were hidden. Entries follow from each other, so that is
+        possible only if this server wrote all those with `***`; else only the newest entry is
+        restored, which begins something new."""
         known = self._true.get(stored.id, {})
         request, *lines = (
             _sorted(data)
@@ -41,8 +45,10 @@ class SecretMemory:
         said = [
             line
             for each, line in zip(stored.entries, lines, strict=True)
-            if each.data.get("type") in SAID
+            if each.data.get("type") in SAID and AS_TYPED not in each.data
         ]
+        if not stored.setup.as_typed:
+            said.append(request)
         return replace(
             stored,
             request=RunRequest.model_validate(known.get(request, stored.request)),
@@ -50,7 +56,7 @@ class SecretMemory:
                 replace(each, data=known[line]) if line in known else each
                 for each, line in zip(stored.entries, lines, strict=True)
             ],
-            secret_lost=any(HIDDEN in line and line not in known for line in (request, *said)),
+            secret_lost=any(HIDDEN in line and line not in known for line in said),
         )
 
 

@@ -151,9 +151,8 @@ class SqliteJournal(base.Journal):
             await self._in_thread(self._open)
         writer = self._writer(run.id)
         now = time.time()
-        shown = json.dumps(self.written(run.id, run.request.model_dump()))
-        owner = ("" if run.waits else self.owner) + _part(run.fleet)
-        setup = run.setup.model_dump_json()
+        shown, setup = self._first_lines(run)
+        owner = ("" if run.waits else self.owner) + _fleet_suffix(run.fleet)
         row = (run.id, run.caller, run.request_key, shown, setup, owner, now, now)
 
         def insert() -> None:
@@ -244,7 +243,7 @@ class SqliteJournal(base.Journal):
 
         def claim() -> str | None:
             with self._transaction():
-                if not self._db.execute(ours, (self.owner + _part(fleet), run_id)).rowcount:
+                if not self._db.execute(ours, (self.owner + _fleet_suffix(fleet), run_id)).rowcount:
                     return None
                 self._db.execute("DELETE FROM letter WHERE run = ?", (run_id,))
                 (number,) = self._db.execute(count, (run_id,)).fetchone()
@@ -466,7 +465,7 @@ class SqliteJournal(base.Journal):
         )
 
 
-def _part(fleet: str) -> str:
+def _fleet_suffix(fleet: str) -> str:
     """What follows the server's name in the owner of a run."""
     return f"@{fleet}" if fleet else ""
 

@@ -153,7 +153,7 @@ class Driver:
         """The part of the fleet with the same models: only those servers can continue a run."""
         if not self._fleet:
             return ""
-        same = setup.model_dump_json(exclude={"planloom", "project"})
+        same = setup.model_dump_json(exclude={"planloom", "project", "as_typed"})
         return f"{self._fleet} {digest(same)[:16]}"
 
     async def _drive_waiting(self) -> None:
@@ -257,7 +257,7 @@ class Driver:
                 f"Run {stored.id} works on {was.project}; this server works on {now.project}. "
                 "Resume it there, or ask again."
             )
-        if was.model_copy(update={"planloom": now.planloom, "project": now.project}) != now:
+        if (was.fast, was.full, was.context_tokens) != (now.fast, now.full, now.context_tokens):
             raise RequestError(
                 f"Run {stored.id} was begun with {_models(was)}; this server has {_models(now)}. "
                 "Resume it with those, or ask again."

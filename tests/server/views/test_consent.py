@@ -436,6 +436,19 @@ async def test_stars_that_stand_for_no_secret_are_noted(
     assert noted(place.project) == [["***", "nobody"], ["two ***", "nobody"]]
 
 
+async def test_stars_that_another_server_has_recorded_are_noted(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    run: dict[str, str] = {}
+    for number in range(3):
+        ollama.expect(conclusion("It is noted."))
+        async with place.client(person=Person(True)) as caller:
+            step = {"tool": "add_note", "arguments": {"text": f"***{number}***"}}
+            done = await caller.call("run_step", prompt=f"Note ***{number}***", **step, **run)
+        run = {"run_id": (done.whole or {})["run_id"]}
+    assert noted(place.project) == [[f"***{number}***", "nobody"] for number in range(3)]
+
+
 def keep_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
     """A text with a secret of the operator, who gives it to the upstream."""
     monkeypatch.setenv("NOTES_PASSWORD", SECRET)
