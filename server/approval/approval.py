@@ -16,6 +16,7 @@ caller, if known; it expires), and its ticket is valid for one answer.
 import hmac
 import json
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -91,6 +92,8 @@ class Question:
         """What the person did with the form, if anything."""
         self.approval: Approval | None = None
         """The approval that follows from it, or why nobody was asked."""
+        self.opened = 0.0
+        """When it began to wait here, in seconds since the epoch."""
         self._asked = 0
         """How many clients show it."""
 
@@ -285,6 +288,7 @@ class Approvals:
         """Put a question to the person through any view of the run that can ask."""
         # Nothing may wait before this: a view that got the question looks for it next.
         self._question = question
+        question.opened = time.time()
         try:
             with anyio.move_on_after(self.timeout_s) as waiting:
                 await question.closed.wait()
@@ -295,8 +299,9 @@ class Approvals:
 
     @property
     def waiting(self) -> Waiting | None:
-        asking = self.question is not None
-        return consent.waiting(self._run_id, self._state, self.timeout_s) if asking else None
+        if (question := self.question) is None:
+            return None
+        return consent.waiting(self._run_id, self._state, self.timeout_s, question.opened)
 
     def decide_by_hand(self, digest: str, approve: bool, where: str) -> None:
         """Apply a person's answer to the call that they were shown. Raises `RequestError` if the

@@ -63,12 +63,14 @@ class Waiting(BaseModel):
         return f"planloom runs {answer} {named}"
 
 
-def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
-    """The run's call that waits for approval; None if there is none."""
+def waiting(run_id: str, state: RunState, timeout_s: float, opened: float = 0.0) -> Waiting | None:
+    """The run's call that waits for approval; None if there is none. `opened`: when the question
+    was opened, where that is known: after a resume it is asked anew, once the run has its turn."""
     undecided = state.undecided if state.status == "running" else None
     if undecided is None or undecided.asked is None or not undecided.asked.digest:
         return None
     asked = undecided.asked
+    resumed = state.resumed[-1].at if state.resumed else 0.0
     return Waiting(
         run_id=run_id,
         digest=asked.digest,
@@ -76,7 +78,7 @@ def waiting(run_id: str, state: RunState, timeout_s: float) -> Waiting | None:
         call=in_words(asked),
         arguments=shown_arguments(asked.arguments, whole=True)[0],
         guess=guess(asked),
-        lapses=asked.at + timeout_s,
+        lapses=max(asked.at, resumed, opened) + timeout_s,
     )
 
 

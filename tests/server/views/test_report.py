@@ -2,8 +2,10 @@
 
 import json
 import re
+import time
 from typing import Any, get_args
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from recorded import state_of
 from planner.actions import MAX_RESULT_CHARS, in_words
 from planner.events import (
     EVENT,
+    ApprovalAsked,
     ArgumentsWritten,
     Event,
     FinalStatus,
@@ -22,6 +25,7 @@ from planner.events import (
     PlanRevised,
     Role,
     RunFinished,
+    RunResumed,
     RunStarted,
     StepConcluded,
     StepContinued,
@@ -32,11 +36,15 @@ from planner.events import (
 )
 from planner.protocol import RunRequest
 from planner.state import RunState
-from planner.tools import Outcome, UpstreamStatus
+from planner.tools import Outcome, Safety, UpstreamStatus
+from server.approval.approval import Approvals, Question
 from server.text import clean
+from server.views import consent
 from server.views.progress import MAX_LINE_CHARS, heartbeat, message
 from server.views.report import MAX_REPORT_CHARS, Report, report
 from server.views.report_text import markdown
+
+pytestmark = pytest.mark.anyio
 
 text = st.text(max_size=400) | st.sampled_from(
     [
@@ -166,6 +174,45 @@ def test_every_run_has_a_report(events: list[Event], now: float) -> None:
         len(call.result) <= MAX_RESULT_CHARS for each in found.actions for call in each.tool_calls
     )
     assert "_Run run: " in markdown(found).splitlines()[-1]
+
+
+ASKED: list[Event] = [
+    RunStarted(
+        at=0.0,
+        request=RunRequest(prompt="p"),
+        listing=None,
+        upstreams=[],
+        tools=["add"],
+        offered=["add"],
+    ),
+    ToolSelected(at=1.0, tool="add", prompt="p"),
+    ApprovalAsked(
+        at=2.0,
+        iteration=0,
+        upstream="notes",
+        tool="add",
+        arguments={},
+        safety=Safety.WRITE,
+        digest="d" * 64,
+    ),
+    RunResumed(at=3602.0, paused=3600.0),
+]
+"""A run that was resumed, an hour after its server ended, with a call that waits for approval."""
+
+
+async def test_a_question_that_is_asked_again_has_its_whole_time() -> None:
+    state = RunState.of(ASKED)
+    call = consent.waiting("run", state, timeout_s=120)
+    assert call
+    assert call.lapses == 3722.0
+    approvals = Approvals("run", RunRequest(prompt="p"), state, timeout_s=120)
+    async with anyio.create_task_group() as tasks:
+        before = time.time()
+        tasks.start_soon(approvals.put, Question("Well?"))
+        await anyio.wait_all_tasks_blocked()
+        assert approvals.waiting
+        assert approvals.waiting.lapses >= before + 120  # though the run had to wait for its turn
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("iteration", [None, 0])
