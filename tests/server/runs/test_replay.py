@@ -514,6 +514,20 @@ async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Pat
     assert len(locks) == 1  # its own
 
 
+async def test_an_entry_that_cannot_be_written_ends_the_record_of_its_own_run_only(
+    tmp_path: Path,
+) -> None:
+    async with journal(tmp_path) as opened:
+        bad, good = await begun(opened, "bad"), await begun(opened, "good")
+        for record in (bad, good, bad, good):
+            record.append(Entry("outcome", {"text": {1} if record is bad else "a"}))
+        assert await good.flush(), good.problem
+        assert "not JSON serializable" in str(bad.problem)
+        loaded = await opened.load("good")
+        assert loaded
+        assert len(loaded.entries) == 2
+
+
 async def test_a_torn_last_record_is_not_there(tmp_path: Path) -> None:
     torn = tmp_path / "torn"
     torn.mkdir()
