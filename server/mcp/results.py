@@ -18,7 +18,7 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
     linked: list[ResourceLink] = []
     if iteration is not None:
         shown = run.state.iterations[iteration]
-        waits = shown.asked and not shown.approval
+        waits = shown.asked and not shown.approval and found.status == "running"
         text = consent.whole_call(shown.asked) if shown.asked and waits else clean(shown.result)
         data = short_report.as_data(
             short_report.ShortReport(run_id=found.run_id, status=found.status, result=text)

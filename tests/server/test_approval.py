@@ -448,9 +448,11 @@ async def test_cancelling_the_run_ends_the_question(era: str, place: Place) -> N
             tasks.start_soon(begin)
             await until(lambda: bool(person.shown))
             ended = await other.call("cancel_run", run_id=caller.progress.run_id)
+            call = await other.call("get_run", run_id=caller.progress.run_id, iteration=0)
             person.comes_back.set()
     assert [report(each)["status"] for each in (ended, *results)] == ["cancelled"] * 2
     assert approval(ended)["approved"] is None
+    assert "waits for approval" not in text(call)
     assert noted(place.project) == []
 
 
