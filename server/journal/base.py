@@ -320,6 +320,11 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
                 "The run was recorded by another version of Planloom, and this version cannot "
                 "read it."
             ) from None
+        except UnicodeError:  # it is the caller's, not the store's
+            raise RequestError(
+                f"{what}: an id or a key has half of a surrogate pair, which is not a character. "
+                "Leave it out."
+            ) from None
         except self.errors as error:
             raise RequestError(f"{what}: {self._why(error)}") from None
 

@@ -390,6 +390,13 @@ async def test_a_letter_about_a_step_that_has_ended_does_not_reach_the_next(
         assert await one.collect(["r1"]) == []
 
 
+@pytest.mark.parametrize("where", PLACES)
+async def test_an_id_that_is_not_text_is_refused(where: str, journal: str, tmp_path: Path) -> None:
+    async with journals(journal or str(tmp_path), 1) as (one,):
+        with pytest.raises(RequestError, match="half of a surrogate pair"):
+            await one.load("\ud800")
+
+
 @pytest.mark.outside
 async def test_runs_in_redis_are_kept_within_bounds(redis: str) -> None:
     async with journals(redis, 1, most=3) as (journal,):
