@@ -168,6 +168,8 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
         return _loaded(name), TokenSource(f"Callers are asked who they are by {name} ({AUTH}).")
     if given := environ.get(TOKEN):
         tokens = [token.strip() for token in given.split(",") if token.strip()]
+        if not tokens:
+            raise ConfigError(f"{TOKEN}: it has no token in it; set one, or unset the variable")
         for token in tokens:
             if not _is_token(token):
                 raise ConfigError(

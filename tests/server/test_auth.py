@@ -328,6 +328,10 @@ def test_a_token_file_that_is_no_use_is_told(
             ),
         ),
         (
+            {"PLANLOOM_TOKEN": " , "},
+            snapshot("PLANLOOM_TOKEN: it has no token in it; set one, or unset the variable"),
+        ),
+        (
             {"PLANLOOM_AUTH": "no_such_module:auth"},
             snapshot(
                 "PLANLOOM_AUTH=no_such_module:auth: cannot be loaded (No module named 'no_such_module'); write it as module:name, and check that PYTHONPATH contains its folder"
