@@ -365,6 +365,7 @@ class RunState:
         match event:
             case events.RunStarted():
                 self.started = event
+                self.paused = 0.0  # what was before counts as waiting for its turn
                 self.parts = [Part(event.request)]
             case events.RunContinued():
                 self.parts.append(

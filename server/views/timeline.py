@@ -49,5 +49,6 @@ def timeline(record: Sequence[events.Event]) -> list[Span]:
             case events.QuestionAnswered() if asked is not None:
                 add("person", f"{event.upstream}’s question", event.at, event.at - asked)
             case events.RunResumed():
+                asked = event.at  # what waits is asked anew
                 add("pause", "no server", event.at, event.paused)
     return spans

@@ -16,6 +16,7 @@ from planner.actions import MAX_RESULT_CHARS, in_words
 from planner.events import (
     EVENT,
     ApprovalAsked,
+    ApprovalDecided,
     ArgumentsWritten,
     Event,
     FinalStatus,
@@ -27,6 +28,7 @@ from planner.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    RunSteered,
     StepConcluded,
     StepContinued,
     StepStarted,
@@ -34,15 +36,16 @@ from planner.events import (
     ToolReturned,
     ToolSelected,
 )
-from planner.protocol import RunRequest
+from planner.protocol import RunRequest, Steering
 from planner.state import RunState
 from planner.tools import Outcome, Safety, UpstreamStatus
 from server.approval.approval import Approvals, Question
 from server.text import clean
 from server.views import consent
 from server.views.progress import MAX_LINE_CHARS, heartbeat, message
-from server.views.report import MAX_REPORT_CHARS, Report, report
+from server.views.report import MAX_REPORT_CHARS, Report, report, usage
 from server.views.report_text import markdown
+from server.views.timeline import timeline
 
 pytestmark = pytest.mark.anyio
 
@@ -213,6 +216,27 @@ async def test_a_question_that_is_asked_again_has_its_whole_time() -> None:
         assert approvals.waiting
         assert approvals.waiting.lapses >= before + 120  # though the run had to wait for its turn
         tasks.cancel_scope.cancel()
+
+
+def test_the_time_without_a_server_is_not_a_persons() -> None:
+    decided = ApprovalDecided(
+        at=3612.0, iteration=0, tool="add", approved=True, by="person", reason="r"
+    )
+    spans = [(each.kind, each.at, each.seconds) for each in timeline([*ASKED, decided])]
+    assert spans == [("pause", 2.0, 3600.0), ("person", 3602.0, 10.0)]
+
+
+def test_the_time_before_a_run_has_begun_is_not_taken_off() -> None:
+    """As of one that was steered while it waited for its turn, until another server took it up."""
+    state = RunState.of(
+        [
+            RunSteered(at=0.0, steering=Steering(hint="h")),
+            RunResumed(at=3600.0, paused=3600.0),
+            ASKED[0].model_copy(update={"at": 3600.0}),
+            RunFinished(at=3630.0, status="answered", answer="a"),
+        ]
+    )
+    assert usage(state, now=9999.0).seconds == 30.0
 
 
 @pytest.mark.parametrize("iteration", [None, 0])
