@@ -7,7 +7,7 @@ functions, no connection.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -134,7 +134,8 @@ def _choices(name: str, field: Mapping[str, Any], titled: str) -> dict[str, Any]
         }
     else:
         raise Unfit(f"its field {name} has no list of choices")
-    if not 0 < len(plain or given or []) <= MAX_CHOICES:
+    (choices, *_) = built.values()
+    if not 0 < len(choices) <= MAX_CHOICES:
         raise Unfit(f"its field {name} has no choice, or more than {MAX_CHOICES}")
     return built
 
@@ -194,12 +195,18 @@ def typed(text: str, field: Mapping[str, Any]) -> Any:
             if not math.isfinite(value):
                 raise ValueError(f"{text} is not a number")
         case "array":
-            value = [titles.get(each.strip(), each.strip()) for each in text.split(",")]
+            value = [titles.get(each, each) for each in _parted(text, titles)]
         case _:
             value = titles.get(text, text)
     if problem := validation.problem(value, dict(field)):
         raise ValueError(problem)
     return value
+
+
+def _parted(text: str, titles: Collection[str]) -> list[str]:
+    """The parts of a line with commas between them; a title may have some of its own."""
+    known = "|".join(re.escape(each) for each in sorted(titles, key=len, reverse=True))
+    return re.findall(rf"\s*({known}|[^,]+?)\s*(?:,|$)", text)
 
 
 def _titles(field: Mapping[str, Any]) -> dict[str, str]:

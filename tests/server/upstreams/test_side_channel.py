@@ -721,6 +721,22 @@ def test_a_form_has_nothing_but_the_protocols_types_and_harmless_texts(
     assert filled is None or filled.keys() <= built["properties"].keys()
 
 
+def test_a_field_that_leaves_no_choice_is_not_passed_on() -> None:
+    field = {"type": "string", "enum": [], "oneOf": [{"const": "a", "title": "A"}]}
+    with pytest.raises(elicitation.Unfit, match="has no choice"):
+        elicitation.form({"type": "object", "properties": {"it": field}})
+
+
+@pytest.mark.parametrize(
+    ("said", "chosen"),
+    [("a, b", ["a, b"]), ("c,a, b , a", ["c", "a, b", "a"]), ("a,b", ["a", "b"])],
+)
+def test_a_choice_with_a_comma_can_be_typed(said: str, chosen: list[str]) -> None:
+    field = {"type": "array", "items": {"enum": ["a", "b", "c", "a, b"]}}
+    built = elicitation.form({"type": "object", "properties": {"it": field}})
+    assert elicitation.typed(said, built["properties"]["it"]) == chosen
+
+
 @given(SCHEMAS, st.text())
 def test_what_is_typed_for_a_field_fits_it(schema: Any, said: str) -> None:
     try:
