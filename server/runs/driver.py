@@ -25,7 +25,7 @@ from server.journal import base
 from server.journal.records import Entry, NewRun, RunSetup, StoredRun
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Letters
-from server.runs.run import Run, cancelled
+from server.runs.run import AT_REQUEST, Run, cancelled
 from server.runs.steering import UNDER_WAY
 from server.runs.turns import Turns
 from server.text import digest
@@ -221,7 +221,7 @@ class Driver:
         finally:
             if not run.finished:
                 if run.scope.cancel_called and not run.stopping:
-                    run.record(cancelled(run.state, "cancelled"))
+                    run.record(cancelled(run.state, AT_REQUEST))
                 else:
                     await run.let_go()
             if (run.elsewhere or run.interrupted) and self.runs.get(run.id) is run:

@@ -27,7 +27,7 @@ from server.journal import base
 from server.journal.records import Letter, RunSummary
 from server.runs.driver import Driver
 from server.runs.peers import Peers
-from server.runs.run import LOCAL, Run, cancelled
+from server.runs.run import AT_REQUEST, LOCAL, Run, cancelled
 from server.runs.steering import SINGLE_STEPS, next_request, steering_of
 from server.upstreams.pool import UpstreamPool
 from server.views import consent
@@ -241,7 +241,7 @@ class Engine:
             taken := await self.journal.resume(run.id)
         ):
             run.writer, run.interrupted = taken[0], False
-            run.record(cancelled(run.state, "cancelled"))
+            run.record(cancelled(run.state, AT_REQUEST))
             await run.flush()
         if run.finished:
             return

@@ -24,6 +24,9 @@ from server.views.report import Report, report
 LOCAL = ""
 """The caller, where there is only one: who starts the server owns its runs."""
 
+AT_REQUEST = "at the caller's request"
+"""Why a run was cancelled that its caller wanted to end."""
+
 
 class Run:
     """One run: its events so far, and their fold."""

@@ -10,6 +10,7 @@ import anyio
 from planner.errors import Busy
 from server.config import RunSettings
 from server.runs.run import LOCAL, Run
+from server.text import counted
 
 MAX_SHARE = 0.75
 """The largest part of the turns, and of the places in the queue, for one of several callers."""
@@ -46,14 +47,14 @@ class Turns:
         seconds = max(1, math.ceil(self._usual_seconds / turns))
         if caller != LOCAL and own >= math.ceil(MAX_SHARE * places):
             raise Busy(
-                f"Busy: {own} runs of yours are under way or wait for their turn, and the "
-                f"remaining places are for other callers. Try again in {seconds} s.",
+                f"Busy: you have {counted(own, 'run')} under way or waiting, and the remaining "
+                f"places are for other callers. Try again in {seconds} s.",
                 seconds,
             )
         if (count := len(unfinished) + waiting_elsewhere) >= places:
             raise Busy(
-                f"Busy: {turns} runs are under way and {count - turns} wait for their turn. "
-                f"Try again in {seconds} s.",
+                f"Busy: {counted(turns, 'run')} {'is' if turns == 1 else 'are'} under way and "
+                f"{_waiting(count - turns)}. Try again in {seconds} s.",
                 seconds,
             )
 
@@ -63,3 +64,7 @@ class Turns:
             return self._unlimited
         share = anyio.CapacityLimiter(math.ceil(MAX_SHARE * self._settings.concurrent))
         return self._shares.setdefault(caller, share)
+
+
+def _waiting(count: int) -> str:
+    return "1 waits for its turn" if count == 1 else f"{count} wait for their turn"

@@ -20,7 +20,7 @@ from server.views.inert import inert_piece
 
 MAX_VALUE_CHARS = 2000
 """Characters of an argument in a question."""
-MAX_ARGUMENTS_CHARS = 8000
+MAX_SHOWN_CHARS = 8000
 """Characters of all of them."""
 SHORT_ID = 8
 """Characters of a run's id by which a person names it."""
@@ -33,8 +33,7 @@ _BLANK = re.compile(
     r"\U000e0100-\U000e01ef]"
 )
 """Characters that Unicode calls letters or marks, and that fonts do not show."""
-MEANING = {
-    Safety.READ_ONLY: "it only reads",
+MEANING = {  # of the classes that approval is asked for
     Safety.WRITE: "it adds or changes something",
     Safety.DESTRUCTIVE: "it may delete or overwrite something",
     Safety.OPEN_WORLD: "it does something outside of this machine",
@@ -164,7 +163,7 @@ def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[
     A text of several lines is shown behind bars, so that no part of it looks like another argument.
     Characters that a reader would not see are written as escapes, and a backslash as two.
     """
-    longest_value, longest = (None, None) if whole else (MAX_VALUE_CHARS, MAX_ARGUMENTS_CHARS)
+    longest_value, longest = (None, None) if whole else (MAX_VALUE_CHARS, MAX_SHOWN_CHARS)
     lines: list[str] = []
     cut = False
     for number, (name, value) in enumerate(arguments.items()):

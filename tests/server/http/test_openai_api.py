@@ -487,7 +487,7 @@ async def test_a_busy_server_says_when_to_come_again(place: Place, ollama: Scrip
     assert busy.value.response.headers["retry-after"] == "30"
     assert busy.value.body == snapshot(
         {
-            "message": "Busy: 1 runs of yours are under way or wait for their turn, and the remaining places are for other callers. Try again in 30 s.",
+            "message": "Busy: you have 1 run under way or waiting, and the remaining places are for other callers. Try again in 30 s.",
             "type": "rate_limit_error",
             "param": None,
             "code": "rate_limit_exceeded",

@@ -162,7 +162,7 @@ async def test_what_one_has_no_turn_for_another_takes_up(
         ollama.release()
         ends = [report(await two.call("get_run", run_id=each)) for each in ids]
     assert (waits["status"], waits["evidence"]) == ("running", [])
-    assert busy == "Busy: 1 runs are under way and 1 wait for their turn. Try again in 30 s."
+    assert busy == "Busy: 1 run is under way and 1 waits for its turn. Try again in 30 s."
     assert report(cancelled)["status"] == "cancelled"
     assert {each["answer"] for each in ends} == {"Number 0.", "Number 1."}
     assert len(ollama.requests) == 2

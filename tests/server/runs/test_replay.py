@@ -825,6 +825,7 @@ async def test_a_run_is_cancelled_through_another_server(
         again = await two.call("cancel_run", run_id=run_id)
     assert ollama.requests[0].hung_up.is_set()
     assert (ended.whole or {})["status"] == "cancelled"
+    assert "cancelled: at the caller's request" in text(ended)
     assert text(ended) == text(own) == text(again)
 
 
