@@ -38,9 +38,15 @@ _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MARK = re.compile(r"#{1,6} ")
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines of a file as editors and searches count them, without their ends."""
+    found = re.split(r"\r\n?|\n", text)
+    return found if found[-1] else found[:-1]
+
+
 def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     """The passages of a file, in their order."""
-    lines = [line[:MAX_LINE].rstrip() for line in _OTHER_ENDS.sub(" ", text).splitlines()]
+    lines = [_OTHER_ENDS.sub(" ", line[:MAX_LINE]).rstrip() for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
     units = _sections(lines) if marked else _divided(lines, 0, len(lines) - 1, ())
     passages = []

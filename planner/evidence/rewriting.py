@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from planner.evidence.passages import of_file
+from planner.evidence.passages import of_file, split_lines
 from planner.evidence.ranking import defined_in, ranked
 from planner.evidence.words import tokens, words
 from planner.passage import Passage
@@ -47,7 +47,7 @@ class Edit(NamedTuple):
         return self._changed("+ ")
 
     def _changed(self, sign: str) -> list[str]:
-        compared = ndiff(self.old.splitlines(), self.new.splitlines())
+        compared = ndiff(split_lines(self.old), split_lines(self.new))
         return [line[2:] for line in compared if line.startswith(sign)]
 
     @property
@@ -60,7 +60,7 @@ class Edit(NamedTuple):
 def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
     """The file itself where it is short; else its units with one of the names, or the best ones
     for the query where none has, neighbours together."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     if len(text) <= MAX_REWRITTEN_CHARS:
         return [whole(path, text)] if lines else []
     units = of_file(path, text)
@@ -83,7 +83,7 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
 
 def whole(path: str, text: str) -> Passage:
     """A file as one passage."""
-    return Passage(source=path, first=1, last=len(text.splitlines()), text=text.rstrip())
+    return Passage(source=path, first=1, last=len(split_lines(text)), text=text.rstrip())
 
 
 def _together(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -99,9 +99,9 @@ def _together(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def edits(text: str, part: Passage, written: str) -> list[Edit]:
     """What the written text makes of a part of a file. It may be less than the part: what stands
     before its first line and after its last one stays."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
-    after = written.splitlines()
+    after = split_lines(written)
     if after and part.source in after[0] and after[0] not in before:
         after = after[1:]  # the file's name, as models like to put it first
     found = _edits(part.source, text, part.first - 1, _changed(before, after))
@@ -117,7 +117,7 @@ def _leaves_out(edit: Edit) -> bool:
 
 def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:
     """The edits that put new names in the place of old ones, wherever these stand in a file."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     new = [(number, renamed(line, names)) for number, line in enumerate(lines)]
     changed = [(number, number + 1, [line]) for number, line in new if line != lines[number]]
     return _edits(path, text, 0, changed)
@@ -125,7 +125,7 @@ def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:
 
 def _edits(path: str, text: str, offset: int, changed: Iterable[_Change]) -> list[Edit]:
     """The edits of a file for changes of its lines from `offset` on."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     joined = "\n".join(lines)
     end = "\r\n" if "\r\n" in text else "\n"
     found = []
@@ -197,7 +197,7 @@ def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
     """The definitions that have another name in what was written, from each name to the new one,
     where both are among those that were asked for. Whatever uses such a name has to follow."""
     before, after = (
-        [found[0] for line in each.splitlines() if (found := defined_in(line))]
+        [found[0] for line in split_lines(each) if (found := defined_in(line))]
         for each in (text, written)
     )
     lost = [name for name in before if name in asked and name not in after]
@@ -252,7 +252,7 @@ def fence(found: Sequence[Edit]) -> str:
 
 def beside(edit: Edit, others: Sequence[Edit]) -> bool:
     """Whether an edit replaces no line that another one replaces too."""
-    same = (each.old.splitlines() for each in others if each.path == edit.path)
+    same = (split_lines(each.old) for each in others if each.path == edit.path)
     return not any({*edit.lost} & {*lines} for lines in same)
 
 

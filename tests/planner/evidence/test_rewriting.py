@@ -110,6 +110,20 @@ def test_the_ends_of_lines_stay_as_they_are() -> None:
     assert any("\r\n" in each.old for each in edits(text, whole(PATH, text), TEXT[:30] + TEXT[45:]))
 
 
+@pytest.mark.parametrize("mark", ["\f", "\x1c", "\u2028", "\x85"])
+def test_what_editors_do_not_take_for_the_end_of_a_line_ends_none(mark: str) -> None:
+    """A part of a file holds the lines that its passages count, and edits keep such characters."""
+    text = f"{mark}\n" * 3 + "\n\n".join(f"def f{n}():\n    return {n}" for n in range(90))
+    (part,) = parts("a.py", text, "change f50", {"f50"})
+    assert "def f50():" in part.text
+    written = part.text.replace("return 50", "return 7")
+    assert applied(text, edits(text, part, written)) == text.replace("return 50", "return 7")
+    assert (
+        applied(f"a = 1{mark}2\n", uses("a.py", f"a = 1{mark}2\n", {"a": "b"})) == f"b = 1{mark}2\n"
+    )
+    assert whole("a.py", f"a{mark}b\n").last == 1
+
+
 @given(LINES, LINES)
 def test_edits_make_of_a_file_what_was_written(before: list[str], after: list[str]) -> None:
     text, written = ("\n".join(["first", *lines, "last"]) for lines in (before, after))
