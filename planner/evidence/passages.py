@@ -75,10 +75,10 @@ def of_document(source: str, text: str, upstream: str = "") -> list[Passage]:
 def around(lines: Sequence[str], number: int) -> list[str]:
     """The lines that a line is nested in, from the outermost on."""
     found: list[str] = []
-    depth = _depth(lines[number])
+    inner = lines[number]
     for line in reversed(lines[:number]):
-        if line.strip() and _depth(line) < depth and not _GOES_ON.fullmatch(line):
-            depth = _depth(line)
+        if line.strip() and _within(inner, line) and not _GOES_ON.fullmatch(line):
+            inner = line
             found.insert(0, line)
     return found
 
@@ -92,6 +92,14 @@ def _depth(line: str) -> int:
     text = expanded.lstrip()
     # A further line of a comment begins with a star, one column in from the first.
     return len(expanded) - len(text) - (text.startswith("*") and len(text) < len(expanded))
+
+
+def _within(line: str, above: str) -> bool:
+    """Whether a line stands within one above it: deeper, or as an entry of the list below a key,
+    which YAML lets stand as deep as the key."""
+    deeper = _depth(line) - _depth(above)
+    listed = above.endswith(":") and line.lstrip().startswith("- ")
+    return deeper > 0 or (deeper == 0 and listed)
 
 
 def _divided(
@@ -138,7 +146,7 @@ def _head(lines: Sequence[str], first: int, last: int) -> int | None:
             continue
         following = _written(lines, number + 1, last)
         body = next((each for each in following if not _GOES_ON.fullmatch(each)), "")
-        if _depth(body) > depth:
+        if _within(body, line):
             return number
     return None
 
@@ -147,29 +155,22 @@ def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, 
     """The units of one depth: each begins at a line of the least depth, with the lines directly
     before it that lead to it (comments, decorators), and holds what stands deeper below it."""
     depth = _least_depth(lines, first, last)
-    start: int | None = None
-    deep = False
+    above = ""  # the line of the least depth that the newest lines may stand within
+    start, end, deep = -1, -1, False
     for number in range(first, last + 1):
         line = lines[number]
         if not line.strip():
-            if start is not None and not deep and depth is not None:
-                following = next(_written(lines, number, last), "")
-                if _depth(following) == depth and not _GOES_ON.fullmatch(following):
-                    yield start, number - 1
-                    start = None
             continue
-        goes_on = _GOES_ON.fullmatch(line)
-        if start is None:
-            start = number
-        elif deep and _depth(line) == depth and not goes_on:
-            end = number - 1
-            while end > start and not lines[end].strip():
-                end -= 1
+        goes_on = _GOES_ON.fullmatch(line) or (above and _within(line, above))
+        begins = _depth(line) == depth and not goes_on
+        apart = deep or end < number - 1
+        if start >= 0 and begins and apart:
             yield start, end
+        if start < 0 or (begins and apart):
             start, deep = number, False
-        if depth is None or _depth(line) > depth or goes_on:
-            deep = True
-    if start is not None:
+        above, deep = (line, deep) if begins else (above, True)
+        end = number
+    if start >= 0:
         yield start, last
 
 

@@ -1,10 +1,12 @@
 """How files are divided into passages."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.passages import MAX_LINE, MAX_UNIT, of_file
+from planner.evidence.passages import MAX_LINE, MAX_UNIT, _chunks, around, of_file
 from planner.passage import Passage
 
 BODY = "\n".join(f"        value_{number} = compute({number})" for number in range(9))
@@ -214,3 +216,31 @@ def test_many_short_lines_before_a_function_are_divided() -> None:
     settings = "".join(f"SETTING_{number} = {number}\n" for number in range(300))
     passages = of_file("a.py", f"{settings}def first():\n    return 1\n")
     assert max(len(each.text) for each in passages) <= 2 * MAX_UNIT
+
+
+def test_the_entries_of_a_list_stand_within_their_key_however_deep() -> None:
+    """YAML lets them stand as deep as the key."""
+    jobs = "".join(f"- name: job{n}\n  # {'what it is for ' * 8}\n  run: {n}\n" for n in range(9))
+    passages = of_file("a.yaml", f"version: 2\njobs:\n{jobs}after: 1\nlist:\n- x: 3\n")
+    headings = {each.heading for each in passages if "name: job" in each.text}
+    assert headings == {"", "jobs:"}
+    assert holding(passages, "name: job0").text.startswith("version: 2\njobs:")
+    assert holding(passages, "after: 1").heading == ""
+    assert holding(passages, "- x: 3").text.endswith("list:\n- x: 3")
+
+
+def test_a_line_of_a_list_at_the_depth_of_its_key_is_around_what_it_holds() -> None:
+    assert around(["d:", "- w: 1", "- x: 2", "  y: 3"], 3) == ["d:", "- x: 2"]
+
+
+def test_blank_lines_are_read_once() -> None:
+    reads: list[int] = []
+
+    class Counting(list[str]):
+        def __getitem__(self, index: Any) -> Any:
+            reads.append(1)
+            return super().__getitem__(index)
+
+    lines = Counting(["a = 1", *[""] * 2000, "    b = 2"])
+    assert list(_chunks(lines, 0, 2001)) == [(0, 2001)]
+    assert len(reads) < 5 * len(lines)
