@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from planner.evidence.hits import by_path
 from planner.models.base import Message, Reply
 from planner.state import RunState
 
@@ -97,32 +98,17 @@ def entries(result: str) -> Sequence[str]:
     return [json.dumps(each, ensure_ascii=False) for each in listed]
 
 
-_MATCH = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
-
-
-def _matches(value: Any) -> list[str] | None:
-    """Search results by file, `{path: [" > 12:text", …]}`, as `path:12: text`, each line once.
+def _matches(value: Any) -> list[str]:
+    """Search results by file, `{path: [" > 12:text", …]}`, as `path:12: text`, each line once;
+    none of anything else.
 
     A small model takes a line's number and another line's path for one place, unless they stand
     together on every line.
     """
-    if not isinstance(value, dict):
-        return None
-    lines: dict[str, None] = {}
-    for path, blocks in value.items():
-        if not isinstance(blocks, list):
-            return None
-        for block in blocks:
-            if isinstance(block, dict) and block.keys() == {"line", "text"}:
-                lines.setdefault(f"{path}:{block['line']}:{block['text']}")
-                continue
-            for line in block.splitlines() if isinstance(block, str) else [""]:
-                match = _MATCH.fullmatch(line)
-                if match is None:
-                    return None
-                if match[2].strip():
-                    lines.setdefault(f"{path}:{match[1]}:{match[2].rstrip()}")
-    return list(lines)
+    found = list(by_path(value)) if isinstance(value, dict) else []
+    hits = [each for each in found if each]
+    shown = [f"{path}:{line}:{text.rstrip()}" for path, line, text in hits if text.strip()]
+    return list(dict.fromkeys(shown)) if len(hits) == len(found) else []
 
 
 def _outline(value: Any, indent: str = "") -> list[str]:

@@ -3,12 +3,17 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planner.passage import Passage
 
-_PLACE = re.compile(r"\s*(?:>|\.{3})?\s*([^\s:][^:\n]*?):(\d+)[:-](.*)")
+_COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
+_PLACE = re.compile(r"\s*(?:>|\.{3})?\s*((?:[A-Za-z]:(?=[\\/]))?[^\s:][^:\n]*?):(\d+)[:-](.*)")
 _NUMBERED = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
+_UNDER_PATH = re.compile(r"(\d+)[:-](.*)")
+_BESIDE = re.compile(r"-(\d+)(?=-)")
+_FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:;,=<>\"']*(?:[/\\][^\s:;,=<>\"'(){}]+|\w\.[A-Za-z]\w{0,5})")
+"""What can only be the path of a file, by a slash or an extension."""
 
 
 class Hit(NamedTuple):
@@ -20,29 +25,85 @@ class Hit(NamedTuple):
 
 
 def of_search(result: str) -> list[Hit]:
-    """The lines of a search's result, each once: of `path:12:text` lines, or of JSON that holds
-    numbered lines by path. Empty where it is neither."""
+    """The lines of a search's result, each once: of `path:12:text` lines, of `12:text` lines below
+    their path, or of JSON that holds numbered lines by path or records with a path, a line's number
+    and its text. Empty where it is none of these."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        found = [
-            Hit(match[1].removeprefix("./"), int(match[2]), match[3])
-            for match in map(_PLACE.fullmatch, result.splitlines())
-            if match
-        ]
+        found = _of_lines(_COLOUR.sub("", result).splitlines())
     else:
-        found = list(_by_path(value)) if isinstance(value, dict) else []
+        found = _of_json(value)
     return list(dict.fromkeys(found))
 
 
-def _by_path(value: dict[str, object]) -> Iterator[Hit]:
+def _of_lines(lines: list[str]) -> Iterator[Hit]:
+    placed = [_PLACE.fullmatch(line) for line in lines]
+    paths = {match[1] for match in placed if match}
+    heading = ""
+    for line, place in zip(lines, placed, strict=True):
+        if under := _UNDER_PATH.fullmatch(line) if heading else None:
+            yield _hit(heading, *under.groups())
+        elif beside := _beside(line, paths):
+            yield beside
+        elif place:
+            yield _hit(*place.groups())
+        elif line != "--":  # between two places of a file
+            heading = line if _FILE.fullmatch(line) else ""
+
+
+def _hit(path: str, line: str, text: str) -> Hit:
+    return Hit(path.removeprefix("./"), int(line), text)
+
+
+def _beside(line: str, paths: set[str]) -> Hit | None:
+    """A line `path-11-text`, which stands beside a match. Its path is that of a match, because
+    names of files hold such numbers too."""
+    for found in _BESIDE.finditer(line):
+        if (path := line[: found.start()]) in paths:
+            return _hit(path, found[1], line[found.end() + 1 :])
+    return None
+
+
+def _of_json(value: Any) -> Iterator[Hit]:
+    if isinstance(value, dict):
+        yield from filter(None, by_path(value))
+    for records in value.values() if isinstance(value, dict) else [value]:
+        yield from filter(None, map(_of_record, records if isinstance(records, list) else []))
+
+
+def by_path(value: dict[str, Any]) -> Iterator[Hit | None]:
+    """Lines by path, `{path: [" > 12:text", …]}` or `{path: [{"line": 12, "text": …}]}`; None for
+    whatever is something else."""
     for path, blocks in value.items():
-        for block in blocks if isinstance(blocks, list) else []:
-            if isinstance(block, dict) and block.keys() == {"line", "text"}:
-                yield Hit(path, int(block["line"]), str(block["text"]))
-            for line in block.splitlines() if isinstance(block, str) else []:
-                if match := _NUMBERED.fullmatch(line):
-                    yield Hit(path, int(match[1]), match[2])
+        for block in blocks if isinstance(blocks, list) else [None]:
+            if isinstance(block, dict):
+                yield _of_fields(path, block)
+            elif isinstance(block, str):
+                lines = map(_NUMBERED.fullmatch, block.splitlines())
+                yield from (Hit(path, int(each[1]), each[2]) if each else None for each in lines)
+            else:
+                yield None
+
+
+def _of_fields(path: str, fields: dict[str, Any]) -> Hit | None:
+    line, text = fields.get("line"), fields.get("text")
+    if len(fields) == 2 and type(line) is int and isinstance(text, str):
+        return Hit(path, line, text)
+    return None
+
+
+def _of_record(record: Any) -> Hit | None:
+    """The line that a record is about, whatever its fields are called: one number, one path, and
+    one other text."""
+    values = list(record.values()) if isinstance(record, dict) else []
+    numbers = [each for each in values if type(each) is int]
+    texts = [each for each in values if isinstance(each, str)]
+    paths = [each for each in texts if _FILE.fullmatch(each)]
+    if len(numbers) == len(paths) == 1 and len(texts) == 2:
+        (text,) = (each for each in texts if each not in paths)
+        return Hit(paths[0].removeprefix("./"), numbers[0], text)
+    return None
 
 
 def as_passages(hits: Iterable[Hit], gap: int = 1) -> list[Passage]:
