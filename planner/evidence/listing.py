@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ def of_listing(result: str) -> list[str]:
     except (ValueError, RecursionError):
         paths = [path for line in result.splitlines() for path in _of_line(line)]
     else:
-        paths = list(_paths(value, ""))
+        paths = list(_paths(value, "", _keys(value)))
     return list(dict.fromkeys(path.removeprefix("./").rstrip("/") for path in paths))
 
 
@@ -35,20 +36,43 @@ def is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in path.split("/"))
 
 
-def _paths(value: Any, folder: str) -> Iterator[str]:
+def _paths(value: Any, folder: str, keys: dict[str, tuple[int, int]]) -> Iterator[str]:
     match value:
         case str():
             yield f"{folder}{value}"
         case list():
             for each in value:
-                yield from _paths(each, folder)
+                yield from _paths(each, folder, keys)
         case dict():
-            name = next((each for each in value.values() if isinstance(each, str)), "")
+            named = [key for key, each in value.items() if isinstance(each, str)]
+            name = value[max(named, key=lambda key: keys[key])] if named else ""
             inside = [each for each in value.values() if isinstance(each, list | dict)]
             if name and not inside:
                 yield f"{folder}{name}"
             for each in inside:
-                yield from _paths(each, f"{folder}{name}/" if name else folder)
+                yield from _paths(each, f"{folder}{name}/" if name else folder, keys)
+
+
+def _keys(value: Any) -> dict[str, tuple[int, int]]:
+    """How likely each key is that of names, and not of kinds: how many of its texts look like
+    paths, and how many there are."""
+    texts: dict[str, set[str]] = defaultdict(set)
+    for key, text in _texts(value):
+        texts[key].add(text)
+    return {
+        key: (sum(paths_in(text) == [text] for text in found), len(found))
+        for key, found in texts.items()
+    }
+
+
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
+    """Each text in the records of a listing, with its key."""
+    for key, each in value.items() if isinstance(value, dict) else ():
+        if isinstance(each, str):
+            yield key, each
+    inside = value.values() if isinstance(value, dict) else value
+    for each in inside if isinstance(value, dict | list) else ():
+        yield from _texts(each)
 
 
 def paths_in(text: str) -> list[str]:

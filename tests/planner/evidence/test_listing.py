@@ -1,0 +1,41 @@
+"""What a listing names, in the forms in which tools say it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from planner.evidence.listing import of_listing
+
+FILE = {"type": "file", "name": "a.py"}
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ([FILE], ["a.py"]),
+        (
+            [
+                {"type": "file", "name": "Makefile"},
+                {"type": "dir", "name": "src"},
+                {"type": "dir", "name": "lib"},
+            ],
+            ["Makefile", "src", "lib"],
+        ),
+        ([{"type": "dir", "name": "src", "children": [FILE]}], ["src/a.py"]),
+        ({"path": "lib", "entries": [FILE]}, ["lib/a.py"]),
+        (
+            [
+                {"kind": "text/plain", "path": "src/a.py"},
+                {"kind": "text/plain", "path": "src/b.py"},
+            ],
+            ["src/a.py", "src/b.py"],
+        ),
+        ([{"name": "src", "files": [{"name": "a.py"}]}, {"name": "b.py"}], ["src/a.py", "b.py"]),
+        ({"dirs": ["src"], "files": ["a.py"]}, ["src", "a.py"]),
+        (["src/a.py", "Makefile"], ["src/a.py", "Makefile"]),
+        ([{"size": 3}, None, 5], []),
+    ],
+)
+def test_an_entry_is_known_by_its_name_and_not_by_its_kind(value: Any, paths: list[str]) -> None:
+    assert of_listing(json.dumps(value)) == paths
