@@ -27,15 +27,36 @@ LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
 MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
-_ASIDE = re.compile(r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)")
-"""Brackets before a name that is defined: a scope in Rust, a receiver in Go."""
+_ASIDE = re.compile(
+    r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)|(?<=\bdef )self\."
+    r"|(?i:(?<=\bcreate )or replace |\bif not exists )"
+)
+"""What stands before a name that is defined and says nothing of it: a scope in Rust, a receiver in
+Go or Ruby, a condition in SQL."""
+_MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)")
+"""What a name in Ruby may end with."""
+_ACCESSORS = re.compile(r"\{\s*(?:\w+ )?(?:get|set)\b.*")
+_OF_TYPES = re.compile(
+    r"(?<=\w)(?:\s?<[^()=;{}]{0,80}>|(?:\[[^()=;{}\[\]]{0,80}\])+)"
+    r"(?=(?:[\s*&?]+|::)(?:\w+::)*\w+\s*[(=;{<])"
+)
+"""What a type is made of, before a name that is defined: `List<User> all(`, `String[] names =`."""
+_BODY = re.compile(r"\s\{(?!\{)")
+_ASSIGNED = re.compile(r"\s*=(?![=>])")
+_METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{$")
+"""Parameters and the beginning of a body, behind the name of a method."""
+_OUTSET = re.compile(r"[\s*]*(?:\w+::)*")
+"""What stands before the name of a method that no word stands before."""
 _MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
-_EXPRESSION = re.compile(r"[^\w\s.:<>\[\],?*&'@-]")
+_EXPRESSION = re.compile(r"[^\w\s.:<>\[\],?*&'@-]|(?:\s|^)\?\s")
 """Only words and types come before a name that is defined, and not these characters."""
 _STATEMENTS = {
     *("return", "await", "yield", "throw", "raise", "assert", "goto", "new", "delete", "del"),
-    *("if", "else", "case", "while", "for", "in", "not", "print"),
+    *("if", "else", "elif", "elsif", "elseif", "unless", "case", "switch", "match", "when", "is"),
+    *("while", "until", "for", "foreach", "in", "and", "or", "not", "with", "try", "except"),
+    *("catch", "rescue", "guard", "defer", "go", "lambda", "print", "echo", "puts"),
     *("import", "from", "use", "using", "include", "require", "package"),
+    *("SELECT", "FROM", "WHERE", "AND", "OR", "IN", "ON", "BY", "INTO", "VALUES", "SET"),
 }
 """Words of programming languages that never come before a name that is defined."""
 BESIDE_SOURCE = (
@@ -178,27 +199,50 @@ def is_local(passage: Passage, line: str) -> bool:
 def defined_in(line: str) -> tuple[str, int] | None:
     """The name that a line defines, by what stands around it, and how many words stand before it:
     `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
-    line = _ASIDE.sub("", line.rstrip())
+    line = _bare(line)
     if macro := _MACRO.match(line):
         return macro[1], 1
+    opens = _opens(line)
     opening: list[tuple[str, int]] = []
     for position, token in enumerate(TOKEN.finditer(line)):
-        name, before, after = token.group(), line[: token.start()], line[token.end() :].lstrip()
-        if position > MAX_BEFORE_NAME or name in _STATEMENTS or _EXPRESSION.search(before):
-            break
-        part = before.endswith((".", ":", ">"))
+        name, before, after = token.group(), line[: token.start()], line[token.end() :]
         behind = re.search(r"\w[*&\s]", before) is not None and not before.endswith(".")
-        opened = not part and line.endswith(("{", ":", "(", ","))
-        if (
-            re.match(r"=(?![=>])|:=", after)
-            or (re.match(r":(?!:)", after) and not part)
-            or (after.startswith("(") and (behind or opened))
-            or (re.match(r"[<\[;]|$", after) and behind and not part)
-        ):
+        if position > MAX_BEFORE_NAME or _EXPRESSION.search(before):
+            break
+        if name in _STATEMENTS and not (_ASSIGNED.match(after) or (behind and after[:1] == "(")):
+            break
+        if _is_defined(before, after.lstrip(), behind):
             return name, position
-        if behind and line.endswith("{"):
+        if opens and behind and not after.startswith("&"):
             opening.append((name, position))
     return next((each for each in opening if not each[0].islower()), next(iter(opening), None))
+
+
+def _opens(line: str) -> bool:
+    """Whether a line opens a body, or holds one."""
+    closed = line.rstrip(";,").endswith("}") and _BODY.search(line) is not None
+    return closed or line.endswith("{")
+
+
+def _bare(line: str) -> str:
+    """A line without what may stand around a name beside words, and with `&` for what a type is
+    made of."""
+    line = _MARK.sub(r"\1", _ASIDE.sub("", line.rstrip()))
+    return _OF_TYPES.sub("&", _ACCESSORS.sub(";", line))
+
+
+def _is_defined(before: str, after: str, behind: bool) -> bool:
+    """Whether a line defines a name between these parts. `behind`: whether a word stands before
+    it."""
+    part = before.endswith((".", ":", ">"))
+    called = after.startswith("(")
+    return bool(
+        _ASSIGNED.match(after)
+        or after.startswith(":=")
+        or (re.match(r":(?!:)", after) and not part)
+        or (called and (behind or (_OUTSET.fullmatch(before) and _METHOD.match(after))))
+        or (re.match(r"[<\[;]|$", after) and behind and not part)
+    )
 
 
 def defining_line(passage: Passage, top: Sequence[Passage]) -> Passage:

@@ -59,6 +59,130 @@ def test_a_use_defines_nothing(line: str) -> None:
     assert names(line) == []
 
 
+DEFINITIONS = [
+    # Python
+    ("    async def run(self) -> None:", "run"),
+    ("class Depot(Store[int]):", "Depot"),
+    ("MAX_SIZE: int = 3", "MAX_SIZE"),
+    ("def parse[T](text: str) -> T:", "parse"),
+    ("    match = PATTERN.search(text)", "match"),
+    # TypeScript
+    ("export async function load<T>(path: string): Promise<T> {", "load"),
+    ("  private cache: Map<string, number> = new Map();", "cache"),
+    ("  load(path: string): Promise<void> {", "load"),
+    ("class LoadError extends Error {}", "LoadError"),
+    ("export const Card: React.FC<Props> = ({ title }) => {", "Card"),
+    # Java
+    ("    public Optional<User> findUser(Long id) {", "findUser"),
+    ("    List<User> all() {", "all"),
+    ("    List<User> findAll();", "findAll"),
+    ("    public String[] names() {", "names"),
+    ("    private final Map<String, List<Integer>> counts = new HashMap<>();", "counts"),
+    ("    protected <T extends Item> List<T> every(Class<T> kind) {", "every"),
+    ("    public void delete(Long id) {", "delete"),
+    ("enum Color { RED }", "Color"),
+    ("public class Box<T> extends Base<T> {", "Box"),
+    # Kotlin
+    ("    internal inline fun <reified T> parse(text: String): T {", "parse"),
+    ("fun <T : Any> load(item: T) {", "load"),
+    ("sealed class Result<out T> {", "Result"),
+    # Rust
+    ("    pub fn new() -> Self {", "new"),
+    ("pub struct Queue<'a> {", "Queue"),
+    ("impl<T> Stack<T> {", "Stack"),
+    ("pub(crate) async fn match(&self) -> bool {", "match"),
+    # Go
+    ("func (s *Stack[T]) Push(x T) {", "Push"),
+    ("func Map[K comparable, V any](m map[K]V) []K {", "Map"),
+    ("type Set[T any] map[T]struct{}", "Set"),
+    ("type point struct { x, y int }", "point"),
+    # C, C++
+    ("struct Foo { int x; };", "Foo"),
+    ("static char *names[] = {", "names"),
+    ("char buf[256];", "buf"),
+    ("Foo::Foo(int a) {", "Foo"),
+    ("Foo::Foo(int a) : a_(a) {", "Foo"),
+    ("std::map<std::string, int> counts_;", "counts_"),
+    ("T& List<T>::at(size_t i) {", "at"),
+    # C#
+    ("    public async Task<int> Load() {", "Load"),
+    ("    public List<string> Names { get; private set; }", "Names"),
+    ("    public int count { get; }", "count"),
+    # Ruby
+    ("  def self.create(x)", "create"),
+    ("  def valid?", "valid"),
+    ("  def save!(now)", "save"),
+    # PHP
+    ("    public static function create(string $name): self", "create"),
+    # Swift
+    ("    func load(_ path: String) -> [Int] {", "load"),
+    ("    var size: Int { 3 }", "size"),
+    # SQL
+    ("CREATE TABLE IF NOT EXISTS users (", "users"),
+    ("create or replace function total(x int) returns int as $$", "total"),
+    # shell
+    ("load() {", "load"),
+    ("export MAX=3", "MAX"),
+]
+STATEMENTS = [
+    "    raise_error(",
+    "  register(app, {",
+    "  setState({",
+    "    compute(first,",
+    "describe('a boat', () => {",
+    "describe('a boat', function () {",
+    "  return new Foo(",
+    "  throw new Foo(",
+    "  return a < b;",
+    "    with open(path) as file:",
+    "    elif isinstance(x, int):",
+    "    and is_open(x)",
+    "    except (TypeError, ValueError):",
+    "if (x) {",
+    "else if (",
+    "} else if (x) {",
+    "for (",
+    "    for await (const x of y) {",
+    "switch x {",
+    "switch (x) {",
+    "match self {",
+    "when (x) {",
+    "    is Boat -> {",
+    "    Some(x) => {",
+    '    println!("{}", x);',
+    "echo $X",
+    "echo path",
+    "import {a} from 'b'",
+    "export { a } from 'b'",
+    "x ? y : z",
+    "    ? open(x)",
+    "std::sort(",
+    "std::for_each(a, b, [](int i) {",
+    "case A:",
+    "} catch (E e) {",
+    "catch (E e) {",
+    "foreach ($x as $y) {",
+    "  next if (x)",
+    "unless x",
+    "go run(x)",
+    "defer close(x)",
+    "guard x else {",
+    "SELECT name FROM users WHERE id IN (",
+    "  AND age = 3",
+    "Dear {{ name }}",
+]
+
+
+@pytest.mark.parametrize(("line", "name"), DEFINITIONS)
+def test_the_name_is_known_in_any_language(line: str, name: str) -> None:
+    assert names(line) == [name]
+
+
+@pytest.mark.parametrize("line", STATEMENTS)
+def test_a_statement_defines_nothing(line: str) -> None:
+    assert names(line) == []
+
+
 @given(st.text(max_size=2000))
 def test_whatever_the_text_its_names_stand_in_it(text: str) -> None:
     assert all(name in text for name in names(text))

@@ -1,5 +1,7 @@
 """What is shown for a request."""
 
+import pytest
+
 from planner.evidence.passages import of_file
 from planner.evidence.selection import MAX_WHOLE, selected, subjects
 from planner.passage import Passage
@@ -118,3 +120,65 @@ def test_what_a_passage_defines_says_more_than_what_it_mentions() -> None:
         [],
     )
     assert found[0].source == "b.py"
+
+
+SERVICE = """public class UserService {
+    private final Map<String, User> users = new HashMap<>();
+    private final List<String> names;
+
+    public UserService(List<String> names) {
+        this.names = names;
+    }
+
+    public Optional<User> findUser(Long id) {
+        return Optional.ofNullable(users.get(id));
+    }
+
+    List<User> all() {
+        return new ArrayList<>(users.values());
+    }
+}
+"""
+QUEUE = """pub struct Queue {
+    max: usize,
+}
+
+impl Queue {
+    /// Makes an empty one.
+    pub fn new() -> Self {
+        Queue { max: 3 }
+    }
+
+    pub fn push(&mut self, x: u32) -> bool {
+        true
+    }
+}
+"""
+SETUP = """export function setup(app) {
+  register(app, {
+    a: 1,
+  })
+  return app
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        (
+            "UserService.java",
+            SERVICE,
+            ["3 functions in it: UserService, findUser, all; 2 other names in it: users, names"],
+        ),
+        ("queue.rs", QUEUE, ["1 name in it: max", "2 functions in it: new, push"]),
+        ("setup.js", SETUP, []),
+    ],
+)
+def test_what_a_definition_holds_is_counted_in_any_language(
+    file: str, text: str, told: list[str]
+) -> None:
+    found = selected(
+        of_file(file, text), "Which functions do UserService, Queue and setup have?", [], ROOM, []
+    )
+    assert [each.inside for each in found if each.inside] == told
