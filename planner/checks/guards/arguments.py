@@ -7,12 +7,15 @@ from typing import Any
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import holds
+from planner.checks.claims import without_separators
 from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.listing import paths_in
 from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
 
+MIN_SHARE = 0.1
+"""Of the number that a tool uses by default. What small models make up is less, 1 of 100; a single
+day instead of seven may be meant, and 0 is where a list begins."""
 _PATH_ARGUMENT = re.compile(
     r"(?<!name_)(?<!pro)(?:path|file(?:_?name)?|folder|dir(?:ectory)?)$", re.IGNORECASE
 )
@@ -132,15 +135,16 @@ def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
 def without_limits(
     arguments: dict[str, Any], tool: ToolSpec, said: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Leave out optional numbers below the tool's default that the user has not said: a small model
-    asks for one entry where the tool returns a hundred. Returns the arguments and the changes, a
-    line each."""
+    """Leave out optional numbers far below the tool's default that the user has not said: a small
+    model asks for one entry where the tool returns a hundred. Returns the arguments and the
+    changes, a line each."""
     kept, changes = dict(arguments), []
+    numbers = {float(each) for each in re.findall(r"\d+(?:\.\d+)?", without_separators(said))}
     for name, value in arguments.items():
         default = _property(tool, name).get("default")
-        numbers = type(value) in (int, float) and type(default) in (int, float)
-        less = numbers and name not in tool.required and value < default
-        if less and not holds(said, str(value)):
+        if name in tool.required or type(value) not in (int, float) or value in numbers:
+            continue
+        if isinstance(default, int | float) and 0 < value < MIN_SHARE * default:
             del kept[name]
             changes.append(f"{name}: {value} was left out; nobody said it, and {default} is usual")
     return kept, changes

@@ -199,19 +199,38 @@ COUNT = {"type": "integer", "default": 100}
     [
         (1, "What was paid last?", [], False),
         (1, "What were the last 10?", [], False),
-        (10, "What were the last 10?", [], True),
+        (9.5, "What was paid?", [], False),
+        (5, "What were the last 5.5?", [], False),
+        (5, "What were the last 5?", [], True),
+        (5.0, "What were the last 5?", [], True),
         (1, "What was paid last?", ["count"], True),
+        (10, "What was paid last?", [], True),  # as a day of a week
+        (0, "What was paid last?", [], True),  # an offset
+        (-1, "What was paid last?", [], True),  # all
         (200, "What was paid?", [], True),
         (True, "What was paid?", [], True),
     ],
 )
 def test_nothing_is_asked_for_in_less_than_the_usual_number_unless_the_user_says_so(
-    value: int, said: str, required: list[str], kept: bool
+    value: float, said: str, required: list[str], kept: bool
 ) -> None:
-    schema = {"type": "object", "properties": {"count": COUNT}, "required": required}
-    tool = spec("payments", input_schema=schema)
-    asked, changes = without_limits({"count": value}, tool, said)
-    assert (asked, len(changes)) == (({"count": value}, 0) if kept else ({}, 1))
+    assert asked_for(value, COUNT, said, required) == ([value] if kept else [])
+
+
+def test_a_number_is_said_with_separators_too() -> None:
+    usual = {"type": "integer", "default": 50_000}
+    assert asked_for(1000, usual, "What were the last 1,000?") == [1000]
+    assert asked_for(1000, usual, "What were the last 100?") == []
+
+
+def asked_for(
+    value: float, count: dict[str, Any], said: str, required: list[str] | None = None
+) -> list[Any]:
+    """The number that a tool is asked for; none if it was left out, which is told."""
+    schema = {"type": "object", "properties": {"count": count}, "required": required or []}
+    asked, changes = without_limits({"count": value}, spec("paid", input_schema=schema), said)
+    assert len(changes) == (not asked)
+    return [*asked.values()]
 
 
 async def test_types_and_empty_options_are_put_right_and_told() -> None:
