@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import without_separators
-from planner.evidence.context import RESULTS_KEPT
+from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import paths_in
 from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
@@ -17,9 +17,25 @@ MIN_SHARE = 0.1
 """Of the number that a tool uses by default. What small models make up is less, 1 of 100; a single
 day instead of seven may be meant, and 0 is where a list begins."""
 _PATH_ARGUMENT = re.compile(
-    r"(?<!name_)(?<!pro)(?:path|file(?:_?name)?|folder|dir(?:ectory)?)$", re.IGNORECASE
+    r"(?<!name_)(?<!pro)(?:(?<!\bx)(?<!_x)(?<!json)(?<!json_)path|file(?:_?name)?|folder"
+    r"|dir(?:ectory)?)$",
+    re.IGNORECASE,
 )
-"""`relative_path`, `fileName`; not `name_path`, which is a symbol's, nor `file_mask`."""
+"""`relative_path`, `fileName`; not `name_path`, which is a symbol's, nor `xpath` and `json_path`,
+which lead into a document, nor `file_mask`."""
+
+
+class Seen(NamedTuple):
+    """What paths are known from: those that texts show, and the texts."""
+
+    paths: Sequence[str]
+    texts: Sequence[str] = ()
+
+    def holds(self, path: str) -> bool:
+        """Whether a path stands in a text as a whole. Not all look like paths: `Sent`,
+        `Dockerfile`, `app/[id]/page.tsx`."""
+        whole = rf"(?<![\w./\\@+-]){re.escape(path)}(?![\w/\\@+-]|\.\w)"
+        return any(path in text and re.search(whole, text) for text in self.texts)
 
 
 def takes_path(name: str) -> bool:
@@ -32,11 +48,11 @@ def takes_paths(tool: ToolSpec) -> bool:
     return any(takes_path(name.removesuffix("s")) for name in names)
 
 
-def seen_paths(state: RunState) -> list[str]:
+def seen_paths(state: RunState) -> Seen:
     """Every path in the listing, the request or a result, and the folders of paths in calls."""
     texts = [state.started.listing or "" if state.started else "", state.user_words]
     succeeded = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
-    texts += [each.result for each in succeeded]
+    texts += [readable(each.result) for each in succeeded]
     used = [
         folder
         for each in succeeded
@@ -44,7 +60,8 @@ def seen_paths(state: RunState) -> list[str]:
         if takes_path(name) and isinstance(value, str)
         for folder in _parents(value.strip("./"))
     ]
-    return list(dict.fromkeys([*used, *(path for text in texts for path in _paths(text))]))
+    paths = dict.fromkeys([*used, *(path for text in texts for path in _paths(text))])
+    return Seen(list(paths), texts)
 
 
 @lru_cache(maxsize=RESULTS_KEPT)
@@ -54,19 +71,19 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def corrected_paths(
-    arguments: dict[str, Any], tool: ToolSpec, seen: Sequence[str]
+    arguments: dict[str, Any], tool: ToolSpec, seen: Seen
 ) -> tuple[dict[str, Any], list[str]]:
     """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
     one without any. Returns the arguments and the changes, a line each."""
     corrected, changes = dict(arguments), []
-    folders = {parent for path in seen for parent in _parents(path)}
+    folders = {parent for path in seen.paths for parent in _parents(path)}
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:
             continue
         path = value.strip("./")
-        if path in ("", *folders, *seen):
+        if path in ("", *folders, *seen.paths) or seen.holds(value.removeprefix("./").rstrip("/")):
             continue
-        if near := _nearest_path(path, seen, whole=value.startswith("/")):
+        if near := _nearest_path(path, seen.paths, whole=value.startswith("/")):
             corrected[name] = near
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
         elif name not in tool.required:
@@ -87,6 +104,7 @@ def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
         each
         for each in seen
         if len(each) > 0.8 * len(path)  # a part of it is similar to every path with that part
+        and re.findall(r"\d", each) == re.findall(r"\d", path)  # 0002 is another one than 0001
         and not path.startswith(each + "/")  # its own folders
     ]
     near = process.extractOne(path, others, scorer=fuzz.partial_ratio, score_cutoff=90)

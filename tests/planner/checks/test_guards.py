@@ -24,9 +24,11 @@ from replies import conclusion, deep, nowhere, plan, stay
 
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import (
+    Seen,
     corrected_paths,
     corrected_patterns,
     same,
+    takes_path,
     without_limits,
 )
 from planner.checks.guards.results import empty
@@ -252,11 +254,11 @@ async def test_an_invented_folder_is_taken_off_a_path() -> None:
 
 def test_the_nearest_path_is_no_part_of_the_path() -> None:
     said = TRANSCRIPTS["a known folder before a path"]
-    seen = ["roiyad", "README.md", *json.loads(said["seen"])]
+    seen = Seen(["roiyad", "README.md", *json.loads(said["seen"])])
     corrected, changes = corrected_paths(said["arguments"], SERENA[said["tool"]], seen)
     assert corrected == {"relative_path": "roiyad/chaezhask/vraeseth.py"}
     assert len(changes) == 1
-    unseen = ["roiyad", "chaezhask", "config/chitund.ini"]
+    unseen = Seen(["roiyad", "chaezhask", "config/chitund.ini"])
     assert corrected_paths(said["arguments"], SERENA[said["tool"]], unseen) == (
         said["arguments"],
         [],
@@ -272,15 +274,66 @@ def test_the_nearest_path_is_no_part_of_the_path() -> None:
     ],
 )
 def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, corrected: str) -> None:
-    seen = ["rates.py", "parcel/zones.py"]
+    seen = Seen(["rates.py", "parcel/zones.py"])
     found, _ = corrected_paths({"path": path}, READ, seen)
     assert found == {"path": corrected}
 
 
-def test_the_name_path_of_a_symbol_is_no_path() -> None:
-    arguments = {"name_path_pattern": "Uploads/run"}
-    seen = ["uploads/run.py", "jobs/Uploads/run"]
-    assert corrected_paths(arguments, SERENA["find_symbol"], seen) == (arguments, [])
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Sent", "What is in the folder Sent?"),
+        ("Dockerfile", "Dockerfile.dev\nDockerfile\nsrc/a.py"),
+        ("./Dockerfile", '["Dockerfile", "Dockerfile.dev"]'),
+        ("app/[id]/edit/page.tsx", "app/[id]/edit/page.tsx"),
+        ("my notes/a b.md", "my notes/a b.md"),
+    ],
+)
+def test_a_path_that_a_text_holds_as_a_whole_stays(path: str, text: str) -> None:
+    seen = Seen(["Dockerfile.dev", "edit/page.tsx"], [text])
+    tool = spec("read", "path", input_schema={"type": "object", "properties": {"path": {}}})
+    assert corrected_paths({"path": path}, tool, seen) == ({"path": path}, [])
+    longer = text.replace(path.removeprefix("./"), f"old-{path}")
+    assert corrected_paths({"path": path}, tool, seen._replace(texts=[longer]))[1]
+
+
+async def test_a_folder_that_the_request_names_stays() -> None:
+    schema = {"type": "object", "properties": {"folder": {"type": "string"}}}
+    mails = spec("mails", input_schema=schema)
+    pool = DictionaryPool({}, specs=[mails], results={"mails": ["One mail."]})
+    said = Unconstrained({"folder": "Sent"}), conclusion("That is all.")
+    prompt = "What is in the folder Sent?"
+    ran = await planned(*said, pool=pool, prompt=prompt, goal="step", tool="mails")
+    assert ran.pool.calls[0] == ("mails", {"folder": "Sent"})
+
+
+def test_another_number_is_another_file() -> None:
+    seen = Seen(["migrations/0001_x.sql", "config/rates.py"])
+    found, _ = corrected_paths({"path": "migrations/0002_x.sql"}, READ, seen)
+    assert found == {"path": "migrations/0002_x.sql"}
+    found, _ = corrected_paths({"path": "config/rate.py"}, READ, seen)
+    assert found == {"path": "config/rates.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("name_path_pattern", "Uploads/run"),
+        ("xpath", "//div/a"),
+        ("row_xpath", "//div/a"),
+        ("json_path", "$.uploads.run"),
+        ("jsonPath", "$.uploads.run"),
+    ],
+)
+def test_what_leads_to_a_part_of_a_document_is_no_path(name: str, value: str) -> None:
+    seen = Seen(["uploads/run.py", "jobs/Uploads/run"])
+    tool = spec("find", input_schema={"type": "object", "properties": {name: {}}})
+    assert corrected_paths({name: value}, tool, seen) == ({name: value}, [])
+
+
+@pytest.mark.parametrize("name", ["path", "index_path", "indexPath", "json_file", "json_file_path"])
+def test_what_takes_a_path_is_known_by_its_name(name: str) -> None:
+    assert takes_path(name)
 
 
 # Repeats
