@@ -180,6 +180,7 @@ class RunState:
     unsupported: list[str] = field(default_factory=list)
     data: Any = None
     finished_at: float | None = None
+    resumed: list[events.RunResumed] = field(default_factory=list)
     questions: list[Asked] = field(default_factory=list)
     """What upstreams asked the person."""
     paused: float = 0.0
@@ -466,6 +467,7 @@ class RunState:
             case events.ContextCompressed():
                 self.compressed_up_to = event.up_to
             case events.RunResumed():
+                self.resumed.append(event)
                 self.paused += event.paused
                 if (asked := self.unanswered) is not None:
                     self.questions[-1].answer = events.QuestionAnswered(
