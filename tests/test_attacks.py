@@ -413,7 +413,7 @@ async def test_one_caller_leaves_places_to_others(place: Place) -> None:
         async with connected(url, auth=MINE) as greedy, connected(url, auth=THEIRS) as other:
             for _ in range(6):
                 assert not (await greedy.call("plan_and_answer", **asked)).is_error
-            assert "6 runs of yours" in await greedy.error("plan_and_answer", **asked)
+            assert "you have 6 runs under way" in await greedy.error("plan_and_answer", **asked)
             begun = report_of(await other.call("plan_and_answer", **asked))
             with anyio.fail_after(LONG):  # it has a turn, while three of the other's wait
                 while not begun["upstreams"]:
