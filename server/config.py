@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from os.path import expanduser, isabs
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -171,8 +172,8 @@ class UpstreamSettings(_Frozen):
             if self.url is not None:
                 what = "has both `command` and `url`"
             raise wrong(f"{what}; give exactly one of them")
-        paths = [Path(each.get_secret_value()).expanduser() for each in self.roots]
-        if not all(path.is_absolute() for path in paths):
+        # Unlike pathlib's, this `expanduser` leaves the `~` of nobody as it is.
+        if not all(isabs(expanduser(each.get_secret_value())) for each in self.roots):
             raise wrong("`roots` are absolute paths, such as ${PLANLOOM_PROJECT}")
         # Either may be empty, of a variable that is not set; the upstream will say so.
         way = "command" if self.url is None else "url"

@@ -31,7 +31,7 @@ from server.config import (
     fleet_name,
 )
 from server.environment import VARIABLES, Environment, environment
-from server.project import project_folder
+from server.project import expanded, project_folder
 from server.text import plain
 from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
 from server.yaml_lines import Key, dotted, parse
@@ -86,7 +86,7 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
     given = named.runs or ""
     in_redis = given.startswith(_REDIS)
     place = Path(runs.directory if in_redis or not given else given)
-    changes: dict[str, Any] = {"directory": place.expanduser().absolute()}
+    changes: dict[str, Any] = {"directory": expanded(place).absolute()}
     if given:
         changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
     if named.fleet:
@@ -104,7 +104,7 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
 
 def _which_file(given: Path | None, named: Environment) -> Path:
     if given or named.upstreams:
-        return Path(given or named.upstreams or "").expanduser()
+        return expanded(Path(given or named.upstreams or ""))
     own = own_file()
     return own if own.is_file() else shipped_file()
 
@@ -153,7 +153,7 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[Key, int]) -> str
     while key not in lines:  # pydantic adds parts of its own, such as `[key]`
         key = key[:-1]
     if problem["type"] == "extra_forbidden":
-        what = _unknown_key(str(key[-1]), key[:-1])
+        what = _unknown_key(str(location[-1]), location[:-1])
     elif problem["type"] == "missing":
         what = f"`{location[-1]}` is missing; add it"
     elif problem["type"] == "config":

@@ -12,7 +12,15 @@ def project_folder(given: Path | None, environ: Mapping[str, str]) -> Path:
     named = environ.get("PLANLOOM_PROJECT")
     place = "--project" if given else "PLANLOOM_PROJECT"
     chosen = given or (Path(named) if named else Path.cwd())
-    path = Path(normpath(chosen.expanduser().absolute()))
+    path = Path(normpath(expanded(chosen).absolute()))
     if not path.is_dir():
         raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
     return path
+
+
+def expanded(path: Path) -> Path:
+    """A path that a person wrote, with its `~` filled in. Raises `ConfigError`."""
+    try:
+        return path.expanduser()
+    except RuntimeError:  # pathlib's, where `~` names nobody
+        raise ConfigError(f"{path}: `~` names no user's folder; write the whole path") from None

@@ -25,7 +25,8 @@ def parse(path: Path, text: str) -> tuple[Any, dict[Key, int]]:
         _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
         return loader.construct_document(node), lines
     except RecursionError:
-        raise ConfigError(f"{path}:1: an alias contains itself; write it out") from None
+        why = "it is nested too deep, or an alias contains itself"
+        raise ConfigError(f"{path}:1: {why}; write it out") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
@@ -33,6 +34,8 @@ def parse(path: Path, text: str) -> tuple[Any, dict[Key, int]]:
         raise ConfigError(f"{path}:{line}: this is not YAML: {what}; correct that line") from None
     except ValueError as error:  # a number of thousands of digits
         raise ConfigError(f"{path}:1: this cannot be read: {error}") from None
+    except (LookupError, AttributeError):  # PyYAML's, of `!!int ''`, `!!bool x`, `!!timestamp x`
+        raise ConfigError(f"{path}:1: a value does not fit its tag; remove the `!!`") from None
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

@@ -27,6 +27,7 @@ from server.client_configs.importing import (
     missing_variables,
 )
 from server.config_file import named_variables, own_file, shipped_file
+from server.project import expanded
 from server.text import one_line
 
 
@@ -99,7 +100,7 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
 
 
 def _named(path: Path) -> list[Source]:
-    path = path.expanduser()
+    path = expanded(path)
     if path.is_dir():
         inside = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
         return [Source(each.name, each) for each in inside]

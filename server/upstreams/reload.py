@@ -43,9 +43,11 @@ async def apply_file(
 ) -> None:
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
-    except ConfigError as error:
-        pool.problem = f"The upstreams stay as they were before this change:\n{error}"
-        log.warning("%s", pool.problem)
+    except Exception as error:  # noqa: BLE001  what leaves this task ends the server, with all runs
+        expected = isinstance(error, ConfigError)
+        why = error if expected else f"{type(error).__name__} while it was read; see the log"
+        pool.problem = f"The upstreams stay as they were before this change:\n{why}"
+        log.warning("%s", pool.problem, exc_info=None if expected else error)
         return
     other = [f"`{name}`" for name in AT_START if getattr(now, name) != getattr(started, name)]
     pool.problem = f"{', '.join(other)}: in effect after the next start." if other else None

@@ -142,7 +142,20 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
     [
         ("upstreams: [", "1: this is not YAML: "),
         ("a: \x01", "1: this is not YAML: it contains a character that YAML does not allow"),
-        ("a: &x {b: *x}", "1: an alias contains itself; write it out"),
+        ("a: &x {b: *x}", "1: it is nested too deep, or an alias contains itself; write it out"),
+        ("a: " + 2000 * "[" + 2000 * "]", "1: it is nested too deep, or an alias contains itself"),
+        ("a: !!int ''", "1: a value does not fit its tag; remove the `!!`"),
+        ("a: !!bool x", "1: a value does not fit its tag"),
+        ("a: !!timestamp x", "1: a value does not fit its tag"),
+        ("<<: {foo: 1}", "1: (top level): unknown key `foo`; known keys: models, approval"),
+        (
+            "upstreams:\n  a:\n    <<: {comand: x}\n    command: y",
+            "2: upstreams.a: unknown key `comand`; did you mean `command`?",
+        ),
+        (
+            "upstreams:\n  a: {command: x, roots: ['~nosuch/x']}",
+            "2: upstreams.a: `roots` are absolute paths",
+        ),
         ("? [1]\n: 2", "1: this is not YAML: found unhashable key; correct that line"),
         ("- 1", "1: (top level): should be a map; write `key: value` lines below it"),
         ("modls: {}", "1: modls: unknown key `modls`; did you mean `models`?"),
@@ -229,6 +242,9 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         ),
         ({"PLANLOOM_PROJECT": "/no/such/folder"}, "PLANLOOM_PROJECT: /no/such/folder is not a"),
         ({"PLANLOOM_UPSTREAMS": "/no/such.yaml"}, "/no/such.yaml: cannot be read: No such file"),
+        ({"PLANLOOM_UPSTREAMS": "~nosuch/x"}, "~nosuch/x: `~` names no user's folder; write the"),
+        ({"PLANLOOM_PROJECT": "~nosuch/x"}, "~nosuch/x: `~` names no user's folder"),
+        ({"PLANLOOM_RUNS": "~nosuch/x"}, "~nosuch/x: `~` names no user's folder"),
     ],
 )
 def test_a_wrong_variable_is_named(environ: dict[str, str], problem: str) -> None:

@@ -214,6 +214,27 @@ ROOT/upstreams.yaml:2: upstreams.files.comand: unknown key `comand`; did you mea
         assert names(await listed(caller, lambda found: not found["problem"])) == {"say", "fail"}
 
 
+async def test_a_file_that_is_wrong_in_an_unexpected_way_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "upstreams.yaml"
+    file.write_text("upstreams: {down: {command: x, enabled: false}}")
+    settings = load_settings(file, tmp_path, {})
+
+    def fails(_settings: Settings) -> Settings:
+        raise LookupError(SECRET)
+
+    async with following(settings, tmp_path) as pool:
+        monkeypatch.setattr(Settings, "loaded_again", fails)
+        file.write_text("upstreams: {}")
+        await until(lambda: pool.problem is not None)
+        assert pool.problem == snapshot("""\
+The upstreams stay as they were before this change:
+LookupError while it was read; see the log\
+""")
+        assert [each.name for each in pool.upstreams()] == ["down"]
+
+
 async def test_what_needs_a_new_start_is_said(place: Place, only: Only) -> None:
     place.upstreams = {"files": only("say")}
     async with place.client() as caller:
