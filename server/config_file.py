@@ -158,6 +158,8 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[Key, int]) -> str
         what = f"`{location[-1]}` is missing; add it"
     elif problem["type"] == "config":
         what = problem["msg"]
+    elif location[-1:] == ("[key]",) and problem["type"] == "string_type":
+        what = "each key should be text; put it in quotes"
     elif location[-1:] == ("[key]",):
         what = "is not a valid name for an upstream; use letters, digits, `_` and `-`"
     elif problem["type"] in {"model_type", "dict_type"}:

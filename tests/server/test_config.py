@@ -175,6 +175,11 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
             "upstreams:\n  a b: {command: x}",
             "2: upstreams.a b: is not a valid name for an upstream",
         ),
+        (
+            "upstreams:\n  a: {command: x, listing: {tool: t, arguments: {1: 2}}}",
+            "2: upstreams.a.listing.arguments: each key should be text; put it in quotes",
+        ),
+        ("upstreams:\n  on: {command: x}", "1: upstreams: each key should be text; put it in"),
         ("upstreams:\n  a:", "2: upstreams.a: should be a map"),
         ("upstreams:\n  a: {}", "2: upstreams.a: has no `command` and no `url`; give exactly one"),
         (
