@@ -76,6 +76,8 @@ Verbose = Annotated[bool, _option("--verbose -v", "Print the cost, after the ans
 
 
 def main() -> None:
+    # FastMCP reads `.env` where it is started: in the project, which is a stranger's folder.
+    os.environ.setdefault("FASTMCP_ENV_FILE", os.devnull)
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")

@@ -50,7 +50,13 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, auth=provider)
     hosts = [name.strip() for name in environ.get(ALLOWED_HOSTS, "").split(",") if name.strip()]
-    app = mcp.http_app(path=MCP, host_origin_protection=True, allowed_hosts=hosts)
+    app = mcp.http_app(
+        path=MCP,
+        host_origin_protection=True,
+        allowed_hosts=hosts,
+        # A proxy that ends TLS and runs elsewhere is not believed that a request came by https.
+        allowed_origins=[f"https://{name}" for name in hosts],
+    )
     config = uvicorn.Config(
         ClearRefusals(app, by_token=isinstance(provider, auth.Tokens)),
         http=BoundedConnection,

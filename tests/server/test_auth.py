@@ -359,6 +359,25 @@ def test_beyond_loopback_it_needs_a_token_or_a_provider_of_the_operators(
     auth.provider({"PLANLOOM_TOKEN": MINE}, "0.0.0.0")
 
 
+async def test_a_project_does_not_configure_the_server(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.root / ".env").write_text("FASTMCP_STATELESS_HTTP=true\n")
+    monkeypatch.chdir(place.root)
+    monkeypatch.delenv("FASTMCP_ENV_FILE", raising=False)
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "client", "version": "1"},
+    }
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    with place.http() as (_, port):
+        async with httpx.AsyncClient(timeout=LONG) as client:
+            headers = bearer(place.token, Accept="application/json, text/event-stream")
+            begun = await client.post(f"http://127.0.0.1:{port}/mcp", json=begin, headers=headers)
+    assert "mcp-session-id" in begun.headers
+
+
 async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Place) -> None:
     environ = {"PLANLOOM_TOKEN": MINE, "PLANLOOM_ALLOWED_HOSTS": "planloom.example"}
     with place.http(**environ) as (process, port):
@@ -368,7 +387,16 @@ async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Pla
                 json=LIST,
                 headers=bearer(MINE) | {"Host": "planloom.example"},
             )
-        assert response.status_code not in (401, 421)
+            assert response.status_code not in (401, 421)
+            asked = {}
+            for origin in ("https://planloom.example", "https://other.example"):
+                response = await client.post(
+                    f"http://127.0.0.1:{port}/view/runs",
+                    json={"prompt": ""},
+                    headers=bearer(MINE) | {"Host": "planloom.example", "Origin": origin},
+                )
+                asked[origin] = response.status_code
+        assert asked == {"https://planloom.example": 400, "https://other.example": 403}
         process.terminate()
         _, errors = process.communicate(timeout=LONG)
     assert errors.decode().replace(str(port), "PORT") == snapshot("""\
