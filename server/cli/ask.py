@@ -30,6 +30,7 @@ from server.config import Settings
 from server.journal import journal_for
 from server.runs.execution import START_SECONDS
 from server.runs.run import Run, report_of
+from server.text import one_line
 from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing
 from server.upstreams.pins import Pins, digest_of, identity
@@ -214,7 +215,11 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                 if name in (each.upstream, each.tool, f"{each.upstream}.{each.tool}")
             ]
             if not meant:
-                every = [f"{each.upstream}.{each.tool}" for all in held.values() for each in all]
+                every = [
+                    one_line(f"{each.upstream}.{each.tool}")
+                    for waiting in held.values()
+                    for each in waiting
+                ]
                 raise ConfigError(
                     f"--accept {name}: no tool of that name is held back; "
                     + (f"those that are: {', '.join(every)}" if every else "none is")

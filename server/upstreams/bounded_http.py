@@ -28,7 +28,8 @@ def bounded_client(on_excess: Callable[[str], None]) -> Callable[..., httpx2.Asy
             why = f"its answer is compressed ({encoding[:20]}), which Planloom did not ask for"
             on_excess(why)
             raise httpx2.ReadError(why)
-        response.stream = _Bounded(response.stream, on_excess)
+        events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _Bounded(response.stream, on_excess, events)
 
     def factory(
         *,
@@ -53,11 +54,12 @@ class _Bounded(httpx2.AsyncByteStream):
 
     stream: Any
     on_excess: Callable[[str], None]
+    events: bool
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         length = 0
         async for chunk in self.stream:
-            end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
+            end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n")) if self.events else -1
             length = len(chunk) - end if end >= 0 else length + len(chunk)
             if length > MAX_MESSAGE_BYTES:
                 why = f"its answer is longer than {MAX_MESSAGE_BYTES // 2**20} MiB; ask for less"

@@ -132,7 +132,7 @@ class Connection:
     async def _heard(self, message: object) -> None:
         """Notes that the tool list changed; the watcher fetches it, because a handler must not
         wait."""
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification) and not self.stale:
             self.stale = True
             self.news.set()
 

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -40,6 +40,16 @@ create table if not exists pins (
     primary key (upstream, tool)
 )
 """
+MAX_TOOLS = 1_000
+"""Of an upstream. Each costs about a millisecond of all runs when it is listed, and more than these
+no model chooses from."""
+
+_FORGET = """
+delete from pins where upstream = ? and pinned is null and tool not in (
+    select tool from pins where upstream = ? and pinned is null order by at desc limit ?
+)
+"""
+"""Keeps the newest proposals of new tools: an upstream may list other names each time."""
 _WRITE = "insert or replace into pins (upstream, tool, pinned, proposed, at) values (?, ?, ?, ?, ?)"
 
 
@@ -72,7 +82,7 @@ class HeldTool:
     """Of its definition as it was listed, all of it."""
 
     def __str__(self) -> str:
-        return f"{self.tool}: {'; '.join(self.differences)}"
+        return f"{one_line(self.tool)}: {'; '.join(self.differences)}"
 
 
 @dataclass
@@ -111,13 +121,13 @@ class Pins:
 
     def check(self, upstream: str, tools: Mapping[str, Definition]) -> PinCheck:
         """Compare what `upstream` (an `identity`) lists with what is pinned of it; pin it when
-        nothing is. Never raises: a damaged file holds every tool back, one that cannot be written
-        only those known to have changed."""
+        nothing is. Never raises: a file that is damaged or cannot be read holds every tool back,
+        one that cannot be written only those known to have changed."""
         listed = {
             name: json.dumps(definition.model_dump(mode="json"), sort_keys=True)
             for name, definition in tools.items()
         }
-        checked = PinCheck()
+        checked: PinCheck | None = None
         try:
             with self._open() as database:
                 checked, changes = _compare(upstream, _pins(database, upstream), listed)
@@ -126,15 +136,20 @@ class Pins:
                     # Again: another process may have been first.
                     checked, changes = _compare(upstream, _pins(database, upstream), listed)
                     _write(database, upstream, changes)
+                    database.execute(_FORGET, (upstream, upstream, MAX_TOOLS))
                     database.execute("commit")
         except sqlite3.OperationalError as error:
+            if checked is None and os.access(self.file, os.F_OK):
+                why = f"{self.file} cannot be read ({error}), so nobody knows if it has changed"
+                return _all_held(upstream, tools, why)
+            checked = checked or PinCheck()
             checked.first_seen = 0
             checked.problem = (
                 f"its tools could not be pinned in {self.file} ({error}); make that writable"
             )
         except (sqlite3.DatabaseError, ValueError):
             why = f"{self.file} is damaged; delete it to take all tools as they are now"
-            checked.held = {tool: HeldTool(_name(upstream), tool, (why,)) for tool in tools}
+            return _all_held(upstream, tools, why)
         return checked
 
     def held(self, upstream: str) -> list[HeldTool]:
@@ -176,6 +191,10 @@ def _write(database: sqlite3.Connection, upstream: str, pins: Mapping[str, _Pin]
     now = time.time()
     rows = [(upstream, tool, pin.pinned, pin.proposed, now) for tool, pin in pins.items()]
     database.executemany(_WRITE, rows)
+
+
+def _all_held(upstream: str, tools: Iterable[str], why: str) -> PinCheck:
+    return PinCheck({tool: HeldTool(_name(upstream), tool, (why,)) for tool in tools})
 
 
 def _compare(

@@ -83,6 +83,11 @@ def _placeholder(mime_type: str | None, base64: str) -> str:
     return f"[{mime_type or 'binary data'}, {-(-len(base64) * 3 // 4000)} kB]"
 
 
+def _as_list(value: Any) -> list[Any]:
+    """What an upstream should give as a list; nothing if it is something else."""
+    return value if isinstance(value, list) else []
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
@@ -96,11 +101,16 @@ def is_sendable(arguments: Mapping[str, Any]) -> bool:
     return True
 
 
+def is_tool_name(name: str) -> bool:
+    """Whether a tool of this name can be offered to a model, and called."""
+    return _TOOL_NAME.fullmatch(name) is not None
+
+
 def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
     """The tool with the operator's settings, under its bare name; None if it is not allowed."""
     denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
     allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
-    if denied or not allowed or not _TOOL_NAME.fullmatch(tool.name):
+    if denied or not allowed or not is_tool_name(tool.name):
         return None
     chosen = settings.tools.get(tool.name, ToolSettings())
     description = chosen.description or clean(tool.description or "")
@@ -112,12 +122,14 @@ def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -
     if settings.lines_from == 0:
         description = description.replace("0-based line", "1-based line")
         schema = one_based_schema(schema)
-    required = schema.get("required", [])
+    required = [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
     gone = chosen.arguments.keys() | (set(chosen.hide) - set(required))
     properties = {k: v for k, v in schema.get("properties", {}).items() if k not in gone}
     schema = {**schema, "properties": properties}
     if required:
         schema["required"] = [name for name in required if name not in gone]
+    else:
+        schema.pop("required", None)
     return ToolSpec(
         name=tool.name,
         upstream=upstream,
@@ -214,9 +226,11 @@ def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments' schema of a tool that counts lines from 0, as if it counted from 1."""
     properties = dict(schema.get("properties", {}))
     for name in _LINE_ARGUMENTS & properties.keys():
+        if not isinstance(properties[name], dict):
+            continue
         entry = dict(properties[name])
-        if "description" in entry:
-            entry["description"] = entry["description"].replace("0-based", "1-based")
+        if isinstance(described := entry.get("description"), str):
+            entry["description"] = described.replace("0-based", "1-based")
         default = entry.get("default")
         if isinstance(default, int) and default >= 0:
             entry["default"] = default + 1
@@ -235,7 +249,8 @@ def listing_text(text: str) -> str:
     except (ValueError, RecursionError):
         data = text.splitlines()
     if isinstance(data, dict):
-        data = [f"{name}/" for name in data.get("dirs", [])] + list(data.get("files", []))
+        dirs, files = (_as_list(data.get(key)) for key in ("dirs", "files"))
+        data = [f"{name}/" for name in dirs] + files
     entries = [str(entry) for entry in data] if isinstance(data, list) else [text]
     entries = [entry.replace("\n", " ")[:MAX_NAME_CHARS] for entry in entries]
     entries = [entry for entry in entries if entry.strip()]

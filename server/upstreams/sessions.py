@@ -22,6 +22,8 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
+from server.text import one_line
+from server.upstreams.pins import MAX_TOOLS
 from server.upstreams.results import MAX_NAME_CHARS
 from server.upstreams.stdio import MAX_MESSAGE_BYTES
 
@@ -41,7 +43,8 @@ log = logging.getLogger(__name__)
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
     """Removes invalid tools from a list, because the SDK would refuse the whole list. A list
-    without a valid tool stays as it is, and one that is too long over all pages is refused.
+    without a valid tool stays as it is, and one that is too long over all pages, in characters or
+    in tools, is refused.
 
     It accepts a limited number of requests of an upstream at a time: each is a task, and an
     upstream that does not read our answers could cause any number of them."""
@@ -52,6 +55,8 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
         """Why each of those tools is invalid."""
         self._tool_list_chars = 0
         """Characters of the tool list so far, over its pages."""
+        self._tools = 0
+        """The same for its tools."""
         self._unanswered = 0
         self._warned = False
 
@@ -78,19 +83,26 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         result = await super().send_raw_request(method, params, opts, **related)
         if method == "tools/list" and isinstance(listed := result.get("tools"), list):
-            before = self._tool_list_chars if "cursor" in (params or {}) else 0
-            self._tool_list_chars = before + len(json.dumps(listed))
-            if self._tool_list_chars > MAX_MESSAGE_BYTES:
-                why = (
-                    f"its tool list is longer than {MAX_MESSAGE_BYTES // 2**20} MiB, with all pages"
-                )
-                raise MCPError(mcp_types.PARSE_ERROR, why)
+            self._bound(listed, further="cursor" in (params or {}))
             version = ((opts or {}).get("headers") or {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
             judged = [(tool, unreadable(tool, version)) for tool in listed]
             if readable := [tool for tool, why in judged if why is None]:
                 result["tools"] = readable
                 self.unreadable += [why for _, why in judged if why is not None]
         return result
+
+    def _bound(self, listed: list[Any], further: bool) -> None:
+        """Count a page of the tool list, which may be a `further` one. Raises `MCPError`."""
+        self._tool_list_chars = further * self._tool_list_chars + len(json.dumps(listed))
+        self._tools = further * self._tools + len(listed)
+        if self._tool_list_chars > MAX_MESSAGE_BYTES:
+            length = f"{MAX_MESSAGE_BYTES // 2**20} MiB"
+        elif self._tools > MAX_TOOLS:
+            length = f"{MAX_TOOLS} tools"
+        else:
+            return
+        why = f"its tool list is longer than {length}, with all pages"
+        raise MCPError(mcp_types.PARSE_ERROR, why)
 
 
 def unreadable(tool: Any, version: str) -> str | None:
@@ -104,7 +116,7 @@ def unreadable(tool: Any, version: str) -> str | None:
         name = tool.get("name") if isinstance(tool, dict) else None
         called = name[:MAX_NAME_CHARS] if isinstance(name, str) else "a tool without a name"
         where = [str(part) for part in problem["loc"] if part not in ("tools", 0)]
-        return ": ".join([called, *where, problem["msg"]])
+        return one_line(": ".join([called, *where, problem["msg"]]))
     return None
 
 

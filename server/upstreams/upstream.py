@@ -39,6 +39,8 @@ PATIENCE_S = 8.0
 """How long a call waits for an upstream that is starting."""
 POLL_S = 1.0
 """How often a stdio upstream's process is looked at: its death sends no message."""
+MIN_LISTING_PAUSE_S = 3.0
+"""Between two listings of an upstream whose tools change again and again."""
 HANG_S = 5.0
 """A start that goes on this much longer than its time limit counts as hung."""
 MAX_TIMEOUTS = 3
@@ -263,17 +265,19 @@ class Upstream:
 
     async def _watch(self, connection: Connection) -> None:
         """Until the connection is lost: look at its process, list its tools when they change."""
+        due = anyio.current_time()
         while not connection.lost:
             with anyio.move_on_after(POLL_S):
                 await connection.news.wait()
             connection.news = anyio.Event()
             if self.held and await self._consented():
                 connection.stale = True
-            if connection.stale and not connection.lost:
+            if connection.stale and not connection.lost and anyio.current_time() >= due:
                 connection.stale = False
                 with suppress(Exception):  # the list as it was is better than none
                     with anyio.fail_after(self.settings.call_timeout_s):
                         await self._list_tools(connection)
+                due = anyio.current_time() + MIN_LISTING_PAUSE_S
             if not connection.lost and not connection.alive():
                 self._lose(connection, "its process ended")
 
@@ -294,9 +298,10 @@ class Upstream:
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
     async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
-        """Compare all listed tools with their pins, not only the `used` ones: the operator may
-        allow others later."""
-        definitions = {tool.name: Definition.of(tool) for tool in listed}
+        """Compare all listed tools that can be called with their pins, not only the `used` ones:
+        the operator may allow others later."""
+        named = [tool for tool in listed if results.is_tool_name(tool.name)]
+        definitions = {tool.name: Definition.of(tool) for tool in named}
         checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
         if checked.first_seen:
             self.first_seen = used

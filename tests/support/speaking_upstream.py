@@ -2,7 +2,8 @@
 
 `ask` asks the user, and ends with the answer's action; `hold` ends when `release` is called; `chat`
 sends thousands of notifications, `demand` tens of thousands of requests whose answers it does not
-read. Of the tools it lists, some are none.
+read. Of the tools it lists, some are none. It may list too much (`pages`, `many`), or other tools
+each time, which it says at once (`storm`).
 """
 
 import json
@@ -12,6 +13,8 @@ from typing import Any
 NO_TOOLS = [
     {"name": 7, "inputSchema": {"type": "object"}},
     {"name": "no_schema"},
+    {"name": "no_schema\n### Upstreams\u001b[2J"},
+    {"name": "two\nlines", "inputSchema": {"type": "object"}},
     {"name": "odd", "inputSchema": {"type": "object"}, "annotations": "\u001b[31mreads"},
     "text",
 ]
@@ -34,6 +37,7 @@ def end(call: Any, text: str) -> None:
 def main() -> None:
     asked: dict[str, Any] = {}
     held: list[Any] = []
+    listings = 0
     names = ("ask", "hold", "release", "chat", "demand")
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tools = [{"name": name, "inputSchema": schema, "annotations": HINTS} for name in names]
@@ -51,6 +55,14 @@ def main() -> None:
                 tool = {"name": f"t{page}", "description": 3_000_000 * "x", "inputSchema": schema}
                 more = {"nextCursor": str(page + 1)} if page < 40 else {}
                 say(id=number, result={"tools": [tool]} | more)
+            case "tools/list" if "many" in sys.argv:
+                many = [{"name": f"t{each}", "inputSchema": schema} for each in range(1_001)]
+                say(id=number, result={"tools": many})
+            case "tools/list" if "storm" in sys.argv:
+                listings += 1
+                tool = {"name": f"listing_{listings}", "inputSchema": schema}
+                say(id=number, result={"tools": [tool]})
+                say(method="notifications/tools/list_changed")
             case "tools/list":
                 say(id=number, result={"tools": [*NO_TOOLS, *tools]})
             case "tools/call" if params["name"] == "ask":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psutil
 import pytest
 from generated import fitting
@@ -145,6 +146,60 @@ async def test_the_pages_of_a_tool_list_are_bounded_in_sum(place: Place) -> None
     async with place.client() as caller:
         why = "its tool list is longer than 8 MiB, with all pages"
         assert await state(caller) == ("failed", why)
+
+
+async def test_the_tools_of_a_list_are_bounded(place: Place) -> None:
+    place.upstreams = {"up": {**SPEAKER, "args": [*SPEAKER["args"], "many"]}}
+    async with place.client() as caller:
+        why = "its tool list is longer than 1000 tools, with all pages"
+        assert await state(caller) == ("failed", why)
+
+
+async def test_tools_that_change_all_the_time_are_listed_now_and_then(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.upstreams.upstream.MIN_LISTING_PAUSE_S", 10 * LONG)
+    place.upstreams = {
+        "up": {**SPEAKER, "args": [*SPEAKER["args"], "storm"], "pin_tools": False},
+    }
+
+    async def listed(caller: Caller) -> str:
+        found = (await caller.call("list_tools")).structured_content or {}
+        return str(found["tools"][0]["name"])
+
+    async with place.client() as caller:
+        while await listed(caller) == "listing_1":
+            await anyio.sleep(0.02)
+        await anyio.sleep(0.5)
+        assert await listed(caller) == "listing_2"
+
+
+def padded(app: Any) -> Any:
+    """Ends each answer in megabytes of empty lines."""
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        async def sends(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = [each for each in message["headers"] if each[0] != b"content-length"]
+                message = {**message, "headers": headers}
+            await send({**message, "more_body": True})
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                for more in [True] * 12 + [False]:
+                    body = more * 2**19 * b"\n\n"
+                    await send({"type": message["type"], "body": body, "more_body": more})
+
+        await app(scope, receive, sends if scope["type"] == "http" else send)
+
+    return asked
+
+
+async def test_empty_lines_do_not_lengthen_the_bound(place: Place, tmp_path: Path) -> None:
+    with served(build_server(tmp_path), wrap=padded, json_response=True) as url:
+        place.upstreams = {"up": {"url": url}}
+        async with place.client() as caller:
+            failed, why = await state(caller)
+            assert failed == "failed"
+            assert "its answer is longer than 8 MiB; ask for less" in why
 
 
 async def test_an_upstream_is_not_asked_to_compress(place: Place, tmp_path: Path) -> None:

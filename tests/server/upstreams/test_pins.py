@@ -21,7 +21,7 @@ from mcp_types import ToolAnnotations
 from serving import LONG, Place, free_port, served, text, until
 
 from planner.tools import ToolSpec
-from server.upstreams.pins import Definition, Pins
+from server.upstreams.pins import Definition, HeldTool, Pins
 from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
@@ -259,6 +259,34 @@ def test_a_file_that_cannot_be_written_still_holds_what_changed(
     assert str(checked.problem).replace(str(tmp_path), "STATE") == snapshot(
         "its tools could not be pinned in STATE/pins.sqlite (database is locked); make that writable"
     )
+
+
+def test_a_file_that_cannot_be_read_holds_all_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pins = Pins(tmp_path / "pins.sqlite")
+    monkeypatch.setattr("server.upstreams.pins.BUSY_SECONDS", 0.0)
+    pins.check("up 1", {"a": definition("old")})
+    with closing(sqlite3.connect(pins.file, isolation_level=None)) as another:
+        another.execute("begin exclusive")
+        checked = pins.check("up 1", {"a": definition("new")})
+    assert str(checked.held["a"]).replace(str(tmp_path), "STATE") == snapshot(
+        "a: STATE/pins.sqlite cannot be read (database is locked), so nobody knows if it has changed"
+    )
+    assert pins.check("up 1", {"a": definition("old")}).held == {}
+
+
+def test_only_the_newest_new_tools_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.upstreams.pins.MAX_TOOLS", 2)
+    pins = Pins(tmp_path / "pins.sqlite")
+    pins.check("up 1", {"a": definition("old")})
+    for name in "bcd":
+        pins.check("up 1", {"a": definition("new"), name: definition()})
+    assert [each.tool for each in pins.held("up 1")] == ["a", "c", "d"]
+
+
+def test_a_name_stays_on_its_line() -> None:
+    assert str(HeldTool("up", "a\x1b[2J\nb", ("is new",))) == "a b: is new"
 
 
 def test_without_a_place_for_the_file_tools_are_used_as_they_are(tmp_path: Path) -> None:

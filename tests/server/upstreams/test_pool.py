@@ -21,6 +21,7 @@ from serving import LONG, SERVER, until
 from upstream_server import build_server
 
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
+from server.config import UpstreamSettings
 from server.config_file import load_settings, shipped_file
 from server.text import clean
 from server.upstreams import results
@@ -641,7 +642,21 @@ def test_a_description_and_a_schema_are_cleaned(tmp_path: Path) -> None:
     assert results.tool_spec(named, "context7", settings) is None
 
 
+def test_what_is_wrong_in_a_schema_disables_nothing() -> None:
+    settings = UpstreamSettings.model_validate({"command": "x", "lines_from": 0})
+    properties = {"line": None, "end_line": {"description": None}, "a": {}}
+    for required, kept in ((None, None), ("a", None), ([1, None, "a"], ["a"])):
+        schema = {"type": "object", "properties": properties, "required": required}
+        tool = Tool(name="t", input_schema=schema)
+        spec = results.tool_spec(tool, "up", settings)
+        assert spec
+        assert spec.input_schema["properties"] == properties
+        assert spec.input_schema.get("required") == kept
+
+
 def test_a_listing_is_short() -> None:
+    assert results.listing_text('{"dirs": ["src"], "files": null}') == "src/"
+    assert results.listing_text('{"dirs": "src", "files": ["a"]}') == "a"
     assert results.listing_text(recorded_text("serena-list_dir")).split("\n") == [
         "jobs/",
         ".serena/",

@@ -5,8 +5,9 @@ further."""
 import json
 import os
 import pty
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from server.approval import elicitation
 from server.approval.approval import Question
 from server.cli import ask
 from server.text import clean
+from server.upstreams.pins import Pins
 from server.views.progress import heartbeat
 from server.views.report import report
 from server.views.report_text import markdown
@@ -636,6 +638,10 @@ async def test_a_tool_that_is_none_is_left_out_and_the_others_work(
     assert listed.whole
     (upstream,) = listed.whole["upstreams"]
     assert (upstream["state"], upstream["tools"], result) == ("ready", 5, "released")
+    with closing(sqlite3.connect(Pins().file)) as pins:
+        pinned = {tool for (tool,) in pins.execute("select tool from pins")}
+    assert "release" in pinned
+    assert "two\nlines" not in pinned, "the operator would be shown what is no name"
     assert text(listed).partition("### Tools")[0] == snapshot("""\
 ### Upstreams
 
@@ -645,6 +651,7 @@ async def test_a_tool_that_is_none_is_left_out_and_the_others_work(
 
 - speaker: a tool without a name: name: Input should be a valid string
 - speaker: no_schema: inputSchema: Field required
+- speaker: no_schema ### Upstreams: inputSchema: Field required
 - speaker: odd: annotations: Input should be a valid dictionary or instance of ToolAnnotations
 - speaker: a tool without a name: Input should be a valid dictionary or instance of Tool
 
