@@ -191,6 +191,14 @@ def _matching(place: str) -> list[Path]:
     return sorted(each for each in path.parent.glob(path.name) if each.suffix in SUFFIXES)
 
 
+@dataclass(frozen=True)
+class OfProject:
+    """Stands for a server that its client starts in one project only: another project is none of
+    its business."""
+
+    folder: str
+
+
 def servers(file: Path) -> list[tuple[str, Any]]:
     """Every server in a client's file, with its entry unchanged. Raises `ConfigError`."""
     data = parsed(file, read_text(file))
@@ -211,6 +219,11 @@ def _servers(data: dict[str, Any], stem: str) -> Iterator[tuple[Any, Any]]:
                 for number, entry in enumerate(entries):
                     named = isinstance(entry, dict) and "name" in entry
                     yield entry["name"] if named else f"{key}.{number}", entry
+    match data.get("projects"):
+        case dict() as projects:  # Claude Code's
+            for folder, project in projects.items():
+                own = project.get("mcpServers") if isinstance(project, dict) else None
+                yield from ((name, OfProject(str(folder))) for name in own or ())
 
 
 def parsed(file: Path, text: str) -> Any:

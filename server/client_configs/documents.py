@@ -1,7 +1,9 @@
 """Reads files that people write, of three kinds, and changes a few places in them. All comments and
 the order of everything else stay."""
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from io import StringIO
@@ -56,15 +58,14 @@ def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
             for place, value in changes.items():
                 new = jsonc.changed(new, place, value)
     with suppress(ValueError, yaml.YAMLError):
-        if parsed(new, suffix) == wanted and _comments(new) == _comments(text):
+        if parsed(new, suffix) == wanted and not _comments(text) - _comments(new):
             return new
     raise ValueError("it is written in a way that cannot be changed without loss")
 
 
-def _comments(text: str) -> list[str]:
-    """The comment lines of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line.startswith("#")]
+def _comments(text: str) -> Counter[str]:
+    """The comments of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
+    return Counter(re.findall(r"(?:^|\s)(#.*)", text, re.MULTILINE))
 
 
 def _toml(text: str, changes: Mapping[Place, Any], wanted: Any) -> str:

@@ -3,10 +3,12 @@
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -111,10 +113,11 @@ class Entry:
             if not isinstance(asked, list):
                 raise ConfigError(f"{self.file}: `inputs` is not a list; correct that first")
             ids = [each.get("id") if isinstance(each, dict) else None for each in asked]
+            number = ids.index(INPUT_ID) if INPUT_ID in ids else len(asked)
             if not asked:
                 yield ("inputs",), self.inputs
-            else:
-                yield ("inputs", ids.index(INPUT_ID) if INPUT_ID in ids else len(asked)), INPUT
+            elif INPUT not in asked:
+                yield ("inputs", number), INPUT
 
 
 def _subject(server: Any) -> str | None:
@@ -148,14 +151,21 @@ def over_stdio(client: str, project: Path | None) -> Entry:
 def over_http(client: str, address: str) -> Entry:
     """The entry by which a client reaches `planloom serve --http`, at `HOST:PORT` or a URL; for the
     token it has the client's own kind of reference. Raises `ConfigError`."""
-    url = address if "://" in address else f"http://{address}/mcp"
-    if not re.fullmatch(r"https?://\S+|[^\s/]+:\d+", address):
-        raise ConfigError(f"--http: {address} is not an address; write HOST:PORT or a URL")
+    url = _endpoint(address)
     form = CLIENTS[client]
     if (over_http := form.http) is None:
         raise ConfigError(f"--http: {form.title}'s file cannot refer to a token; leave --http out")
     inputs = [INPUT] if client == "vscode" else []
     return Entry(form, form.file, url, lambda name: over_http(name, url), inputs)
+
+
+def _endpoint(address: str) -> str:
+    """The URL of MCP at an address. Raises `ConfigError`."""
+    with suppress(ValueError):
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        if re.fullmatch(r"https?://\S+|[^\s/]+:\d+", address) and parts.hostname:
+            return parts._replace(path=parts.path.rstrip("/") or "/mcp").geturl()
+    raise ConfigError(f"--http: {address} is not an address; write HOST:PORT or a URL")
 
 
 def planloom_command() -> list[str]:

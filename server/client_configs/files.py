@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from codecs import BOM_UTF8
 from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -13,19 +14,20 @@ def replace(file: Path, text: str, *, keep: bool = True) -> Path | None:
     """Write `text` as the file; returns where its former content is kept, None if there was none,
     or if it is not to be kept.
 
-    A link stays a link, the file keeps its permissions; a new one is its owner's only. Raises
-    `ConfigError`.
+    A link stays a link, the file keeps its permissions and its byte order mark; a new one is its
+    owner's only. Raises `ConfigError`.
     """
     target = file.resolve()
     new: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         kept = _keep(target) if keep and target.exists() else None
+        marked = target.exists() and target.read_bytes().startswith(BOM_UTF8)
         with NamedTemporaryFile(
             "wb", dir=target.parent, prefix=f".{target.name}-", delete=False
         ) as temporary:
             new = Path(temporary.name)
-            temporary.write(text.encode())  # ends of lines as they are
+            temporary.write(marked * BOM_UTF8 + text.encode())  # ends of lines as they are
             temporary.flush()
             os.fsync(temporary.fileno())
         if kept:

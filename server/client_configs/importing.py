@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from planner.errors import ConfigError
-from server.client_configs.clients import Client, servers
+from server.client_configs.clients import Client, OfProject, servers
 from server.client_configs.files import short
 from server.config import UpstreamSettings
 from server.variables import CALLED_SECRET
@@ -140,6 +140,8 @@ def find_sources(clients: Iterable[Client]) -> list[Source]:
 def _import_server(
     name: str, entry: Any, source: Source, variables: "_Variables", shipped: set[str]
 ) -> ImportedServer:
+    if isinstance(entry, OfProject):
+        raise _CannotImportError(f"it is only for the project {short(Path(entry.folder))}")
     if not isinstance(entry, dict):
         raise _CannotImportError("its entry is not a map")
     if entry.get("disabled") is True or entry.get("enabled") is False:
@@ -177,9 +179,12 @@ def _flat(entry: dict[str, Any]) -> dict[str, Any]:
     if variable := entry.get("bearer_token_env_var"):  # Codex
         entry["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
     env = entry.get("env") or {}
-    for name in (each for key in NAMED_VARIABLES for each in entry.get(key) or ()):
+    for key in NAMED_VARIABLES:
+        if not isinstance(names := entry.get(key) or [], list):
+            raise _CannotImportError(f"its `{key}` are not a list")
         if isinstance(env, dict):
-            entry["env"] = env = {str(name): f"${{{name}}}"} | env
+            for name in map(_scalar, names):
+                entry["env"] = env = {name: f"${{{name}}}"} | env
     command = entry.get("command")
     if isinstance(command, dict):  # Zed, formerly
         entry = {**entry, **command, "command": command.get("path", "")}
@@ -217,11 +222,18 @@ def _over_stdio(entry: dict[str, Any], translator: "_Translator") -> dict[str, A
     return settings
 
 
+def _path(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        raise _CannotImportError("its address is not an HTTP address") from None
+
+
 def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> dict[str, Any]:
     if entry.get("command"):
         raise _CannotImportError("it has both a command and a URL")
     way = entry.get("type") or entry.get("transport")
-    if way == "sse" or (way is None and urlsplit(url).path.rstrip("/").endswith("/sse")):
+    if way == "sse" or (way is None and _path(url).rstrip("/").endswith("/sse")):
         raise _CannotImportError("it speaks SSE, which streamable HTTP has replaced")
     if way is not None and way not in HTTP:
         raise _CannotImportError(f"the transport {way} is not supported by Planloom")

@@ -44,12 +44,20 @@ def changed(text: str, place: Place, value: Any) -> str:
         members = list(_members(plain, start))
         there = [each for each in members if each.key == key]
         if not there:
-            for missing in reversed(place[number + 1 :]):
-                value = {missing: value}
-            return _added(text, plain, start, members, key, value)
+            inner = _nested(place[number + 1 :], value)
+            return _added(text, plain, start, members, key, inner)
         start = there[-1].start  # of two the last one counts
+        if plain.startswith("null", start):  # as if it were not there
+            value = _nested(place[number + 1 :], value)
+            break
     before, after = text[:start], text[_end(plain, start) :]
     return before + _written(value, text, _line_indent(text, start)) + after
+
+
+def _nested(place: Place, value: Any) -> Any:
+    for key in reversed(place):
+        value = {key: value}
+    return value
 
 
 class _Member(NamedTuple):

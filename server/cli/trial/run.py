@@ -23,6 +23,7 @@ from server.app import Parts, open_parts
 from server.cli.runs import console, output
 from server.cli.trial.project import QUESTIONS, Question, write_project
 from server.cli.trial.results import Measurement, best, load_results, save_results
+from server.client_configs.clients import read_text
 from server.client_configs.documents import changed
 from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
@@ -252,7 +253,7 @@ def _write(source: Path, file: Path, chosen: Measurement) -> None:
     """Write the file: what `source` holds, with these models. Raises `ConfigError`."""
     models: dict[Place, str] = {("models", "fast"): chosen.fast, ("models", "full"): chosen.full}
     try:
-        replace(file, changed(source.read_text("utf-8"), ".yaml", models))
+        replace(file, changed(read_text(source), ".yaml", models))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{file} was not changed: {error}; write `fast: {chosen.fast}` and "

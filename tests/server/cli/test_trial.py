@@ -43,7 +43,7 @@ def tried(place: Place, *words: str, **environ: str) -> subprocess.CompletedProc
 
 def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place) -> None:
     file = place.root / "mine.yaml"
-    file.write_text("# Mine.\nmodels:\n  full: none:1b  # small\nupstreams: {}\n")
+    file.write_bytes(b"# Mine.\r\nmodels:\r\n  full: none:1b  # small\r\nupstreams: {}\r\n")
     done = tried(place, FAST, FULL, "--write", "--upstreams", str(file))
     assert done.returncode == 0, done.stderr
     rows = measured(done.stdout)
@@ -51,8 +51,8 @@ def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place
     right, wrong, honest = map(int, rows[FAST])
     assert right < 4
     assert right + wrong + honest == 12
-    assert file.read_text() == (
-        f"# Mine.\nmodels:\n  full: {FULL} # small\n  fast: {FULL}\nupstreams: {{}}\n"
+    assert file.read_bytes().decode() == (
+        f"# Mine.\r\nmodels:\r\n  full: {FULL} # small\r\n  fast: {FULL}\r\nupstreams: {{}}\r\n"
     )
 
 

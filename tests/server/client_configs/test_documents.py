@@ -54,6 +54,14 @@ def comments(text: str) -> list[str]:
     return [comment for _, comment in found if comment]
 
 
+def test_a_comment_beside_a_value_is_not_lost() -> None:
+    place = ("models", "fast")
+    text = "models: # mine\n  fast: a # quick\n"
+    assert changed(text, ".yaml", {place: "b"}) == "models: # mine\n  fast: b # quick\n"
+    with pytest.raises(ValueError, match="cannot be changed without loss"):
+        changed("models: {fast: a, # quick\n  full: b}\n", ".yaml", {place: "b"})
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.data(), st.dictionaries(KEYS, VALUES, max_size=3))
 def test_json_with_comments_is_changed_in_one_place(data: st.DataObject, value: Any) -> None:

@@ -151,6 +151,14 @@ def test_an_entry_over_http_refers_to_the_token(run: Run, home: Path, client: st
     assert entry_in(client, output) == OVER_HTTP[client]
 
 
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/", f"{URL}/", URL]
+)
+def test_an_address_leads_to_mcp(run: Run, address: str) -> None:
+    _, output, _ = run("init", "--client", "cursor", "--http", address)
+    assert json.loads(output)["mcpServers"]["planloom"]["url"] == URL
+
+
 def test_vs_code_asks_for_the_token_once(run: Run) -> None:
     _, output, _ = run("init", "--client", "vscode", "--http", "127.0.0.1:8000")
     assert json.loads(output)["inputs"] == [
@@ -205,7 +213,9 @@ def test_claude_desktop_takes_no_url(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "http://", "a b:1"])
+@pytest.mark.parametrize(
+    "address", ["nonsense", "127.0.0.1", "http://", "a b:1", "ftp://a:1", "", "http://[a"]
+)
 def test_what_is_no_address_is_refused(run: Run, home: Path, address: str) -> None:
     told = f"planloom: --http: {address} is not an address; write HOST:PORT or a URL\n"
     assert run("init", "--client", "cursor", "--write", "--http", address) == (2, "", told)

@@ -69,6 +69,10 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
         ({"command": "x", "args": "a"}, "its `args` are not a list"),
         ({"command": "x", "args": [["a"]]}, "one of its values is not text"),
         ({"command": "x", "env": ["A"]}, "its `env` are not a map"),
+        ({"url": "http://[bad"}, "its address is not an HTTP address"),
+        ({"command": "x", "env_keys": True}, "its `env_keys` are not a list"),
+        ({"command": "x", "env_keys": "TOKEN"}, "its `env_keys` are not a list"),
+        ({"command": "x", "env_vars": [{"name": "A"}]}, "one of its values is not text"),
         ({"command": "x", "args": ["${file}"]}, None),
         ({"command": "x", "args": ["${config:a.b}"]}, "`${config…` is known to its client only"),
     ],
@@ -132,6 +136,21 @@ def test_one_variable_has_one_value(tmp_path: Path) -> None:
         *("${API_KEY:-}", "${B2_API_KEY:-}", "${API_KEY:-}")
     ]
     assert [*missing_variables(taken)] == ["API_KEY", "B2_API_KEY"]
+
+
+def test_the_servers_of_single_projects_are_left_out(tmp_path: Path) -> None:
+    """Claude Code keeps what `claude mcp add` adds by default among its projects."""
+    projects = {
+        "/a/b": {"mcpServers": {"one": {"command": "x"}}},
+        "/c": {"mcpServers": None},
+        "d": 1,
+    }
+    file = put(tmp_path / "claude.json", {"projects": projects})
+    taken, left_out = import_servers([Source("It", file)], [])
+    assert taken == []
+    assert [(each.name, each.why) for each in left_out] == [
+        ("one", "it is only for the project /a/b")
+    ]
 
 
 def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:

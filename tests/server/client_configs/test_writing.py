@@ -49,6 +49,21 @@ def test_writing_keeps_everything_else(run: Run, home: Path, client: str, half: 
     assert (file.read_text(), len([*file.parent.iterdir()])) == (again, 2)
 
 
+def test_a_new_file_is_written_once(run: Run, home: Path) -> None:
+    for _ in range(2):
+        run("init", "--client", "vscode", "--http", "127.0.0.1:8000", "--write")
+    assert len([*CLIENTS["vscode"].file.parent.iterdir()]) == 1
+
+
+def test_a_null_is_a_map_without_entries_and_a_mark_stays(run: Run, home: Path) -> None:
+    file = CLIENTS["cursor"].file
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b'\xef\xbb\xbf{\r\n  "mcpServers": null\r\n}\r\n')
+    assert run("init", "--client", "cursor", "--write")[0] == 0
+    assert file.read_bytes().startswith(b'\xef\xbb\xbf{\r\n  "mcpServers": {\r\n    "planloom": {')
+    assert [name for name, _ in servers(file)] == ["planloom"]
+
+
 BEFORE = {
     "zed": """\
 // mine
