@@ -24,6 +24,7 @@ from server.journal import journal_for
 from server.journal.base import Journal
 from server.mcp import handshake, prompts, resources, tools
 from server.mcp.input_errors import ClearInputErrors
+from server.mcp.list_changes import ListChanges
 from server.mcp.roots import CallersProject
 from server.mcp.tasks import Tasks
 from server.runs.engine import Engine
@@ -121,10 +122,12 @@ def build(
     `head_start`."""
     running: list[Parts] = []
     fleet, seal = settings.runs.fleet, FleetSeal()
+    list_changes = ListChanges()
     seconds_valid = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
-        await tools.announce(mcp, now.may_change, now.project)
+        if await tools.announce(mcp, now.may_change, now.project):
+            await list_changes.tell()
 
     @asynccontextmanager
     async def followed() -> AsyncIterator[Parts]:
@@ -165,7 +168,7 @@ def build(
         lifespan=parts,
         auth=auth,
         mask_error_details=True,
-        middleware=[ClearInputErrors()],
+        middleware=[ClearInputErrors(), list_changes],
         request_state_security=RequestStateSecurity(codec=seal, ttl=seconds_valid)
         if fleet
         else RequestStateSecurity.ephemeral(ttl=seconds_valid),

@@ -26,7 +26,12 @@ from fastmcp.client.client import CallToolResult
 from fastmcp.client.elicitation import ElicitationHandler
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
-from mcp_types import ProgressNotification, TextContent, TextResourceContents
+from mcp_types import (
+    ProgressNotification,
+    TextContent,
+    TextResourceContents,
+    ToolListChangedNotification,
+)
 from planted import CLASS, CONSTANT, FUNCTION, VALUE, plant
 from replies import found, move_on, nowhere, plan
 from scripted_ollama import FULL, ScriptedOllama
@@ -258,6 +263,10 @@ class Progress(MessageHandler):
         self.numbers: list[float] = []
         self.messages: list[str] = []
         self.meta: list[dict[str, Any]] = []
+        self.list_changes = 0
+
+    async def on_tool_list_changed(self, message: ToolListChangedNotification) -> None:
+        self.list_changes += 1
 
     async def on_progress(self, message: ProgressNotification) -> None:
         self.numbers.append(message.params.progress)

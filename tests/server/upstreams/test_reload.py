@@ -146,7 +146,10 @@ async def test_a_call_under_way_is_answered_by_whom_it_was_made_to(
     assert (place.project / "trace").read_text() == "started"
 
 
-async def test_it_says_whether_runs_may_change_something(place: Place, only: Only) -> None:
+@pytest.mark.parametrize("face", ["memory", "memory-legacy", "stdio-legacy"])
+async def test_it_says_whether_runs_may_change_something(
+    place: Place, only: Only, face: str
+) -> None:
     place.upstreams = {"files": only("say", policy="read_only")}
 
     async def hint(caller: Caller) -> bool | None:
@@ -155,7 +158,7 @@ async def test_it_says_whether_runs_may_change_something(place: Place, only: Onl
         assert annotations
         return annotations.read_only_hint
 
-    async with place.client() as caller:
+    async with place.client(face) as caller:
         assert await hint(caller) is True
         rewrite(place, files=only("say", "write_file", policy="ask"))
         await listed(caller, lambda found: "write_file" in names(found))
@@ -163,6 +166,8 @@ async def test_it_says_whether_runs_may_change_something(place: Place, only: Onl
         rewrite(place, files=only("say", policy="read_only"))
         await listed(caller, lambda found: "write_file" not in names(found))
         assert await hint(caller) is True
+        if face.endswith("legacy"):  # later protocols have clients listen for it
+            await until(lambda: caller.progress.list_changes == 2)
 
 
 async def test_the_users_own_file_takes_the_place_of_the_shipped_one(
