@@ -446,6 +446,9 @@ INITIALIZE = {
 }
 
 
+HALF_PAIR = {"jsonrpc": "2.0", "id": "half \ud83d 😀", "method": "ping"}
+
+
 def test_lines_that_are_no_requests_do_not_end_the_server(place: Place) -> None:
     server = place.popen("serve")
     assert server.stdin
@@ -463,6 +466,9 @@ def test_lines_that_are_no_requests_do_not_end_the_server(place: Place) -> None:
             sent.write(line + b"\n")
         sent.flush()
         assert any(json.loads(line).get("id") == "last" for line in server.stdout)
+        sent.write(json.dumps(HALF_PAIR).encode() + b"\n")
+        sent.flush()
+        assert any(json.loads(line).get("id") == "half ? 😀" for line in server.stdout)
         sent.close()
         assert server.wait(LONG) == 0
     finally:

@@ -9,9 +9,11 @@ gone is only the end of the input.
 import io
 import json
 import os
+import re
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +21,7 @@ from typing import Any, Self
 from server.mcp.handshake import first_answer
 
 CHUNK = 2**16
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 MAX_OPENING_BYTES = 2**20
 """Bytes of a line that is looked at; no client opens a connection with more."""
 
@@ -31,8 +34,6 @@ class Front:
         self._input, self._output = os.dup(0), os.dup(1)
         self._feed, self._fed = socket.socketpair()
         """What the host says goes in on one side; the server reads it on the other."""
-        self._line = b""
-        """The beginning of a line, as long as the server is not there."""
         self._answered_ids: list[Any] = []
         """The ids of the requests that the server need not answer any more."""
         self._handed_over = False
@@ -57,21 +58,27 @@ class Front:
         sys.stdout = io.TextIOWrapper(output, encoding="utf-8")
 
     def _read(self) -> None:
+        rest = bytearray()  # the beginning of a line
         with suppress(OSError):  # the host is gone
             while chunk := os.read(self._input, CHUNK):
-                with self._lock:
-                    if not self._handed_over:
-                        self._look_at(chunk)
-                self._feed.sendall(chunk)
+                rest += chunk
+                if b"\n" in chunk:
+                    *lines, rest = rest.split(b"\n")
+                    self._take_in([_repaired(bytes(line)) for line in lines])
+            self._feed.sendall(rest)
         self._end_input()
+
+    def _take_in(self, lines: Sequence[bytes]) -> None:
+        with self._lock:
+            if not self._handed_over:
+                self._look_at(lines)
+        self._feed.sendall(b"".join(line + b"\n" for line in lines))
 
     def _end_input(self) -> None:
         with suppress(OSError):  # it has ended before
             self._feed.shutdown(socket.SHUT_WR)
 
-    def _look_at(self, chunk: bytes) -> None:
-        *lines, self._line = (self._line + chunk).split(b"\n")
-        self._line = self._line[: MAX_OPENING_BYTES + 1]
+    def _look_at(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             try:
                 message = json.loads(line) if len(line) <= MAX_OPENING_BYTES else None
@@ -101,6 +108,16 @@ class Front:
                 rest = rest[os.write(self._output, rest) :]
         except OSError:
             self._end_input()
+
+
+def _repaired(line: bytes) -> bytes:
+    """The line with a `?` for each half of a surrogate pair, which UTF-8 does not have: the SDK
+    drops such a message, and its caller would wait forever."""
+    if not _SURROGATE.search(line):
+        return line
+    with suppress(ValueError, RecursionError):
+        return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+    return line
 
 
 class _Output(io.RawIOBase):
