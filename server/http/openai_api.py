@@ -25,6 +25,7 @@ from planner.errors import Busy, PlanloomError, RequestError
 from server import auth
 from server.http.openai_request import EVIDENCE, MODEL, ChatRequest, Unservable
 from server.mcp import short_report
+from server.mcp.input_errors import first_problem
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
 from server.text import fence, flat
@@ -60,9 +61,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
             wanted = asked.run_request()
             run = await engine().start(wanted, auth.caller())
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(map(str, wrong["loc"]))
-            message = f"{place}: {wrong['msg']}" if place else wrong["msg"]
+            place, message = first_problem(error)
             return auth.refusal(400, message, "invalid_value", param=place or None)
         except Unservable as error:
             return auth.refusal(error.status, str(error), error.code, param=error.param)
@@ -204,8 +203,8 @@ class Completion:
         text = (
             f"**Waiting for your approval:** {line(call.call)}\n\n{fence(arguments)}\n\n{guess}"
             f"Answer in [the browser]({self.link}), which shows the whole call, or with "
-            f"`{call.command('approve')}` or `{call.command('decline')}`. No answer within "
-            f"{self.run.approvals.timeout_s:g} s means no.\n\n"
+            f"`{call.command('approve')}` or `{call.command('decline')}`. Without an answer within "
+            f"{self.run.approvals.timeout_s:g} s the call is declined.\n\n"
         )
         return inert(text)
 

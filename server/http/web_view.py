@@ -35,6 +35,7 @@ from planner.tools import Policy
 from server import auth
 from server.journal.records import RunSummary
 from server.mcp.context import engine_of, errors_as
+from server.mcp.input_errors import first_problem
 from server.mcp.links import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
@@ -96,8 +97,11 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
                     if method == "POST":
                         of_our_page(request)
                     return await handler(request)
-                except (PlanloomError, ValidationError) as error:
-                    return JSONResponse({"error": {"message": str(error)}}, refused, PRIVATE)
+                except PlanloomError as error:
+                    why = str(error)
+                except ValidationError as error:
+                    _, why = first_problem(error)
+                return JSONResponse({"error": {"message": why}}, refused, PRIVATE)
 
             return handler
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.exceptions import ValidationError as BadArguments
+from fastmcp.prompts import PromptResult
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import ToolResult
 from mcp import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, GetPromptRequestParams
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -61,6 +62,19 @@ class ClearInputErrors(Middleware):
                 raise RefusedCall(f"{name}: {explained(error.__cause__, known)}") from None
             raise
 
+    async def on_get_prompt(
+        self,
+        context: MiddlewareContext[GetPromptRequestParams],
+        call_next: CallNext[GetPromptRequestParams, PromptResult],
+    ) -> PromptResult:
+        assert context.fastmcp_context  # there is one in every request
+        name, given = context.message.name, context.message.arguments or {}
+        prompt = await context.fastmcp_context.fastmcp.get_prompt(name)
+        for argument in (prompt.arguments if prompt else None) or ():
+            if argument.required and argument.name not in given:
+                raise MCPError(INVALID_PARAMS, f"{name}: {argument.name} is missing; give it.")
+        return await call_next(context)
+
     async def _tools(
         self, context: MiddlewareContext[CallToolRequestParams]
     ) -> dict[str, list[str]]:
@@ -73,6 +87,14 @@ class ClearInputErrors(Middleware):
 def explained(error: ValidationError, known: Sequence[str]) -> str:
     """Every problem of a call, in one line. `known`: the tool's arguments."""
     return " ".join(_explained(problem, known) for problem in error.errors())
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Where the first problem of a request is (empty: in all of it), and the problem with that
+    place, in one line."""
+    wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, wrong["loc"]))
+    return place, f"{place}: {wrong['msg']}" if place else wrong["msg"]
 
 
 def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:

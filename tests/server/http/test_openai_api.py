@@ -793,7 +793,7 @@ Note hello
 text: "hello"
 ```
 
-Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, or with `planloom runs approve RUN@DIGEST` or `planloom runs decline RUN@DIGEST`. No answer within 2400 s means no.
+Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, or with `planloom runs approve RUN@DIGEST` or `planloom runs decline RUN@DIGEST`. Without an answer within 2400 s the call is declined.
 
 """)
     expected = snapshot(
@@ -850,7 +850,7 @@ async def test_a_call_that_nobody_answers_lapses(
     assert content.count("Waiting for your approval") == 1
     guess = "neither a result nor the request contains text: anna@example.com."
     assert f"\n\nThis may be a guess: {guess}\n\nAnswer in " in content
-    assert "No answer within 1 s means no." in content
+    assert "Without an answer within 1 s the call is declined." in content
     assert "\n\nadd_note was not approved: nobody answered within 1 s.\n\n" in content
     assert noted(notes_place.project) == []
 

@@ -241,4 +241,7 @@ async def test_what_cannot_be_said_to_a_run_is_told(place: Place, ollama: Script
         assert await refused('{"hint": "Look elsewhere"}', THEIRS) == snapshot(
             'There is no run "RUN". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.'
         )
-        assert "Invalid JSON" in await refused("elsewhere")
+        assert await refused("elsewhere") == snapshot(
+            "Invalid JSON: expected value at line 1 column 1"
+        )
+        assert await refused('{"hint": 5}') == snapshot("hint: Input should be a valid string")

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from inline_snapshot import snapshot
+from mcp import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     EmbeddedResource,
     PromptReference,
     Resource,
@@ -53,6 +55,9 @@ async def test_prompts_say_how_to_use_the_tools(
         run = await caller.client.get_prompt("look_at_run", {"run_id": run_id})
         with pytest.raises(Exception, match='There is no run "nope"'):
             await caller.client.get_prompt("look_at_run", {"run_id": "nope"})
+        with pytest.raises(MCPError, match="plan: request is missing; give it") as missing:
+            await caller.client.get_prompt("plan")
+        assert missing.value.error.code == INVALID_PARAMS
         tools = {tool.name for tool in await caller.client.list_tools()}
     shown = {
         each.name: {argument.name: argument.description for argument in each.arguments or []}
