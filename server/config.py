@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from os.path import expanduser, isabs
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -19,7 +18,9 @@ from pydantic import (
     model_validator,
 )
 
+from planner.errors import ConfigError
 from planner.tools import Policy, Roles, Safety
+from server.project import expanded
 from server.variables import CALLED_SECRET, Expanded, Hidden, HiddenMap, Text, wrong
 
 
@@ -43,6 +44,13 @@ def _api_base(url: str) -> str:
         raise wrong("contains a password; give it as the key instead")
     path = parts.path.rstrip("/") or "/v1"
     return parts._replace(path=path).geturl()
+
+
+def _is_absolute(path: str) -> bool:
+    try:
+        return expanded(Path(path)).is_absolute()
+    except ConfigError:  # of a user who is not there
+        return False
 
 
 def _sendable(key: Expanded) -> Expanded:
@@ -172,8 +180,7 @@ class UpstreamSettings(_Frozen):
             if self.url is not None:
                 what = "has both `command` and `url`"
             raise wrong(f"{what}; give exactly one of them")
-        # Unlike pathlib's, this `expanduser` leaves the `~` of nobody as it is.
-        if not all(isabs(expanduser(each.get_secret_value())) for each in self.roots):
+        if not all(_is_absolute(each.get_secret_value()) for each in self.roots):
             raise wrong("`roots` are absolute paths, such as ${PLANLOOM_PROJECT}")
         # Either may be empty, of a variable that is not set; the upstream will say so.
         way = "command" if self.url is None else "url"

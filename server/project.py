@@ -13,9 +13,20 @@ def project_folder(given: Path | None, environ: Mapping[str, str]) -> Path:
     place = "--project" if given else "PLANLOOM_PROJECT"
     chosen = given or (Path(named) if named else Path.cwd())
     path = Path(normpath(expanded(chosen).absolute()))
-    if not path.is_dir():
+    if not is_folder(path):
         raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # the name stands in JSON, in URIs and in prompts
+        raise ConfigError(f"{place}: the name of {path} is not UTF-8; rename the folder") from None
     return path
+
+
+def is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its name is too long, or it is in a folder that may not be read
+        return False
 
 
 def expanded(path: Path) -> Path:

@@ -316,7 +316,8 @@ async def test_the_project_is_the_folder_that_the_host_works_in(
     monkeypatch.chdir(home)  # where a host with a window starts its servers
     unnamed = load_settings(place.file, None, place.environ)
     ollama.expect(found(ANSWER))
-    async with Client(build(unnamed), mode=mode, roots=[place.project.as_uri()]) as client:
+    roots = [(tmp_path / ("x" * 300)).as_uri(), place.project.as_uri()]
+    async with Client(build(unnamed), mode=mode, roots=roots) as client:
         before = await client.list_tools()
         done = await client.call_tool("plan_and_answer", {"prompt": QUESTION})
         after = await client.list_tools()

@@ -81,6 +81,9 @@ def main() -> None:
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
+    if sys.stdin is None:  # who starts us has closed it
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdin = os.fdopen(0, closefd=False)
     from planner.errors import PlanloomError
 
     try:
@@ -182,7 +185,9 @@ def ask(
         Path | None,
         _option("--schema FILE", "A JSON Schema; the answer comes as data that fits it too."),
     ] = None,
-    seconds: Annotated[float, _option("--seconds N", "The time limit, in seconds.", min=1)] = 600,
+    seconds: Annotated[
+        float, _option("--seconds N", "The time limit, in seconds.", min=1, max=86_400)
+    ] = 600,
     iterations: Annotated[
         int, _option("--iterations N", "The limit of tool calls.", min=1, max=100)
     ] = 10,
@@ -263,7 +268,7 @@ WaitingRun = Annotated[
 def runs_listed(
     context: typer.Context,
     most: Annotated[
-        int, _option("--most N", "How many runs to show, the newest first.", min=1)
+        int, _option("--most N", "How many runs to show, the newest first.", min=1, max=10**6)
     ] = 20,
     follow: Annotated[bool, _option("--follow", "Watch the newest run instead.")] = False,
     project: Project = None,
@@ -426,6 +431,8 @@ def _settings(project: Path | None, upstreams: Path | None, model: str | None = 
     from server.config_file import load_settings
 
     fast, _, full = (model or "").partition(",")
+    if model and not fast:
+        raise typer.BadParameter("name one model, or two as FAST,FULL", param_hint="--model")
     named = {"fast": fast, "full": full or fast} if model else {}
     settings = load_settings(upstreams, project, os.environ, named)
     # The settings hold it now, and the ollama package cannot be imported while it is wrong.
@@ -466,7 +473,7 @@ def _read_schema(file: Path) -> dict[str, Any]:
     from planner.errors import ConfigError
 
     try:
-        schema = json.loads(file.read_text("utf-8"))
+        schema = json.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(
             f"--schema {file}: cannot be read: {error.strerror}; name a readable file"

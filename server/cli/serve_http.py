@@ -44,8 +44,11 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         )
-    except OSError as error:
-        why = f"cannot listen there ({os.strerror(error.errno or 0)}); choose another port"
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None) or 0
+        why = f"cannot listen there ({os.strerror(number)}); choose another port"
+        if number < 0 or isinstance(error, UnicodeError):  # of the search for its address
+            why = f"the host {host} is not found; correct its name"
         raise ConfigError(f"--http {address}: {why}") from None
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, auth=provider)
@@ -166,6 +169,7 @@ def split_address(address: str) -> tuple[str, int]:
     """`127.0.0.1:8000` as host and port. Raises `ConfigError`."""
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
-    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+    number = port.isdecimal() and len(port) < 6
+    if not colon or not number or not 0 < int(port) < 65536:
         raise ConfigError(f"--http {address}: should be HOST:PORT, for example 127.0.0.1:8000")
     return host, int(port)

@@ -19,6 +19,7 @@ from mcp_types import InputRequiredResult, ListRootsRequest, ListRootsResult
 from pydantic import ValidationError
 
 from server.mcp.context import is_modern
+from server.project import is_folder
 
 ASK_SECONDS = 5.0
 """How long a client that says it has roots may take to list them."""
@@ -42,7 +43,7 @@ class CallersProject:
         if self.known:
             return
         self.known = True
-        folders = [path for each in given or () if (path := Path(each)).is_dir()]
+        folders = [path for each in given or () if is_folder(path := Path(each))]
         if folders and not any(self._project.is_relative_to(each) for each in folders):
             await self._move(folders[0])
 

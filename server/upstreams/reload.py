@@ -43,7 +43,7 @@ async def apply_file(
 ) -> None:
     try:
         now = await anyio.to_thread.run_sync(started.loaded_again)
-    except Exception as error:  # noqa: BLE001  what leaves this task ends the server, with all runs
+    except Exception as error:  # what leaves this task would end the server, and with it all runs
         expected = isinstance(error, ConfigError)
         why = error if expected else f"{type(error).__name__} while it was read; see the log"
         pool.problem = f"The upstreams stay as they were before this change:\n{why}"

@@ -1,6 +1,8 @@
 """Settings: where they come from, what a wrong file is told, and that secrets stay secret."""
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -256,6 +258,23 @@ def test_a_wrong_variable_is_named(environ: dict[str, str], problem: str) -> Non
     with pytest.raises(ConfigError) as caught:
         load_settings(None, None, environ)
     assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (b"caf\xe9", "the name of .* is not UTF-8; rename the folder"),
+        (b"x" * 300, "is not a directory; name the project's folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_a_project_is_named(
+    tmp_path: Path, name: bytes, problem: str
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    with suppress(OSError):
+        folder.mkdir()
+    with pytest.raises(ConfigError, match=f"^--project: .*{problem}"):
+        load_settings(shipped_file(), folder, {})
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -293,6 +293,22 @@ def test_wrong_files_are_told_in_one_line(
                 "Error: Invalid value for '--policy': 'all' is not one of 'read_only', 'ask', 'allow'.\n"
             ),
         ),
+        (
+            ["ask", "x", "--seconds", "100000"],
+            snapshot(
+                "Error: Invalid value for '--seconds': should be less than or equal to 86400\n"
+            ),
+        ),
+        (
+            ["runs", "--most", "999999999999999999999"],
+            snapshot(
+                "Error: Invalid value for '--most': should be less than or equal to 1000000\n"
+            ),
+        ),
+        (
+            ["ask", "x", "--model", ",x"],
+            snapshot("Error: Invalid value for --model: name one model, or two as FAST,FULL\n"),
+        ),
         (["serv"], snapshot("Error: No such command 'serv'. Did you mean 'serve'?\n")),
     ],
 )
@@ -322,6 +338,35 @@ def test_serve_on_a_terminal_says_what_it_waits_for(quick: Place) -> None:
             end(serving)
     assert output == b""
     assert errors.startswith(b"planloom: waiting for an MCP client")
+
+
+@pytest.mark.parametrize("words", [["serve"], ["ask", "-"]])
+def test_a_closed_standard_input_is_an_empty_one(quick: Place, words: list[str]) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *quick.command(*words)],
+        env={**os.environ, **quick.environ},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if words == ["serve"] else 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("a..b:8000", "the host a..b is not found; correct its name"),
+        ("127.0.0.1:²", "should be HOST:PORT, for example 127.0.0.1:8000"),
+    ],
+)
+def test_an_address_that_cannot_be_is_told(
+    quick: Place, main_here: MainHere, address: str, told: str
+) -> None:
+    command = quick.command("serve", "--http", address)
+    code, _, errors = main_here(*command, PLANLOOM_TOKEN="a-token-0123456789abcdef")
+    assert (code, errors) == (2, f"planloom: --http {address}: {told}\n")
 
 
 def test_a_port_in_use_is_told_in_one_line(quick: Place) -> None:

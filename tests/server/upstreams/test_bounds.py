@@ -168,7 +168,7 @@ async def test_tools_that_change_all_the_time_are_listed_now_and_then(
         return str(found["tools"][0]["name"])
 
     async with place.client() as caller:
-        while await listed(caller) == "listing_1":
+        while await listed(caller) == "listing_1":  # noqa: ASYNC110  it is asked for
             await anyio.sleep(0.02)
         await anyio.sleep(0.5)
         assert await listed(caller) == "listing_2"
