@@ -126,8 +126,7 @@ def build(
     seconds_valid = settings.approval.timeout_s + LATE_SECONDS
 
     async def announce(now: Settings) -> None:
-        if await tools.announce(mcp, now.may_change, now.project):
-            await list_changes.tell()
+        await list_changes.announce(mcp, now.may_change, now.project)
 
     @asynccontextmanager
     async def followed() -> AsyncIterator[Parts]:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from planner.errors import ConfigError
 from server.client_configs.clients import Client, OfProject, servers
 from server.client_configs.files import short
+from server.client_configs.variables import Variables, variable_name
 from server.config import UpstreamSettings
 from server.variables import CALLED_SECRET
 
@@ -112,7 +113,7 @@ def import_servers(
     the names of upstreams that exist already."""
     imported: dict[str, ImportedServer] = {}
     skipped: list[SkippedServer] = []
-    variables = _Variables()
+    variables = Variables()
     for source in sources:
         try:
             found = servers(source.file)
@@ -138,7 +139,7 @@ def find_sources(clients: Iterable[Client]) -> list[Source]:
 
 
 def _import_server(
-    name: str, entry: Any, source: Source, variables: "_Variables", shipped: set[str]
+    name: str, entry: Any, source: Source, variables: Variables, shipped: set[str]
 ) -> ImportedServer:
     if isinstance(entry, OfProject):
         raise _CannotImportError(f"it is only for the project {short(Path(entry.folder))}")
@@ -251,7 +252,7 @@ def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> di
 class _Translator:
     """Translates the texts of one server, with variables in place of secrets."""
 
-    def __init__(self, upstream: str, source: Source, variables: "_Variables") -> None:
+    def __init__(self, upstream: str, source: Source, variables: Variables) -> None:
         self.missing_variables: dict[str, str] = {}
         self._upstream = upstream
         self._source = source
@@ -331,7 +332,7 @@ class _Translator:
             return f"${{{match['name']}:-{default}}}"
         if asked := match["input"] or match["secret"]:
             place = f"{self._source.title} asks for it ({asked}), for {self._upstream}"
-            return self._require(_variable_name(asked), place)
+            return self._require(variable_name(asked), place)
         name = match["env"] or match["braces"] or match["name"]
         return self._require(name, f"`{key}` of {self._upstream} takes it from your environment")
 
@@ -339,30 +340,6 @@ class _Translator:
         self._variables.add_used(name)
         self.missing_variables.setdefault(name, place)
         return f"${{{name}:-}}"
-
-
-class _Variables:
-    """The variables of all servers: one name, one value."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, str] = {}
-
-    def name_for(self, name: str, value: str, upstream: str) -> str:
-        """A variable's name for this value: the plain name, unless another value has it."""
-        names = [_variable_name(name), _variable_name(f"{upstream}_{name}")]
-        names += [f"{names[-1]}_{number}" for number in range(2, len(self._values) + 3)]
-        free = next(each for each in names if self._values.get(each, value) == value)
-        self._values[free] = value
-        return free
-
-    def add_used(self, name: str) -> None:
-        """Reserve the name of a variable that a client's file takes from the environment."""
-        self._values.setdefault(name, "")
-
-
-def _variable_name(text: str) -> str:
-    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").upper()
-    return name if re.match(r"[A-Z_]", name) else f"_{name}"
 
 
 def _scalar(value: Any) -> str:

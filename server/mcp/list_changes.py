@@ -1,17 +1,21 @@
-"""Tells clients that what the tools say has changed.
+"""Changes what the tools say while the server runs, and tells clients so.
 
 Only clients up to 2025-11-25 are told, which is what `server.mcp.handshake` promises: later ones
 listen with requests of their own, and do not keep a list that may be old.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from weakref import WeakSet
 
 import anyio
+from fastmcp import FastMCP
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import Tool
 from mcp.server.connection import Connection
 from mcp_types import ListToolsRequest
+
+from server.mcp.tools import CHANGES, LOOKS, PLAN_AND_ANSWER
 
 SEND_SECONDS = 1.0
 """For a client that does not read; it hears of a later change."""
@@ -32,7 +36,19 @@ class ListChanges(Middleware):
         self._connections.add(context.fastmcp_context.session._connection)
         return await call_next(context)
 
-    async def tell(self) -> None:
+    async def announce(self, mcp: FastMCP, changes: bool, project: Path) -> None:
+        """Update the tools' texts: whether runs may do more than read, and on which project."""
+        found = [await mcp.get_tool(name) for name in ("plan_and_answer", "run_step")]
+        tools = [tool for tool in found if tool]
+        before = [(tool.description, tool.annotations) for tool in tools]
+        for tool in tools:
+            tool.annotations = CHANGES if changes else LOOKS
+            if tool.name == "plan_and_answer":
+                tool.description = PLAN_AND_ANSWER.format(project=project)
+        if before != [(tool.description, tool.annotations) for tool in tools]:
+            await self._tell()
+
+    async def _tell(self) -> None:
         async with anyio.create_task_group() as tasks:
             for connection in list(self._connections):
                 tasks.start_soon(_told, connection)

@@ -268,19 +268,6 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         )
 
 
-async def announce(mcp: FastMCP, changes: bool, project: Path) -> bool:
-    """Update the tools' texts: whether runs may do more than read, and on which project. Returns
-    whether they are others now."""
-    found = [await mcp.get_tool(name) for name in ("plan_and_answer", "run_step")]
-    tools = [tool for tool in found if tool]
-    before = [(tool.description, tool.annotations) for tool in tools]
-    for tool in tools:
-        tool.annotations = CHANGES if changes else LOOKS
-        if tool.name == "plan_and_answer":
-            tool.description = PLAN_AND_ANSWER.format(project=project)
-    return before != [(tool.description, tool.annotations) for tool in tools]
-
-
 async def _begin(
     ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
 ) -> ToolResult | InputRequiredResult:
