@@ -160,7 +160,7 @@ def init(
 
     if client is None:
         if write or http or project:
-            raise typer.BadParameter("--write, --http and --project need --client")
+            raise typer.BadParameter("--write, --http and --project can only be used with --client")
         return write_upstreams(client_files or [], dry_run=dry_run, force=force)
     if client_files or dry_run or force:
         raise typer.BadParameter("--from, --dry-run and --force cannot be used with --client")

@@ -31,9 +31,10 @@ class ListChanges(Middleware):
         context: MiddlewareContext[ListToolsRequest],
         call_next: CallNext[ListToolsRequest, Sequence[Tool]],
     ) -> Sequence[Tool]:
-        assert context.fastmcp_context  # there is one in every request
-        # A session of the SDK is one request; what it belongs to has no public name.
-        self._connections.add(context.fastmcp_context.session._connection)
+        asked = context.fastmcp_context
+        if asked and asked.request_context:  # else code of ours asks
+            # A session of the SDK is one request; what it belongs to has no public name.
+            self._connections.add(asked.session._connection)
         return await call_next(context)
 
     async def announce(self, mcp: FastMCP, changes: bool, project: Path) -> None:
