@@ -240,6 +240,8 @@ def parsed(file: Path, text: str) -> Any:
         raise ConfigError(f"{file}: this is nested too deep") from None
     except ValueError as error:  # TOML; or a number of thousands of digits
         raise ConfigError(f"{file}: this cannot be read: {error}") from None
+    except (LookupError, AttributeError):  # PyYAML's, of `!!int ''`, `!!bool x`, `!!timestamp x`
+        raise ConfigError(f"{file}: a value does not fit its tag") from None
 
 
 def read_text(file: Path) -> str:

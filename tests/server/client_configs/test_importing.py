@@ -138,6 +138,16 @@ def test_one_variable_has_one_value(tmp_path: Path) -> None:
     assert [*missing_variables(taken)] == ["API_KEY", "B2_API_KEY"]
 
 
+@pytest.mark.parametrize("value", ["!!int ''", "!!bool x", "!!timestamp x"])
+def test_a_file_with_a_wrong_tag_is_left_out(tmp_path: Path, value: str) -> None:
+    file = put(tmp_path / "it.yaml", f"a: {value}")
+    taken, left_out = import_servers([Source("It", file)], [])
+    assert (taken, [each.why for each in left_out]) == (
+        [],
+        [f"{file}: a value does not fit its tag"],
+    )
+
+
 def test_the_servers_of_single_projects_are_left_out(tmp_path: Path) -> None:
     """Claude Code keeps what `claude mcp add` adds by default among its projects."""
     projects = {
