@@ -372,7 +372,8 @@ def environ(place: Place) -> dict[str, str]:
 
 
 def on(place: Place, words: Sequence[str]) -> list[str]:
-    return [str(place.project) if word.startswith("/path/") else word for word in words]
+    folders = ("/path/", "examples/")
+    return [str(place.project) if word.startswith(folders) else word for word in words]
 
 
 OURS = {
