@@ -34,7 +34,6 @@ from serving import (
     Place,
     Progress,
     SharedUpstream,
-    connected,
     end,
     text,
     until,
@@ -46,7 +45,6 @@ from planner.tools import Outcome, ToolSpec
 from server.app import build
 from server.backends import Backend
 from server.config import RunSettings, Settings, UpstreamSettings
-from server.config_file import load_settings
 from server.journal.base import RunWriter
 from server.journal.records import NewRun
 from server.journal.sqlite import SqliteJournal
@@ -321,19 +319,6 @@ async def test_a_run_that_cannot_be_begun_leaves_its_place(
                 assert (await caller.call("plan_and_answer", prompt=QUESTION)).is_error
             done = await caller.call("plan_and_answer", prompt=QUESTION)
     assert text(done).startswith(ANSWER)
-
-
-async def test_the_name_of_a_project_need_not_be_text(place: Place, tmp_path: Path) -> None:
-    project = tmp_path / os.fsdecode(b"caf\xe9")
-    project.mkdir()
-    with ScriptedOllama(handler=lambda request: found(ANSWER)) as ollama:
-        place.ollama = ollama
-        async with connected(build(load_settings(place.file, project, place.environ))) as caller:
-            done = await caller.call("plan_and_answer", prompt=QUESTION)
-            listed, *_ = await caller.client.read_resource("runs://newest")
-    (run,) = json.loads(listed.text)["runs"]  # type: ignore[union-attr]
-    assert text(done).startswith(ANSWER)
-    assert run["project"] == f"{tmp_path}/caf\\xe9"
 
 
 async def test_a_run_that_waits_says_so_and_leaves_the_queue_when_cancelled(

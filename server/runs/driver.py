@@ -6,7 +6,6 @@ ended.
 """
 
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
@@ -244,8 +243,8 @@ class Driver:
 
     @property
     def project(self) -> str:
-        """The folder of the project, as records have it: its name need not be UTF-8."""
-        return os.fsencode(self.pool.project).decode(errors="backslashreplace")
+        """The folder of the project, as records have it."""
+        return str(self.pool.project)
 
     def _check_setup(self, stored: StoredRun, now: RunSetup) -> None:
         """Raises `RequestError` for a run that was begun with other models, or on another project:
