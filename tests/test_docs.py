@@ -404,7 +404,8 @@ def test_commands_run(
 ) -> None:
     ollama.models = MODELS
     if "ask" in words:
-        ollama.expect(found("It is not in jobs/secret.py."))
+        (place.project / "jobs" / "asked.py").write_text(f"# {words[-1]}\n")
+        ollama.expect(found("It is not in jobs/asked.py."))
     monkeypatch.chdir(place.root)
     run_here(on(place, words), monkeypatch, environ(place))
 
