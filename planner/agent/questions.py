@@ -40,6 +40,8 @@ MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
 MAX_LONG_ANSWER_CHARS = 1900
 """Characters of a long one."""
+RESULT = "<result>"
+"""How a result begins in a prompt."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
 
@@ -208,11 +210,11 @@ class Asker:
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without the notes that code puts behind places, and without an answer that
-        only repeats what the model was asked."""
+        only repeats what the model was asked or shown."""
         prompt = self.state.question
         answer = without_notes(said.final_answer.strip(), self.state.passages)
         echo = len(answer) >= len(prompt.strip()) and answer in question
-        echo = echo or only_repeats(answer, prompt)
+        echo = echo or answer.startswith(RESULT) or only_repeats(answer, prompt)
         return said.model_copy(update={"final_answer": "" if echo else answer})
 
     @property
@@ -239,9 +241,10 @@ class Asker:
         """The next decision; `problem` is what the decision before ignored."""
         how = mode(self.state)
         noted = self.calls.noted
+        question = questions.decide(self.state, how, noted, problem)
         decision = await self.calls.ask(
             "decide",
-            questions.decide(self.state, how, noted, problem),
+            question,
             schemas.iteration_decision(
                 schemas.one_of([tool.name for tool in self.choices]),
                 how,
@@ -258,7 +261,9 @@ class Asker:
                     critique=decision.critique,
                 )
             )
-        return decision
+        return (
+            self._without_echo(decision, question) if decision.decision == "conclude" else decision
+        )
 
     async def conclude(self) -> Conclude:
         question = questions.conclude(self.state)

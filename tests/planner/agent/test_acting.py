@@ -273,6 +273,20 @@ async def test_what_only_the_request_says_is_not_told_as_found_or_done(
     assert (ran.state.answer or "").partition("\n")[0] == told
 
 
+async def test_a_copy_of_what_the_model_was_shown_is_no_answer() -> None:
+    ran = await planned(
+        Fast({"search": ["rooms"], "wants": "short answer"}),
+        steps(("List them", "list_rooms")),
+        found("<result>- general</result>"),
+        conclusion("<result>- general</result>"),
+        pool=office(list_rooms=[ROOMS]),
+        prompt="Which rooms are there?",
+    )
+    assert ran.state.status == "partial"
+    assert (ran.state.answer or "").startswith("Could not find out: the model gave no answer.")
+    assert "general" in (ran.state.answer or "")
+
+
 async def test_an_order_whose_names_were_looked_for_is_not_told_as_done() -> None:
     """A real case: the brief took the order for a question, and its names stood in the arguments of
     calls and in a list."""
