@@ -1,4 +1,6 @@
-"""Texts on one line, cut, and counted."""
+"""Texts on one line, cut, counted, and as UTF-8 can hold them."""
+
+import json
 
 
 def flat(text: str) -> str:
@@ -14,3 +16,9 @@ def shortened(text: str, most: int) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 tool`, `2 tools`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def with_whole_characters(message: str | bytes) -> bytes:
+    """JSON once more, with a `?` for each half of a surrogate pair, which UTF-8 does not have.
+    Raises `ValueError` and `RecursionError` for what is no JSON."""
+    return json.dumps(json.loads(message), ensure_ascii=False).encode("utf-8", "replace")

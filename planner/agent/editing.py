@@ -15,8 +15,8 @@ from planner.agent.gathering import Gatherer
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
 from planner.checks import validation
+from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
-from planner.checks.guards.sources import strings
 from planner.evidence import rewriting
 from planner.evidence.listing import paths_in
 from planner.evidence.rewriting import Edit

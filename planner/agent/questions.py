@@ -261,9 +261,9 @@ class Asker:
                     critique=decision.critique,
                 )
             )
-        return (
-            self._without_echo(decision, question) if decision.decision == "conclude" else decision
-        )
+        if isinstance(decision, Conclude):
+            return self._without_echo(decision, question)
+        return decision
 
     async def conclude(self) -> Conclude:
         question = questions.conclude(self.state)

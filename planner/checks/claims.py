@@ -57,14 +57,13 @@ def holds(text: str, claim: str) -> bool:
     without its unit: 5 is neither in -5 nor in 1.5."""
     if claim not in text:
         return False
-    exact = re.escape(claim)
+    before, after = rf"(?<!{LETTER})", rf"(?!{LETTER})"
     if _NUMBER.fullmatch(claim):
-        exact = rf"(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-){exact}(?!\.\d){_UNIT}?"
-        return (
-            re.search(rf"(?:(?<!{LETTER})|(?<=\bv)|(?<=\dT)){exact}(?!{LETTER})", text) is not None
-        )
-    end = r"(?!\d)" if _DATE.fullmatch(claim) else rf"(?!{LETTER})"  # a time may follow
-    return re.search(rf"(?<!{LETTER}){exact}{end}", text) is not None
+        before = rf"(?:{before}|(?<=\bv)|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"
+        after = rf"(?!\.\d){_UNIT}?{after}"
+    elif _DATE.fullmatch(claim):  # a time may follow
+        after = r"(?!\d)"
+    return re.search(f"{before}{re.escape(claim)}{after}", text) is not None
 
 
 def without_separators(text: str) -> str:

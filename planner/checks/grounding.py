@@ -192,13 +192,28 @@ def results(state: RunState) -> str:
 def found(state: RunState) -> str:
     """What came of tool calls, without what those that read were given, except for the path of a
     file that was read: it is known to be there."""
-    made = [each for each in chosen(state) if each.changes]
-    texts = [f"{each.tool} {each.arguments}" for each in made]
-    given = (said_in(each.arguments, "", ()) for each in chosen(state))
-    texts += [text for each in given for text in each if is_path(text)]
-    return "\n".join(
-        [*gathered(state), *texts, *(with_count(each.result) for each in chosen(state))]
-    )
+    texts = gathered(state)
+    for each in chosen(state):
+        given = [f"{each.tool} {each.arguments}"] if each.changes else given_paths(each)
+        texts += [*given, with_count(each.result)]
+    return "\n".join(texts)
+
+
+def given_paths(call: Iteration) -> list[str]:
+    """The paths of files in what a call was given."""
+    return [each for each in strings(call.arguments) if is_path(each)]
+
+
+def strings(value: Any) -> Iterator[str]:
+    """The texts in a value of JSON."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from strings(each)
+        case dict():
+            yield from strings(list(value.values()))
 
 
 def gathered(state: RunState) -> list[str]:

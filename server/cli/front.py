@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from planner.text import with_whole_characters
 from server.mcp.handshake import first_answer
 
 CHUNK = 2**16
@@ -111,12 +112,12 @@ class Front:
 
 
 def _repaired(line: bytes) -> bytes:
-    """The line with a `?` for each half of a surrogate pair, which UTF-8 does not have: the SDK
-    drops such a message, and its caller would wait forever."""
+    """The line without halves of surrogate pairs: the SDK drops a message that has one, and its
+    caller would wait forever."""
     if not _SURROGATE.search(line):
         return line
     with suppress(ValueError, RecursionError):
-        return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+        return with_whole_characters(line)
     return line
 
 

@@ -24,6 +24,7 @@ from fastmcp.client.transports.base import ClientTransport, SessionKwargs, Trans
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 
+from planner.text import with_whole_characters
 from server.upstreams.launch import Launch
 from server.upstreams.reaper import end
 
@@ -111,8 +112,7 @@ def _message(line: bytes) -> mcp_types.JSONRPCMessage | None:
         return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     # Bytes that are no UTF-8 and halves of surrogate pairs: the rest can still be read.
     with suppress(ValueError, RecursionError):
-        data = json.loads(line.decode("utf-8", "replace"))
-        repaired = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+        repaired = with_whole_characters(line.decode("utf-8", "replace"))
         return mcp_types.jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     if found := _ID_FIRST.match(line[:EDGE]) or _ID_LAST.search(line[-EDGE:]):
         return _error(found[1], "its answer cannot be read: it is not a JSON-RPC message")

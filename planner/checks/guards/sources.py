@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import holds, numbers_in
-from planner.checks.grounding import chosen, gathered, is_path
+from planner.checks.grounding import chosen, gathered, given_paths, is_path, strings
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
 from planner.evidence.words import long_words, words
@@ -71,7 +71,7 @@ def said(state: RunState) -> str:
     texts = gathered(state)
     for call in chosen(state):
         if not empty(call.result):
-            texts += [each for each in strings(call.arguments) if is_path(each)]
+            texts += given_paths(call)
             texts.append(found_by(call))
     return "\n".join([*texts, state.user_words])
 
@@ -109,11 +109,12 @@ def without_guesses(
     nobody mentioned. Returns the arguments and the changes, a line each."""
     kept, changes = dict(arguments), []
     known = {*words(f"{seen}\n{tool.model_dump_json()}")}
+    guessed = {each.argument for each in unseen(arguments, seen)}
     for name, value in arguments.items():
         texts = [text for text in strings(value) if not _DATE_VALUE.fullmatch(text)]
         own = {*words("\n".join(texts))}
         made_up = bool(own) and own.isdisjoint(known)
-        if name not in tool.required and (made_up or unseen({name: value}, seen)):
+        if name not in tool.required and (made_up or name in guessed):
             del kept[name]
             changes.append(f"{name}: {value} was left out: nobody said it")
     return kept, changes
@@ -253,15 +254,3 @@ def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) 
         if not any(each.source == value for each in holding for value in said):
             return holding[0]
     return None
-
-
-def strings(value: Any) -> Iterator[str]:
-    """The texts in a value of JSON."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for each in value:
-                yield from strings(each)
-        case dict():
-            yield from strings(list(value.values()))

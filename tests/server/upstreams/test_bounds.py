@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,13 +193,18 @@ def padded(app: Any) -> Any:
     return asked
 
 
-async def test_empty_lines_do_not_lengthen_the_bound(place: Place, tmp_path: Path) -> None:
-    with served(build_server(tmp_path), wrap=padded, json_response=True) as url:
+async def state_behind(wrap: Callable[[Any], Any], place: Place, tmp_path: Path) -> tuple[str, str]:
+    """The state of an upstream whose answers go through this."""
+    with served(build_server(tmp_path), wrap=wrap, json_response=True) as url:
         place.upstreams = {"up": {"url": url}}
         async with place.client() as caller:
-            failed, why = await state(caller)
-            assert failed == "failed"
-            assert "its answer is longer than 8 MiB; ask for less" in why
+            return await state(caller)
+
+
+async def test_empty_lines_do_not_lengthen_the_bound(place: Place, tmp_path: Path) -> None:
+    failed, why = await state_behind(padded, place, tmp_path)
+    assert failed == "failed"
+    assert "its answer is longer than 8 MiB; ask for less" in why
 
 
 async def test_an_upstream_is_not_asked_to_compress(place: Place, tmp_path: Path) -> None:
@@ -215,12 +220,9 @@ async def test_an_upstream_is_not_asked_to_compress(place: Place, tmp_path: Path
 async def test_an_answer_that_is_compressed_all_the_same_is_not_read(
     place: Place, tmp_path: Path
 ) -> None:
-    with served(build_server(tmp_path), wrap=compressing, json_response=True) as url:
-        place.upstreams = {"up": {"url": url}}
-        async with place.client() as caller:
-            failed, why = await state(caller)
-            assert failed == "failed"
-            assert "its answer is compressed (gzip), which Planloom did not ask for" in why
+    failed, why = await state_behind(compressing, place, tmp_path)
+    assert failed == "failed"
+    assert "its answer is compressed (gzip), which Planloom did not ask for" in why
 
 
 async def test_the_lines_of_a_result_are_bounded(place: Place, tmp_path: Path) -> None:

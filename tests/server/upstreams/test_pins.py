@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -246,14 +246,21 @@ def test_a_damaged_file_holds_all_back_and_says_how_to_mend_it(tmp_path: Path) -
     )
 
 
+@contextmanager
+def locked(file: Path, how: str) -> Iterator[Pins]:
+    """Pins of a tool `a`, in a file that another connection holds."""
+    pins = Pins(file)
+    pins.check("up 1", {"a": definition("old")})
+    with closing(sqlite3.connect(pins.file, isolation_level=None)) as another:
+        another.execute(f"begin {how}")
+        yield pins
+
+
 def test_a_file_that_cannot_be_written_still_holds_what_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pins = Pins(tmp_path / "pins.sqlite")
     monkeypatch.setattr("server.upstreams.pins.BUSY_SECONDS", 0.0)
-    pins.check("up 1", {"a": definition("old")})
-    with closing(sqlite3.connect(pins.file, isolation_level=None)) as another:
-        another.execute("begin immediate")
+    with locked(tmp_path / "pins.sqlite", "immediate") as pins:
         checked = pins.check("up 1", {"a": definition("new"), "b": definition()})
     assert sorted(checked.held) == ["a", "b"]
     assert str(checked.problem).replace(str(tmp_path), "STATE") == snapshot(
@@ -264,11 +271,8 @@ def test_a_file_that_cannot_be_written_still_holds_what_changed(
 def test_a_file_that_cannot_be_read_holds_all_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pins = Pins(tmp_path / "pins.sqlite")
     monkeypatch.setattr("server.upstreams.pins.BUSY_SECONDS", 0.0)
-    pins.check("up 1", {"a": definition("old")})
-    with closing(sqlite3.connect(pins.file, isolation_level=None)) as another:
-        another.execute("begin exclusive")
+    with locked(tmp_path / "pins.sqlite", "exclusive") as pins:
         checked = pins.check("up 1", {"a": definition("new")})
     assert str(checked.held["a"]).replace(str(tmp_path), "STATE") == snapshot(
         "a: STATE/pins.sqlite cannot be read (database is locked), so nobody knows if it has changed"
