@@ -179,6 +179,7 @@ class Caller:
             problem = validation.problem(arguments, tool.input_schema)
             if problem is None and first and not tool.read_only:
                 problem = sources.another_entry(arguments, self.state)
+                problem = problem or sources.as_it_is(arguments, self.state)
             if problem is None:
                 self.record_guard("coercion", coercions(written, arguments))
                 arguments = self.corrected(tool, arguments)
@@ -257,6 +258,9 @@ class Caller:
             self.record_guard("not_again", [message])
             return message
         self.guessed = []
+        if iteration.by_model and (same := sources.as_it_is(arguments, self.state)):
+            self.record_guard("unchanged", [f"{tool.name}: {same}"])
+            return f"{sources.NOT_MADE}{same}. It would change nothing."
         if iteration.by_model:
             self.guessed = sources.unseen(arguments, sources.said(self.state))
         guessed = [*map(str, self.guessed)]

@@ -193,6 +193,34 @@ def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
     return None
 
 
+def as_it_is(arguments: dict[str, Any], state: RunState) -> str | None:
+    """What is wrong with a change of an entry that has all of its values already, as the newest
+    list that was found says: it would change nothing, and be told as done."""
+    newest = next(_entries_meant(arguments, state), None)
+    if newest is None:
+        return None
+    name, listed, having = newest
+    entry = listed[having]
+    values = {each: value for each, value in arguments.items() if each != name}
+    if not values or not all(_has(entry, each, value) for each, value in values.items()):
+        return None
+    own = shortened(flat(entry), MAX_ENTRY_CHARS)
+    return f"{name} {arguments[name]} has these values already: ({own})"
+
+
+def _has(entry: str, name: str, value: Any) -> bool:
+    """Whether an entry of a list has a value under the name of an argument."""
+    own = candidates(name, entry)
+    match value:
+        case bool():
+            return str(value).lower() in map(str.lower, own)
+        case int() | float():
+            return value in numbers_in("\n".join(own))
+        case str() if value.strip():
+            return bool(own) and _stands(value, entry)
+    return False
+
+
 def without_flips(
     arguments: dict[str, Any], tool: ToolSpec, state: RunState
 ) -> tuple[dict[str, Any], list[str]]:

@@ -454,6 +454,46 @@ async def test_what_an_entry_is_stays_so_if_nobody_says_otherwise(
     assert ran.state.status == "answered"
 
 
+async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_done() -> None:
+    """A rent that was to be raised was "updated" to what it was."""
+    pool = office(find_events=[EVENTS], name=["Named."])
+    pool.specs.append(spec("name", "event_id", "title", upstream="office", safety=Safety.WRITE))
+    same = {"event_id": "31", "title": "Review"}
+    ran = await acted(
+        "Give the review a new title",
+        steps(("Find it", "find_events"), ("Name it", "name")),
+        {"query": "review"},
+        {"tool": "name"},
+        same,
+        same,
+        was_done("The review has a new title."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["find_events"]
+    assert ran.state.status == "failed"
+    assert ran.state.answer == (
+        "Nothing was changed: name was not called: "
+        "event_id 31 has these values already: (id_: '31' title: Review)."
+    )
+
+
+async def test_of_the_values_of_a_change_one_has_to_be_new() -> None:
+    pool = office(find_events=[EVENTS], name=["Named."])
+    pool.specs.append(spec("name", "event_id", "title", upstream="office", safety=Safety.WRITE))
+    ran = await acted(
+        "Give the review a new title: Retrospective",
+        steps(("Find it", "find_events"), ("Name it", "name")),
+        {"query": "review"},
+        {"tool": "name"},
+        {"event_id": "31", "title": "Review"},
+        {"event_id": "31", "title": "Retrospective"},
+        was_done("The title of event 31 is Retrospective."),
+        pool=pool,
+    )
+    assert pool.calls[-1] == ("name", {"event_id": "31", "title": "Retrospective"})
+    assert ran.state.status == "answered"
+
+
 def with_two_ways() -> DictionaryPool:
     """An office with two tools that take the same."""
     pool = office(list_rooms=[ROOMS], post=["Sent."], tell=["Told."])
