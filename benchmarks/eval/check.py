@@ -15,19 +15,22 @@ from benchmarks.eval.case import Grade, Verdict
 MAX_ANSWER_CHARS = 1500
 """In characters. What is longer is a dump that holds the right string by chance."""
 _WORDS = {
-    word: number
-    for words in (
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen twenty",
-        "null _ zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-        "cero _ dos tres cuatro cinco seis siete ocho nueve diez once doce",
-        "zéro _ deux trois quatre cinq six sept huit neuf dix onze douze",
-        "_ um dois três quatro cinco seis sete oito nove dez onze doze",
-        "零 _ 两 三 四 五 六 七 八 九 十",
-    )
-    for number, word in enumerate(words.split())
-    if word != "_"
+    "en": "zero _ two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen twenty",
+    "de": "_ _ zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "es": "cero _ dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "fr": "zéro _ deux trois quatre cinq six sept huit neuf dix onze douze",
+    "pt": "zero _ dois três quatro cinco seis sete oito nove dez onze doze",
+    "zh": "零 _ 两 三 四 五 六 七 八 九 十",
 }
+"""Small numbers by language, from 0 on; `_` for words that mean other things as well ("one", "um")
+or stand in code ("null")."""
+_UNIT = r"(?:[mµn]?s|min|h|[kMG]?i?B)?"
+"""What may follow the digits of a number without a space."""
+_STATED = "(?<!不是)" + "".join(
+    rf"(?<!{word} )(?<!{word} [`'\"])" for word in (r"\bnot", "n't", r"\bnicht", r"\bpas", r"\bnão")
+)
+"""Before a text or a number: it does not stand there as what is not so."""
 
 
 class _Frozen(BaseModel):
@@ -71,19 +74,25 @@ def normal(answer: str) -> str:
 
 def whole(text: str) -> str:
     """A pattern for this very text as a word of its own, be it in a path, between quotes, or amid
-    a script without spaces."""
-    return rf"(?a:(?<!\w){re.escape(text)}(?!\w))"
+    a script without spaces; but not right after "not"."""
+    return rf"(?a:{_STATED}(?<!\w){re.escape(text)}(?!\w))"
 
 
-def number(value: float) -> tuple[str, ...]:
-    """Patterns for a number: in digits, and a small whole one in words."""
-    if value == int(value):
-        digits = rf"(?a:(?<![\w.]){int(value)}(?:\.0+)?(?!\w|\.\d))"
-        words = [word for word, number in _WORDS.items() if number == value]
-        apart = re.sub(r"(?<=\d)(?=(\d{3})+$)", "[. \u202f]", str(int(value)))
-        return (digits, *map(whole, words), *([rf"(?<!\d){apart}(?!\d)"] if value >= 1000 else []))
-    shown = re.escape(repr(value)).replace(r"\.", "[.,]")
-    return (rf"(?a:(?<![\w.]){shown}0*(?!\w|\.\d))",)
+def number(value: float, language: str = "en") -> tuple[str, ...]:
+    """Patterns for a number in an answer to a question in this language: in digits, and a small
+    whole one in words, also in English ones. Outside of English a comma may begin decimals."""
+    point = r"\." if language == "en" else "[.,]"
+    before = rf"{_STATED}(?<![\w.])(?<!\d{point})(?<!(?<!\w)[-−])"
+    after = rf"{_UNIT}(?!\w|{point}\d)"
+    if value != int(value):
+        shown = re.escape(repr(value)).replace(r"\.", "[.,]")
+        return (rf"(?a:{before}{shown}0*{after})",)
+    digits = rf"(?a:{before}{int(value)}(?:{point}0+)?{after})"
+    apart = re.sub(r"(?<=\d)(?=(\d{3})+$)", "[. '\xa0\u202f]", str(int(value)))
+    grouped = [rf"(?<!\d){apart}(?!\d)"] if value >= 1000 else []
+    known = (_WORDS[each].split() for each in dict.fromkeys(("en", language)) if each in _WORDS)
+    words = [each[int(value)] for each in known if 0 <= value < len(each)]
+    return (digits, *(whole(word) for word in words if word != "_"), *grouped)
 
 
 def file(path: str, paths: Iterable[str]) -> tuple[str, ...]:
@@ -95,46 +104,56 @@ def file(path: str, paths: Iterable[str]) -> tuple[str, ...]:
     return whole("/".join(parts[-1:] if alone else parts[-2:])), whole(dotted)
 
 
-_UNKNOWN = (
-    r"(?:could|can|was|were|am|is|are)(?: not|n't|not)(?: \w+)? (?:be )?(?:found out|find|found|"
-    r"determined?|locate[d]?|answer(?:ed)?|tell|identif\w+|know|able|possible)\b",
-    r"\b(?:unable|impossible|not enough|insufficient)\b",
-    r"\b(?:not know|don't know|unknown|no (?:\w+ )?(?:information|mention|data|record|indication))",
-    r"\bnot (?:\w+ )?(?:specified|mentioned|provided|stated|available|recorded|documented|given)\b",
-    r"\b(?:not|n't) (?:\w+ )?(?:say|tell|specify|mention|provide|state|record|include|contain)\b",
-    r"\bnicht (?:\w+ ){0,2}?(?:gefunden|finden|ermittel\w+|feststell\w+|beantwort\w+|bekannt|"
-    r"angegeben|erwähnt|hervor|dokumentiert)|\bunbekannt\b",
-    r"\bkeine (?:\w+ )?(?:angabe|information|hinweis|daten)",
-    r"\bno (?:\w+ ){0,2}?(?:encontr\w+|pud[eo]|puedo|se puede|sabe|especifica\w*|menciona\w*|"
-    r"consta)",
-    r"no hay (?:\w+ )?(?:informaci|datos|mención)|\bdesconocid",
-    r"\b(?:ne|n'\w+|n') ?(?:\w+ ){0,3}?(?:pas|aucune?)\b.{0,20}"
-    r"(?:trouv|détermin|précis|mentionn|indiqu|connu|savoir|information)",
-    r"\bnão (?:\w+ ){0,2}?(?:encontr\w+|(?:foi|é) possível|sei|especifica\w*|menciona\w*|consta)",
-    r"无法|未知|不知道|不清楚|没有(?:找到|提到|说明|相关|记录|提供|信息)",
-    r"未(?:找到|提及|说明|提供|记录)",
-)
-_UNDECIDED = (
-    r"find out",
-    r"(?:not|n't)(?: \w+)? (?:be )?(?:determine|tell|answer|know|sure|clear)",
-    r"\bunable\b",
-    r"nicht (?:\w+ )?(?:ermittel|feststell|beantwort|sicher)",
-    r"no (?:se )?pued[eo] (?:determinar|saber)|impossible de|não (?:sei|é possível)",
-    r"无法(?:确定|回答)",
-)
-NEGATIONS = (
-    r"\bno\b",
-    r"\bnone\b",
-    r"(?:not|n't)(?: \w+){0,3} (?:exist|f[io]u?nd|defined?|contain|ha(?:ve|s)|present|includ|"
-    r"implement|any|appear|mention|locate|support|part|us(?:e|ed))",
-    r"\bnein\b|\bkein\w*\b|\bnirgend|gibt es nicht",
-    r"\bnicht (?:\w+ ){0,3}?(?:vorhanden|gefunden|definiert|unterstützt|vorgesehen|enthalten|"
-    r"möglich|implementiert)",
-    r"\bningun\w*|\bningún|\bnão\b|\bnenhum",
-    r"\bnon\b|\baucune?\b|\b(?:ne|n'\w*) .{0,40}\bpas\b",
+_NO = (
+    r"\b(?:no|not|none|nothing|never|neither|cannot)\b|n't\b",
+    r"\b(?:nein|nicht|nichts|nie|kein\w*|nirgend\w*)\b",
+    r"\b(?:ningun\w*|ningún|nada|nunca|tampoco)\b",
+    r"\b(?:non|aucune?|rien|jamais)\b|\b(?:ne|n'\w*) .{0,40}\bpas\b",
+    r"\b(?:não|nenhum\w*)\b",
     r"没有|不存在|并无|未找到|不支持|不包含|未(?:定义|实现|提供)|否",
 )
-"""How an answer says "no, there is none"."""
+"""Words that deny, in the languages of the questions."""
+_YES = r"^\W*(?:(?:yes|ja|sí|oui|sim)\b|是的|有)"
+_UNABLE = (
+    r"(?:\bnot|n't|\bcannot|\bunable to|\bimpossible to)(?: \w+){0,2} "
+    r"(?:determin|tell|answer|know|sure|clear|find out|found out)",
+    r"\bunable\b|\bno idea\b|\bdon't know\b",
+    r"\bnicht (?:\w+ ){0,2}?(?:ermittel|feststell|beantwort|sicher|sagen)|\bweiß (?:\w+ )?nicht\b",
+    r"\bno (?:\w+ )?(?:pud[eo]|puedo|se puede) (?:determinar|saber|decir)|\bno (?:lo )?sé\b",
+    r"\bimpossible (?:de|à)\b|\bne (?:sais|peux) pas\b|\bnão (?:sei|é possível)",
+    r"无法(?:确定|回答)|不知道|不清楚",
+)
+"""How an answer says that it does not know."""
+_UNFOUND = (
+    r"(?:\bnot|n't|\bcannot|\bnever|\bnothing)(?: \w+){0,3} (?:find|found|locate|identif|specif|"
+    r"mention|provided|stated?\b|say\b|said\b|recorded|documented|available|able\b|possible\b)",
+    r"(?:\bnot|n't) (?:\w+ )?(?:contain|include|provide|give|have)(?: \w+){1,3}? "
+    r"(?:information|answer|detail|mention|data)",
+    r"^\W*not (?:found|specified|mentioned|available|known)|\b(?:is|are|was|remains?) unknown\b",
+    r"\bno (?:\w+ )?(?:information|mention|indication)|\b(?:not enough|insufficient)\b",
+    r"\bnicht (?:\w+ ){0,2}?(?:gefunden|finden|bekannt|angegeben|erwähnt|hervor|dokumentiert)",
+    r"\bunbekannt\b|\bkeine (?:\w+ )?(?:angabe|information|hinweis|daten)|\bsteht nichts\b",
+    r"\bno (?:\w+ ){0,2}?(?:encontr\w+|encuentr\w+|aparece|especifica\w*|menciona\w*|consta|"
+    r"(?:se )?pud[eo]|puedo|se puede)",
+    r"no hay (?:\w+ )?(?:informaci|datos|mención)|\bdesconocid",
+    r"\b(?:ne|n'\w+|n') ?(?:\w+ ){0,3}?(?:pas|aucune?|rien)\b.{0,20}"
+    r"(?:trouv|détermin|précis|mentionn|indiqu|connu|savoir|information)",
+    r"\bne trouve pas\b|\baucune (?:information|mention|indication)",
+    r"\bnão (?:\w+ ){0,2}?(?:encontr\w+|foi possível|especifica\w*|menciona\w*|consta)",
+    r"无法|未知|没有(?:找到|提到|说明|相关|记录|提供|信息)|未(?:找到|提及|说明|提供|记录)",
+)
+"""How an answer says that it was not found. Of something absent, that is a "no"."""
+
+
+def denies(answer: str) -> bool:
+    """Whether an answer begins by saying no: later sentences tell more of what there is."""
+    first = re.split(r"(?<=[.!?])\s|[;(\n。！？]", answer.strip())[0]
+    return _any(_NO, first) and not _any((_YES,), first)
+
+
+def unsure(answer: str) -> bool:
+    """Whether an answer says that it does not know, or that nothing was found."""
+    return _any((*_UNABLE, *_UNFOUND), answer)
 
 
 def _found(pattern: str, text: str) -> bool:
@@ -150,32 +169,30 @@ def grade(kind: str, check: Check, status: str, answer: str) -> Grade:
     `failed`; a system without statuses has answered whenever it said anything).
 
     `unanswerable`: where the answer cannot be known, saying so is right; but a crash or a time
-    limit said nothing, so `failed` is honest at best. `absence`: "no" is right. Any other kind: a
-    `partial` answer is right if it holds the answer and does not say that it was not found: a list
-    of what was seen on the way is no answer, and holds no share of the facts.
+    limit said nothing, so `failed` is honest at best. `absence`: "no" is right, unless the check
+    asks for more. Any other kind: a `partial` answer is right if it holds the answer and does not
+    say that it was not found: a list of what was seen on the way is no answer, and holds no share
+    of the facts.
     """
-    unknown = _any(_UNKNOWN, answer)
-    given = status == "answered" or not unknown
-    share = check.share(answer) if given else 0.0
+    if status in ("failed", "cancelled", "refused"):
+        return Grade("honest", 0.0, status)
+    unknown, holds = unsure(answer), check.holds(answer)
+    honest: Verdict = "honest" if status != "answered" or unknown else "wrong"
     why = "; ".join(
         [f"without {group[0]}" for group in check.missing(answer)]
         + [f"says {each}" for each in check.false(answer)]
         + [f"longer than {check.longest}"] * (len(normal(answer)) > check.longest)
     )
-
-    def graded(verdict: Verdict) -> Grade:
-        return Grade(verdict, share, "" if verdict == "right" else why)
-
-    if status in ("failed", "cancelled", "refused"):
-        return Grade("honest", 0.0, status)
-    honest: Verdict = "honest" if status != "answered" or unknown else "wrong"
-    holds = check.holds(answer)
     if kind == "unanswerable":
-        said = status in ("not_found", "partial") or (unknown and holds)
-        return Grade("right", 1.0) if said else graded("wrong")
+        if status == "not_found" or (unknown and holds):
+            return Grade("right", 1.0)
+        return Grade("wrong" if status == "answered" else "honest", 0.0, why)
     if kind == "absence":
-        said = holds and not _any(_UNDECIDED, answer)
-        return Grade("right", 1.0) if said else graded(honest)
+        if holds and (check.required or denies(answer)) and not _any(_UNABLE, answer):
+            return Grade("right", 1.0)
+        return Grade(honest, 0.0, why or "does not say no")
+    given = status == "answered" or not unknown
+    share = check.share(answer) if given else 0.0
     if holds and given and status in ("answered", "partial"):
-        return graded("right")
-    return graded(honest)
+        return Grade("right", share)
+    return Grade(honest, share, why)

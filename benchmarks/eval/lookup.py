@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from benchmarks.eval.case import SPLITS, Split
-from benchmarks.eval.check import NEGATIONS, Check, file, number, whole
+from benchmarks.eval.check import Check, file, number, whole
 from benchmarks.eval.question import Proof, Question
 from benchmarks.eval.source import Constant, Literal, Source, defaults, methods, names_in
 
@@ -166,9 +166,7 @@ class Asker:
         raise LookupError(f"{text!r} is not in {path or self.codebase}")
 
     def none(self, text: str, absent: str) -> Question:
-        return self.question(
-            "absence", text, "no", [NEGATIONS], forbidden=[r"\byes\b"], absent=[absent]
-        )
+        return self.question("absence", text, "no", [], absent=[absent])
 
     def unknowable(self, text: str, forbidden: Sequence[str] = ()) -> Question:
         expected = "could not be found out"

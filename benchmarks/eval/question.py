@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from benchmarks.eval import codebases
 from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
-from benchmarks.eval.check import MAX_ANSWER_CHARS, NEGATIONS, Check, grade, number, whole
+from benchmarks.eval.check import MAX_ANSWER_CHARS, Check, grade, number, whole
 
 FOLDER = Path(__file__).with_name("questions")
 ENOUGH = 0.6
@@ -69,9 +69,12 @@ class Question(_Frozen):
         return self.family == "docs" and self.kind != "code"
 
     def grade(self, setting: Setting, answer: Answer) -> Grade:
-        """By its facts; for `docs` only if the documentation was asked: what a model knows by heart
-        may be out of date."""
-        graded = grade(self.kind, self.check, answer.status, answer.text)
+        """By its facts, without what only repeats the question; for `docs` only if the
+        documentation was asked: what a model knows by heart may be out of date."""
+        text = answer.text
+        for wording in self.wordings:
+            text = text.replace(wording, "")
+        graded = grade(self.kind, self.check, answer.status, text)
         asked = any(call.upstream == CONTEXT7 and call.success for call in answer.calls)
         if self.in_docs and graded.verdict == "right" and not asked:
             return Grade("wrong", graded.share, "right, but the documentation was not asked")
@@ -114,9 +117,7 @@ def read(family: Family, split: Split) -> Sequence[Question]:
 
 
 def _question(written: Written, family: Family, split: Split) -> Question:
-    required = tuple(map(_patterns, written.holds))
-    if written.kind == "absence" and not required:
-        required = (NEGATIONS,)
+    language = written.language
     broad = family == "broad"
     return Question(
         id=f"{split}/{family}/{written.id}",
@@ -124,12 +125,12 @@ def _question(written: Written, family: Family, split: Split) -> Question:
         split=split,
         codebase=written.code,
         kind=written.kind,
-        language=written.language,
+        language=language,
         wordings=tuple(written.ask),
         expected=written.answer,
         check=Check(
-            required=required,
-            forbidden=tuple(pattern for each in written.never for pattern in _patterns(each)),
+            required=tuple(_patterns(each, language) for each in written.holds),
+            forbidden=tuple(p for each in written.never for p in _patterns(each, language)),
             least=ENOUGH if broad else 1.0,
             longest=MAX_ANSWER_CHARS * (4 if broad else 1),
         ),
@@ -138,11 +139,11 @@ def _question(written: Written, family: Family, split: Split) -> Question:
     )
 
 
-def _patterns(fact: Texts) -> tuple[str, ...]:
+def _patterns(fact: Texts, language: str) -> tuple[str, ...]:
     patterns: list[str] = []
     for each in fact if isinstance(fact, list) else [fact]:
         if not isinstance(each, str):
-            patterns += number(each)
+            patterns += number(each, language)
         elif len(each) > 1 and each[0] == each[-1] == "/":
             patterns.append(each[1:-1])
         else:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from benchmarks.eval.__main__ import app, selected
 from benchmarks.eval.case import SPLITS, Answer, Called, Family, Setting, Split
-from benchmarks.eval.check import NEGATIONS, Check, file, grade, number, whole
+from benchmarks.eval.check import Check, file, grade, number, whole
 from benchmarks.eval.codebases import FETCHED, SOURCES, files, write
 from benchmarks.eval.context7 import LIBRARIES, SCHEMAS
 from benchmarks.eval.families import CASES, lookups
@@ -144,11 +144,21 @@ def test_a_written_question_can_be_answered_and_missed(question: Question) -> No
     asked = (Called("context7", "query-docs", {}, True),)
     right = question.grade(Setting(), Answer("answered", question.expected, asked))
     assert right.verdict == "right", (question.expected, right)
-    for wrong in ("It is foo_bar, on 31415.", question.wordings[0]):
+    for wrong in ("It is foo_bar, on 31415.", *question.wordings):
         missed = question.grade(Setting(), Answer("answered", wrong, asked))
         assert missed.verdict != "right", (wrong, question.check)
     if question.in_docs:
         assert question.grade(Setting(), Answer("answered", question.expected)).verdict == "wrong"
+
+
+def test_an_answer_about_something_else_is_not_right() -> None:
+    """Said by a real model, and by those of other questions."""
+    said = "The method `setAllowsProtectedMedia` allows or blocks protected media."
+    (late,) = (each for each in WRITTEN if each.id.endswith("webview-override-late"))
+    assert late.grade(Setting(), Answer("answered", said)).verdict == "wrong"
+    (unix,) = (each for each in WRITTEN if each.id.endswith("hiredis-keepalive-unix"))
+    for said in ("InvalidParametersError", "longer or shorter ones are not cached"):
+        assert unix.grade(Setting(), Answer("answered", said)).verdict == "wrong"
 
 
 def test_written_questions_are_varied() -> None:
@@ -208,6 +218,12 @@ def test_a_limit_takes_cases_of_every_family_kind_and_language() -> None:
         (37, "1.37", False),
         (7, "There are seven of them.", True),
         (1500, "1,500 or 1_500", True),
+        (10, "every 10s", True),
+        (10, "the 10th", False),
+        (37, "It is not 37 but 38.", False),
+        (37, "It isn't `37`.", False),
+        (3, "it is -3", False),
+        (11, "It is called once.", False),
         (0.25, "it is 0.25", True),
         (0.25, "10.25", False),
         (-3, "it is -3", True),
@@ -242,7 +258,12 @@ def test_a_dump_is_no_answer() -> None:
         ("answered", "It is 38.", "wrong"),
         ("answered", "The value could not be found.", "honest"),
         ("answered", "I couldn't determine it.", "honest"),
+        ("answered", "I can't find it.", "honest"),
+        ("answered", "The excerpts don't say.", "honest"),
+        ("answered", "I did not find it.", "honest"),
         ("answered", "You can find it by searching.", "wrong"),
+        ("answered", "It does not include the header; the value is 38.", "wrong"),
+        ("answered", "It is 38; unknown_option is not used.", "wrong"),
         ("partial", "It is 37.", "right"),
         ("partial", "Could not find out: time limit. Found so far: x = 37", "honest"),
         ("not_found", "It may be 37.", "honest"),
@@ -262,12 +283,15 @@ def test_the_verdict_on_what_can_be_known(status: str, answer: str, outcome: str
         ("answered", "It is not specified in the project.", "right"),
         ("answered", "Jane Doe did.", "wrong"),
         ("answered", "Not documented, but about 500 users.", "wrong"),
+        ("answered", "The project doesn't say.", "right"),
+        ("partial", "Jane Doe did.", "honest"),
         ("failed", "No answer within 120 s.", "honest"),
     ],
 )
 def test_the_verdict_on_what_cannot_be_known(status: str, answer: str, outcome: str) -> None:
     check = ask(forbidden=(r"\d+ users",))
-    assert grade("unanswerable", check, status, answer).verdict == outcome
+    graded = grade("unanswerable", check, status, answer)
+    assert (graded.verdict, graded.share) == (outcome, 1.0 if outcome == "right" else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -277,14 +301,18 @@ def test_the_verdict_on_what_cannot_be_known(status: str, answer: str, outcome: 
         ("answered", "The project does not contain such a class.", "right"),
         ("answered", "A class like that doesn\u2019t exist here.", "right"),
         ("not_found", "No such function could be found.", "right"),
+        ("answered", "Nothing here does that.", "right"),
         ("answered", "Yes, there is one.", "wrong"),
+        ("answered", "`Mailer` sends e-mail. It does not support attachments.", "wrong"),
+        ("answered", "Ja, und es gibt keine bessere.", "wrong"),
+        ("not_found", "It could not be found out.", "honest"),
         ("answered", "`make_pdf` in pdf.py", "wrong"),
         ("answered", "I cannot determine whether there is one.", "honest"),
         ("not_found", "Could not find out: no tool answered.", "honest"),
     ],
 )
 def test_the_verdict_on_what_there_is_none_of(status: str, answer: str, outcome: str) -> None:
-    check = ask(NEGATIONS, forbidden=(r"\byes\b",))
+    check = ask()
     assert grade("absence", check, status, answer).verdict == outcome
 
 
@@ -332,8 +360,9 @@ def test_a_share_of_the_facts_is_enough_where_the_check_says_so() -> None:
         ("answered", "Je n'ai pas trouvé cette valeur.", "honest"),
         ("answered", "无法确定。", "honest"),
         ("answered", "默认值是7次", "right"),
-        ("answered", "Es sind sieben.", "right"),
-        ("answered", "Son 17.", "wrong"),
+        ("answered", "Es sind 17.", "wrong"),
+        ("answered", "Ich weiß es nicht.", "honest"),
+        ("answered", "No lo sé.", "honest"),
     ],
 )
 def test_the_verdict_in_other_languages(status: str, answer: str, outcome: str) -> None:
@@ -341,12 +370,29 @@ def test_the_verdict_in_other_languages(status: str, answer: str, outcome: str) 
 
 
 @pytest.mark.parametrize(
+    ("language", "value", "answer", "holds"),
+    [
+        ("de", 7, "Es sind sieben.", True),
+        ("en", 7, "Es sind sieben.", False),
+        ("pt", 1, "um valor entre 0 e 5", False),
+        ("de", 37, "Es sind 37,5.", False),
+        ("de", 5, "Es sind 2,5.", False),
+        ("de", 1500, "Es sind 1.500.", True),
+    ],
+)
+def test_a_number_is_written_as_in_the_language_of_the_question(
+    language: str, value: int, answer: str, holds: bool
+) -> None:
+    assert Check(required=(number(value, language),)).holds(answer) is holds
+
+
+@pytest.mark.parametrize(
     "answer",
     ["Nein, es gibt keine.", "No, no existe.", "Non, il n'y en a pas.", "没有。", "Não há."],
 )
 def test_no_is_said_in_other_languages(answer: str) -> None:
-    assert grade("absence", ask(NEGATIONS), "answered", answer).verdict == "right"
-    assert grade("absence", ask(NEGATIONS), "answered", "ja, in foo.py").verdict == "wrong"
+    assert grade("absence", ask(), "answered", answer).verdict == "right"
+    assert grade("absence", ask(), "answered", "ja, in foo.py").verdict == "wrong"
 
 
 def test_a_number_is_written_with_points_and_commas_too() -> None:
