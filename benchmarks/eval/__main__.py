@@ -99,7 +99,7 @@ def evaluate(
         _say(f"Interrupted. Go on with: --resume {path}")
         raise typer.Exit(130) from None
     except PlanloomError as error:
-        _say(f"{error}\nWhat there is so far can be gone on with: --resume {path}")
+        _say(str(error))
         raise typer.Exit(2) from None
     finally:
         if results.records:
@@ -185,7 +185,7 @@ async def _evaluate(
     if ollama is None and "native" in names:
         _say("Ollama does not answer: native is left out, since the embedded models call no tools.")
         names = [name for name in names if name != "native"]
-    results.about = results.about or _about(bench, ollama.version if ollama else None)
+    results.go_on(about(bench, ollama.version if ollama else None))
     await warm_up(bench.models)
     async with AsyncExitStack() as stack:
         wire = None
@@ -207,7 +207,7 @@ async def _evaluate(
                 async with _opened(name, bench, together[0][0]) as (setting, ask):
                     for case, text in together:
                         record = await _record(name, case, text, setting, ask, bench.seconds, wire)
-                        results.records.append(record)
+                        results.add(record)
                         results.save(path)
                         done += 1
                         _progress(record, f"{done}/{len(asked)}")
@@ -233,7 +233,8 @@ async def _opened(name: str, bench: Bench, case: Case) -> AsyncIterator[tuple[Se
         yield setting, ask
 
 
-def _about(bench: Bench, ollama: str | None) -> dict[str, Any]:
+def about(bench: Bench, ollama: str | None) -> dict[str, Any]:
+    """What the figures of a run depend on, besides the questions."""
     git = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"]
     described = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
@@ -247,6 +248,7 @@ def _about(bench: Bench, ollama: str | None) -> dict[str, Any]:
         "python": platform.python_version(),
         PACKAGE: version(PACKAGE),
         "limit": f"{bench.seconds:g} s",
+        "upstreams": "shipped" if bench.upstreams == shipped_file() else str(bench.upstreams),
     }
 
 

@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel
 
 from benchmarks.eval.case import Case, Family, Split, Verdict
+from planner.errors import PlanloomError
 
 
 class Ledger(BaseModel):
@@ -54,12 +55,16 @@ class Record(BaseModel):
     """The system's own account: a report, or the messages of a loop."""
 
 
-class Results(BaseModel):
-    """A run, or as much of it as there is."""
+One = TypeVar("One", bound=BaseModel)
+"""What is recorded of one question."""
+
+
+class Kept(BaseModel, Generic[One]):
+    """A run, or as much of it as there is, in a file."""
 
     about: dict[str, Any]
     """Models, versions, machine, settings."""
-    records: list[Record] = []
+    records: list[One] = []
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all, since a run may be interrupted at any time."""
@@ -72,6 +77,19 @@ class Results(BaseModel):
     def load(cls, path: Path) -> Self:
         return cls.model_validate_json(path.read_text(encoding="utf-8"))
 
+    def go_on(self, about: dict[str, Any]) -> None:
+        """Be measured on like this. Raises `PlanloomError` if what there is was measured otherwise,
+        since one table cannot tell them apart."""
+        apart = [key for key in about if key != "date" and self.about.get(key) != about[key]]
+        if self.about and apart:
+            told = ", ".join(f"{key} {self.about.get(key)} and not {about[key]}" for key in apart)
+            raise PlanloomError(f"What there is was measured with {told}. Begin another file.")
+        self.about = self.about or about
+
+
+class Results(Kept[Record]):
+    """A run of the evaluation."""
+
     def has(self, system: str, case: Case, text: str) -> bool:
         """Whether the system was asked this wording of the case as it is now."""
         return any(
@@ -79,6 +97,12 @@ class Results(BaseModel):
             == (system, case.id, text, case.expected)
             for each in self.records
         )
+
+    def add(self, record: Record) -> None:
+        """Take a record, in place of one of the same question with another right answer."""
+        asked = (record.system, record.id, record.text)
+        self.records = [r for r in self.records if (r.system, r.id, r.text) != asked]
+        self.records.append(record)
 
 
 def table(results: Results) -> str:

@@ -27,6 +27,7 @@ from benchmarks.eval.recording import snippets as recorded_snippets
 from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import _written_calls, keywords, snippets
 from benchmarks.eval.wire import Wire, plain, recording
+from planner.errors import PlanloomError
 from planner.models.ollama import OllamaClient, OllamaModel
 
 HERE = ["kiosk", *sorted({each.codebase for split in SPLITS for each in lookups(split)})]
@@ -504,6 +505,13 @@ def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:
     assert not loaded.has("retrieve", case, "How many?")
     assert not loaded.has("native", case, "another?")
     assert not loaded.has("native", case.model_copy(update={"expected": "38"}), "How many?")
+    again = loaded.records[0].model_copy(update={"expected": "38"})
+    results.add(again)  # in place of what was asked when another answer was right
+    assert len(results.records) == len(loaded.records)
+    assert again in results.records
+    loaded.go_on({"full": "model", "date": "another day"})
+    with pytest.raises(PlanloomError, match="full model and not another"):
+        loaded.go_on({"full": "another"})
     shown = table(loaded)
     assert (
         "| lookup | planloom | 2 | 2 (100%) | 0 (0%) | 0 (0%) | 50% | 2 (100%) | 1 (100%) | 2.0 "
