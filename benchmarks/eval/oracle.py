@@ -34,6 +34,7 @@ from benchmarks.eval.context7 import LIBRARIES
 from benchmarks.eval.families import CASES
 from benchmarks.eval.memory import UPSTREAM, ProjectPool, Watched
 from benchmarks.eval.question import Question
+from benchmarks.eval.results import markdown
 from benchmarks.eval.systems import START_SECONDS, STOP, Bench, check
 from benchmarks.eval.tasks.changes import Change
 from benchmarks.eval.tasks.solutions import SOLUTIONS
@@ -560,7 +561,10 @@ class Ended:
 
     @property
     def reached(self) -> bool:
-        return self.grade.verdict == "right"
+        """Whether it is right, and whatever is no talk was looked for, since saying that there is
+        nothing takes no planner."""
+        looked = bool(self.oracle.pool.calls) or self.oracle.knows.wants == "talk"
+        return self.grade.verdict == "right" and looked
 
     @property
     def doubted(self) -> list[str]:
@@ -633,24 +637,28 @@ async def ask_all(
                     yield await ask(case, text, setting, pools, speed)
 
 
+COLUMNS = (
+    "family", "cases", "reached", "answered", "seen by gathering", "doubted", "model calls",
+)  # fmt: skip
+
+
 def table(ended: Sequence[Ended]) -> str:
     """A line for each family, in Markdown."""
-    lines = [
-        "| family | cases | reached | answered | seen by gathering | doubted | model calls |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for family in dict.fromkeys(each.case.family for each in ended):
         mine = [each for each in ended if each.case.family == family]
         evident = [each for each in mine if each.case.evidence]
         gathered = sum(each.oracle.gathered for each in evident)
-        lines.append(
-            f"| {family} | {len(mine)} | {sum(each.reached for each in mine)} "
-            f"| {sum(each.reached and each.state.status == 'answered' for each in mine)} "
-            f"| {f'{gathered} of {len(evident)}' if evident else '-'} "
-            f"| {sum(bool(each.doubted) for each in mine)} "
-            f"| {mean(len(each.state.ledger) for each in mine):.1f} |"
+        counts = (
+            len(mine),
+            sum(each.reached for each in mine),
+            sum(each.reached and each.state.status == "answered" for each in mine),
+            f"{gathered} of {len(evident)}" if evident else "-",
+            sum(bool(each.doubted) for each in mine),
+            f"{mean(len(each.state.ledger) for each in mine):.1f}",
         )
-    return "\n".join(lines)
+        rows.append([family, *map(str, counts)])
+    return markdown(COLUMNS, rows)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -1,6 +1,5 @@
 """A recorded run as a model's replies to the planner: each question is told by its schema."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from benchmarks.speed.runs import Call, Run, tools
 from benchmarks.speed.server import Said
 from planner.checks.schemas import MAX_CALLS
 from planner.grammar import Schema
+from planner.prompts.texts import compact
 
 STEPS_AHEAD = 3
 """So many later steps a decision names, and names again when they are done."""
@@ -122,7 +122,3 @@ def _value(schema: Schema, value: Any) -> Any:
         case str() if len(value) > schema.get("maxLength", len(value)):
             return value[: schema["maxLength"]].rpartition(". ")[0] + "."
     return value
-
-
-def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

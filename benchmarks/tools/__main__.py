@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from platformdirs import user_cache_path
 
+from benchmarks.eval.results import markdown
 from benchmarks.tools.data import REQUIREMENT, Catalogue, Half, Task, bare, fetch, read
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.evidence.ranking import BM25
@@ -52,7 +53,7 @@ def table(found: Catalogue, tasks: Sequence[Task]) -> str:
         "plain BM25": plain(found.tools),
         "shipped": ranking.ranked,
     }
-    rows = [["recall@"] + [str(size) for size in SIZES], ["---"] + ["---:"] * len(SIZES)]
+    rows = []
     for unit in ("question", "step"):
         for way, rank in ways.items():
             cells = []
@@ -75,19 +76,23 @@ def table(found: Catalogue, tasks: Sequence[Task]) -> str:
         dict.fromkeys([*first, *(name for step in task.steps for name in ranking.for_step(step))])
         for first, task in zip(at_first, tasks, strict=True)
     ]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    lines += ["", "| the agent shows | tools | recall | tokens |", "| --- | ---: | ---: | ---: |"]
+    shown_rows = []
     for label, names in (
         ("all tools", [list(by_name)] * len(tasks)),
         ("at the start", at_first),
         ("by the last step", in_the_end),
     ):
         offered_tools = [[by_name[name] for name in each] for each in names]
-        lines.append(
-            f"| {label} | {mean(map(len, offered_tools)):.1f} | {recall(tasks, offered_tools):.2f} "
-            f"| {mean(map(tokens, offered_tools)):.0f} |"
+        shown_rows.append(
+            [
+                label,
+                f"{mean(map(len, offered_tools)):.1f}",
+                f"{recall(tasks, offered_tools):.2f}",
+                f"{mean(map(tokens, offered_tools)):.0f}",
+            ]
         )
-    return "\n".join(lines)
+    by_size = markdown(("recall@", *map(str, SIZES)), rows)
+    return f"{by_size}\n\n{markdown(('the agent shows', 'tools', 'recall', 'tokens'), shown_rows)}"
 
 
 def plain(tools: Sequence[ToolSpec]) -> Rank:

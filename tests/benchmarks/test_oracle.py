@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.eval import memory
 from benchmarks.eval.__main__ import selected
 from benchmarks.eval.case import SPLITS, Case, Family
 from benchmarks.eval.families import CASES
@@ -33,6 +34,15 @@ async def enough(asked: list[Case]) -> list[Ended]:
 async def test_the_oracle_reaches_what_can_be_looked_up() -> None:
     ended = await enough([each for each in cases("lookup", 8) if "package" not in each.id])
     assert sum(each.oracle.gathered for each in ended) > len(ended) / 2
+
+
+async def test_what_is_not_there_was_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a tool to look with, nothing is reached, though "no" is right."""
+    monkeypatch.setattr(memory, "READING", ())
+    asked = selected(CASES["lookup"]("dev"), "generated/(absence|unanswerable)", None)
+    ended = [each async for each in ask_all(asked)]
+    assert {each.grade.verdict for each in ended} == {"right"}
+    assert not any(each.reached for each in ended)
 
 
 async def test_the_oracle_talks_in_one_call() -> None:
