@@ -11,6 +11,7 @@ any server of a fleet may take it up.
 """
 
 import asyncio
+import fcntl
 import json
 import math
 import os
@@ -461,13 +462,12 @@ class SqliteJournal(base.Journal):
         owner = owner.partition("@")[0]
         if owner == self.owner:
             return True
-        if not owner or not self._lock_file(owner).exists():
-            return False
         try:
-            with FileLock(self._lock_file(owner), blocking=False):
-                return False
-        except Timeout:
-            return True
+            with self._lock_file(owner).open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # others may look meanwhile
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
+        return False
 
     def _why(self, error: Exception) -> str:
         return (

@@ -8,6 +8,7 @@ import re
 import resource
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -489,6 +490,19 @@ async def test_a_run_that_was_just_released_can_be_taken_over(tmp_path: Path) ->
         assert await opened.resume("released") is None
         assert not await writer.release()
         assert await opened.resume("released")
+
+
+async def test_several_may_look_at_once_whether_a_server_lives(tmp_path: Path) -> None:
+    """Each look held the lock for a moment, by which another took the dead server for alive."""
+    async with journal(tmp_path) as opened:
+        opened.file.with_name("gone.lock").touch()
+
+        def look() -> list[bool]:
+            return [opened._lives("gone") for _ in range(500)]
+
+        with ThreadPoolExecutor(4) as threads:
+            seen = [threads.submit(look) for _ in range(4)]
+    assert not any(any(each.result()) for each in seen)
 
 
 async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Path) -> None:
