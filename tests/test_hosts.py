@@ -26,6 +26,7 @@ from server.abilities import ABILITIES
 from server.app import build
 from server.config_file import load_settings
 from server.mcp import handshake
+from server.mcp.roots import CallersProject
 
 pytestmark = pytest.mark.anyio
 
@@ -324,6 +325,30 @@ async def test_the_project_is_the_folder_that_the_host_works_in(
     assert f"in {home}:" in (before[0].description or "")
     assert "jobs/secret.py:6" in text(done)
     assert f"in {place.project}:" in (after[0].description or "")
+
+
+async def test_a_call_beside_the_first_waits_until_the_server_has_moved(tmp_path: Path) -> None:
+    """Its run began on the folder that the server was just leaving."""
+    moved: list[Path] = []
+    seen: list[list[Path]] = []
+
+    async def move(project: Path) -> None:
+        await anyio.sleep(0.01)
+        moved.append(project)
+
+    project = CallersProject(tmp_path / "home", move)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    async def call() -> None:
+        if not project.known:
+            await project.settle([str(work)])
+        seen.append([*moved])
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(call)
+    assert seen == [[work]] * 3
 
 
 async def test_a_run_goes_on_in_the_folder_that_the_host_works_in(

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+import anyio
 from fastmcp import Context
 from mcp import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -36,16 +37,18 @@ class CallersProject:
         """`project`: where it was started. `move` has the server work on another one."""
         self._project, self._move = project, move
         self.known = False
-        """Whether the client has been asked."""
+        """Whether the client has been asked, and the server works where it said."""
+        self._settling = anyio.Lock()
 
     async def settle(self, given: Iterable[str] | None) -> None:
         """Use the client's folders; None if the client does not name any."""
-        if self.known:
-            return
-        self.known = True
-        folders = [path for each in given or () if is_folder(path := Path(each))]
-        if folders and not any(self._project.is_relative_to(each) for each in folders):
-            await self._move(folders[0])
+        async with self._settling:  # calls that come meanwhile are about the same folder
+            if self.known:
+                return
+            folders = [path for each in given or () if is_folder(path := Path(each))]
+            if folders and not any(self._project.is_relative_to(each) for each in folders):
+                await self._move(folders[0])
+            self.known = True
 
 
 async def settle_project(ctx: Context) -> InputRequiredResult | None:
