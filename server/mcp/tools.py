@@ -298,8 +298,9 @@ async def _resume(
                 return question
             run = await engine.get(run_id, caller())
             its = run.state.request or run.request
-            known = {name: engine.recorded(getattr(its, name)) for name in given}
-            other = [name for name in given if engine.recorded(given[name]) != known[name]]
+            redact = engine.journal.redact  # a record has no secrets
+            known = {name: redact(getattr(its, name)) for name in given}
+            other = [name for name in given if redact(given[name]) != known[name]]
             more = its.goal != goal or bool(other) or (run.finished and goal == "step")
             if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
                 request = request.model_copy(update={"goal": goal})

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Self
+from typing import Self
 from weakref import WeakValueDictionary
 
 import anyio
@@ -113,7 +113,7 @@ class Engine:
         if self.journal.problem:
             return None
         since = time.time() - TAKEN_UP_SECONDS
-        wanted = ("interrupted", self.recorded(request.prompt), self.driver.project)
+        wanted = ("interrupted", self.journal.redact(request.prompt), self.driver.project)
         with suppress(RequestError):  # then a new run starts
             for each in await self.journal.list(MAX_RUNS_SEARCHED, [caller]):
                 known = (each.status, each.prompt, each.project) == wanted
@@ -345,12 +345,8 @@ class Engine:
         began = run.request
         if (request.policy, began.policy) == (Policy.ASK, Policy.READ_ONLY):
             began = began.model_copy(update={"policy": Policy.ASK})
-        same: bool = self.recorded(began.model_dump()) == self.recorded(request.model_dump())
-        return same
-
-    def recorded(self, value: Any) -> Any:
-        """A value of a request as a record has it: without secrets."""
-        return self.journal.redact(value)
+        redact = self.journal.redact
+        return bool(redact(began.model_dump()) == redact(request.model_dump()))
 
 
 def _may_go_on_elsewhere(run: Run) -> bool:

@@ -1,13 +1,11 @@
 """What trials have found, kept for `planloom try --last` and for the doctor."""
 
-import time
 from collections.abc import Collection
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
 from platformdirs import user_state_path
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from server.cli.trial.project import Outcome
 from server.client_configs.files import replace
@@ -25,8 +23,6 @@ class Measurement(BaseModel):
     """Bytes that both take when loaded; None where the server does not tell."""
     stopped: str = ""
     """What ended it before its time was over; empty if nothing did."""
-    at: float = Field(default_factory=time.time)
-    planloom: str = Field(default_factory=lambda: version("planloom"))
 
     @property
     def name(self) -> str:
