@@ -1,31 +1,61 @@
 """The words of texts, names and paths, as everything that is ranked or compared sees them."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
 import Stemmer
 
-_SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff"
+_SCRIPTS = (
+    # Thai, Lao, Burmese and Khmer; Chinese and Japanese; Korean
+    r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u1000-\u103f\u1780-\u17d3"
+    r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+    r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3"
+)
 _UNSPACED = re.compile(f"[{_SCRIPTS}]+")
-"""Words in scripts that put no space between them."""
+"""Words in scripts that put no space between them, or between a word and what inflects it."""
 _BESIDE = re.compile(rf"(?<=[{_SCRIPTS}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}])")
 LETTER = rf"[^\W{_SCRIPTS}]"
 """What a name may go on with; a name may stand right beside a word in one of these scripts."""
-_PLAIN = rf"[^\W_{_SCRIPTS}]"
-TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}+(?:_+{_PLAIN}+)*_*")
-_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[a-z]|[^\W\dA-Za-z_])+|[A-Z]+|\d+")
+_MARKS = "\u200c\u200d" + "".join(
+    each for each in map(chr, range(0x300, 0x1E00)) if unicodedata.category(each).startswith("M")
+)
+"""What a letter may have above, below or beside it, such as most vowels of Hindi."""
+_PLAIN = rf"(?:[^\W_{_SCRIPTS}]+[{_MARKS}]*)+"
+TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}(?:_+{_PLAIN})*_*")
+_CASED = range(0x530)
+"""Where Unicode has the Latin, the Greek and the Cyrillic letters."""
+UPPER, LOWER = ("".join(filter(cased, map(chr, _CASED))) for cased in (str.isupper, str.islower))
+"""Capitals and small letters, for a set in a regular expression."""
+_PART = re.compile(
+    rf"[{UPPER}]+(?=[{UPPER}][{LOWER}])|[{UPPER}]?(?:[{LOWER}]|[^\dA-Za-z_{UPPER}])+|[{UPPER}]+|\d+"
+)
+_LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
 _MARKED = re.compile(r"(?<!\w)[@`'\"](\w+)|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)")
-_stemmer = Stemmer.Stemmer("english")
+SHORT = 3
+"""Characters of a word in a script other than the Latin one, or of the beginning of a word, that
+tell something."""
+_english = Stemmer.Stemmer("english")
+_stemmers = {
+    script: Stemmer.Stemmer(language)
+    for script, language in (("ARABIC", "arabic"), ("CYRILLIC", "russian"), ("DEVANAGARI", "hindi"))
+}
 
 
 @lru_cache(maxsize=100_000)
 def _words(token: str) -> tuple[str, ...]:
     if _UNSPACED.fullmatch(token):  # pairs of characters are what a word there mostly is
         return tuple(token[at : at + 2] for at in range(max(len(token) - 1, 1)))
+    token = unicodedata.normalize("NFKC", token)
     parts = [part.lower() for part in _PART.findall(token)]
-    stems = [_stemmer.stemWord(part) for part in parts]
+    stems = [_stemmer(part).stemWord(part) for part in parts]
     return (token.lower(), *stems) if len(parts) > 1 or "_" in token else tuple(stems)
+
+
+def _stemmer(word: str) -> Stemmer.Stemmer:
+    """That of the language which a word's script is mostly used for."""
+    return _stemmers.get(unicodedata.name(word[0], "").partition(" ")[0], _english)
 
 
 def apart(text: str) -> str:
@@ -47,16 +77,19 @@ def words(text: str) -> Iterator[str]:
 
 def beginning(stem: str, token: str) -> str:
     """A stem as far as it stands in the token: `retri` stands in no text, `retr` in all that have
-    `retry` or `retries`."""
-    while stem not in token.lower():
-        stem = stem[:-1]
-    return stem
+    `retry` or `retries`. The token itself where that is next to nothing."""
+    found = stem
+    while found not in token.lower():
+        found = found[:-1]
+    return found if found == stem or len(found) >= SHORT else token.lower()
 
 
 def long_words(text: str, least: int) -> Iterator[str]:
-    """The words of a text that have at least so many characters; one in another script than the
-    Latin one tells something however short it is."""
-    return (word for word in words(text) if len(word) >= least or not word.isascii())
+    """The words of a text that have at least so many characters. One in another script than the
+    Latin one tells as much with fewer; in one without spaces it does however short it is."""
+    for word in words(text):
+        if _UNSPACED.match(word) or len(word) >= (least if _LATIN.match(word) else SHORT):
+            yield word
 
 
 def says(text: str, name: str) -> bool:
@@ -75,4 +108,4 @@ def named(text: str) -> set[str]:
 def is_name(token: str) -> bool:
     """Whether a token is spelled as names in code are: with an underscore, a digit or a capital
     inside. An abbreviation alone is not."""
-    return bool(re.search(r"_|[^\W\d]\d|(?<=[a-z])[A-Z]|[A-Z]{2,}[a-z]", token))
+    return bool(re.search(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]", token))

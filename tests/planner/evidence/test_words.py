@@ -1,0 +1,67 @@
+"""The words and names of texts in any script."""
+
+import time
+
+import pytest
+
+from planner.agent.gathering import searches
+from planner.evidence.words import beginning, is_name, tokens, words
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("таймаута запросов", "таймаут запросы"),
+        ("المُهلة للملفات", "المهلة ملف"),
+        ("फ़ाइलें", "फ़ाइल"),
+        ("ÉCOLE, GRÖSSE", "école, grösse"),
+        ("gro\u0308sse", "grösse"),
+        ("ＡＰＩ２", "API2"),
+        ("타임아웃은", "타임아웃"),
+        ("ЗаказСервис", "заказ сервис"),
+    ],
+)
+def test_a_word_is_known_however_it_is_written(one: str, other: str) -> None:
+    """Inflected, in capitals, in pieces, in full width, or as a part of a name."""
+    assert {*words(other)} <= {*words(one)}
+
+
+@pytest.mark.parametrize("word", ["समय", "सेकंड", "நேரம்", "שָׁלוֹם", "فایل\u200cها", "größe"])
+def test_a_word_is_not_cut_at_its_marks(word: str) -> None:
+    assert tokens(f"{word}, {word}") == [word, word]
+
+
+@pytest.mark.parametrize(
+    "text", ["RETRY_LIMIT는 7입니다", "ค่าRETRY_LIMITคือ7ครั้ง", "RETRY_LIMITは７回", "RETRY_LIMIT是7"]
+)
+def test_a_name_may_stand_beside_a_word_in_another_script(text: str) -> None:
+    assert [each for each in tokens(text) if is_name(each)] == ["RETRY_LIMIT"]
+
+
+@pytest.mark.parametrize(
+    ("question", "searched", "not_searched"),
+    [
+        ("Où est la durée à définir ?", "définir", {"à", "où"}),
+        ("Какой таймаут у запроса и где он?", "таймаут", {"у", "и", "он"}),
+        ("समय सीमा कहाँ है?", "समय", {"स", "म", "है"}),
+        ("타임아웃은 얼마입니까?", "타임", set()),
+        ("超时是多少", "超时", set()),
+    ],
+)
+def test_a_word_that_stands_everywhere_is_not_searched_for(
+    question: str, searched: str, not_searched: set[str]
+) -> None:
+    [terms, *_] = searches(question, ["timeout"])
+    assert searched in terms
+    assert not not_searched & {*terms}
+
+
+def test_what_is_searched_for_is_never_next_to_nothing() -> None:
+    assert beginning("file", "ﬁle") == "ﬁle"
+    assert beginning("اعدادا", "إعدادات") == "إعدادات"
+
+
+def test_a_long_token_is_read_once() -> None:
+    started = time.process_time()
+    assert not is_name("A" * 200_000)
+    assert time.process_time() - started < 1
