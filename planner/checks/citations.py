@@ -9,8 +9,8 @@ from math import log
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.checks.claims import claims, holds, is_number, is_value, without_separators
-from planner.checks.grounding import FILE, chosen, results, said, said_in
+from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
+from planner.checks.grounding import FILE, as_read, chosen, results, said, said_in
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
@@ -63,13 +63,14 @@ class Evidence(BaseModel):
 def evidence(state: RunState) -> list[Evidence]:
     """The passages and results that hold the answer's quotations and claims, the best first. What
     the user said counts only beside something that the user did not say."""
-    wanted = claims(f"{state.answer}\n{said(state, state.data)}")
+    subject = Subject(state, state.answer)
+    wanted = claims(as_read(f"{state.answer}\n{said(state, state.data)}", subject.results))
     wanted = [claim for claim in wanted if claim not in state.unsupported]
     found: list[Evidence] = []
-    subject = Subject(state, state.answer)
     cited: set[tuple[str, ...]] = set()
     shown: set[str] = set()
-    missing = [claim for claim in wanted if not holds(state.user_words, claim)]
+    asked = in_all_readings(state.user_words)
+    missing = [claim for claim in wanted if not holds(asked, claim)]
     for source in subject.sources:
         held = [claim for claim in wanted if subject.told(claim, source)]
         quoted = any(quoted_in(quote, source.text) for quote in state.quotes)
@@ -97,7 +98,7 @@ def evidence(state: RunState) -> list[Evidence]:
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
     rows = [row for row in text.splitlines() if row.strip()]
     scores = [
-        sum(holds(row, claim) for claim in held)
+        sum(holds(in_all_readings(row), claim) for claim in held)
         + 2 * any(quoted_in(quote, row) for quote in quotes)
         for row in rows
     ]
@@ -118,8 +119,8 @@ def _flat(text: str) -> str:
 
 def unproved(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that stand in results, but nowhere with what they are about."""
-    subject, found = Subject(state, answer), results(state)
-    held = [claim for claim in subject.numbers if holds(found, claim)]
+    subject = Subject(state, answer)
+    held = [claim for claim in subject.numbers if holds(subject.results, claim)]
     return [
         claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
     ]
@@ -130,7 +131,7 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     of what it claims, and of its words beyond the request's; of all its words where it has no
     others, as "yes" has not. None is there only for a number that one before it holds. Empty when
     none does."""
-    answer = without_separators(answer)
+    answer = as_read(answer, in_all_readings(results(state)))
     wanted = claims(answer)
     told = set(words(answer))
     new = told - set(words(request)) or told
@@ -139,9 +140,9 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     texts = [each.told for each in state.passages]
     texts += [with_count(each.result) for each in chosen(state)]
     for line in (line for text in texts for line in text.splitlines()):
-        plain = without_separators(line)
-        have = {*words(plain)}
-        held = {claim for claim in wanted if holds(plain, claim)}
+        read = in_all_readings(line)
+        have = {*words(read)}
+        held = {claim for claim in wanted if holds(read, claim)}
         if held or have & new:
             score = 3 * len(held) + len(have & new) + len(have & told) / 4
             scored.setdefault(shown := line.strip()[:MAX_LINE], score)
@@ -182,7 +183,7 @@ class Source:
 
     @cached_property
     def rows(self) -> Sequence[str]:
-        return without_separators(self.text).splitlines()
+        return in_all_readings(self.text).splitlines()
 
     @property
     def tool(self) -> str:
@@ -227,8 +228,14 @@ class Subject:
     @cached_property
     def numbers(self) -> Sequence[str]:
         """Those of the answer that the user has not said, dates among them."""
-        own = filter(is_value, claims(without_separators(self.answer)))
-        return [each for each in own if not holds(self.state.user_words, each)]
+        own = filter(is_value, claims(as_read(self.answer, self.results)))
+        asked = in_all_readings(self.state.user_words)
+        return [each for each in own if not holds(asked, each)]
+
+    @cached_property
+    def results(self) -> str:
+        """What was found, in all readings of its numbers."""
+        return in_all_readings(results(self.state))
 
     @cached_property
     def sources(self) -> Sequence[Source]:
@@ -284,7 +291,7 @@ class Subject:
         """Whether a passage or a result holds a claim; a number in a row that says enough of what
         the answer is about, held against the other rows with numbers."""
         if not is_value(claim):
-            return holds(f"{source.place}\n{source.text}", claim)
+            return holds("\n".join([source.place, *source.rows]), claim)
         told = self.telling[source.number]
         if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():
             path, first = place.groups()

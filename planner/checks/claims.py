@@ -1,9 +1,11 @@
 """What a text claims that code can check in any language: quotations, names, paths, numbers."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
-from planner.evidence.words import LETTER, apart, is_name, tokens, words
+from planner.checks.dates import day_first, in_iso, month_first
+from planner.evidence.words import BETWEEN, LETTER, LOWER, UPPER, apart, is_name, tokens, words
 from planner.text import flat
 
 MAX_NAME = 60
@@ -17,29 +19,39 @@ SAME_WORDS = 0.6
 FEW_WORDS = 4
 """Of fewer, the other answer begins with all."""
 
-_UNIT = r"(?:[A-WYZa-wyz][A-Za-z]{0,7}|x|[fiu]\d{1,3})"
-"""What may stand right behind a number: `30s`, `256Mi`, `3x`, `1500u64`; not `0xFF`."""
+_UNIT = r"(?:[^\W\d_Xx][^\W\d_]{0,7}|x|[fiu]\d{1,3})"
+"""What may stand right behind a number: `30s`, `256Mi`, `512МБ`, `3x`, `1500u64`; not `0xFF`."""
+_QUOTATION = "|".join(
+    rf"(?<!{LETTER}){begin}(?=[^{end}\n]{{,80}}[A-Za-z])[^{begin}{end}\n]{{3,80}}[{end}]"
+    for begin, end in (("“", "”"), ("„", "“”"), ("«", "»"), ("「", "」"), ("『", "』"))
+)
+"""Between other marks than those of ASCII, which many languages put around words of their own: what
+has Latin letters is a quotation."""
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"']+"  # a URL
-    r"|(?:[\w.-]+/)+[\w.-]+"  # a path
-    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
+    r"|(?<![\w.-])(?=[\d./-]*[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
     r"|\b(?=\w{8})(?=\w*[A-Za-z])(?:[^\W\d_]*\d){2}\w*\b"  # an account, a code
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
-    r"|\b[A-Za-z]\w*_\w+\b|\b_\w+\b"  # snake_case
-    r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
-    r"|\b[A-Z]{2,}[a-z]{2,}\w*\b"  # HTTPServer, but not APIs
+    r"|\b[^\W\d_]\w*_\w+\b|\b_\w+\b"  # snake_case
+    rf"|(?<!\d )\b(?:[{LOWER}]+|[{UPPER}][{LOWER}0-9]+)[{UPPER}]\w*\b"  # camelCase, and no unit
+    rf"|\b[{UPPER}]{{2,}}[{LOWER}]{{2,}}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
     r"|\b0[xX][0-9A-Fa-f]+\b"
-    r"|(?:(?<![\w)\]}])-)?\b\d+(?:\.\d+)*\b"  # a number, a version
+    rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?\b\d+(?:\.\d+)*\b"  # a number, a version
     rf"|\b\d{{2,}}(?:\.\d+)*(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
     r"|(?<=\bv)\d+(?:\.\d+)+\b"
     r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _-]){2,40}\](?!\()"  # `[number]`, left open
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\""
     r"|(?<!\w)'(?=\S)[^'\n]{3,80}(?<=\S)'(?!\w)"  # a quotation, and no apostrophe
+    rf"|{_QUOTATION}"
 )
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
+_DIGIT = re.compile(r"(?![0-9])\d")
+_SIGNS = str.maketrans("−－٫٬．", "--.,.")
+_SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.\w+):\d+(?:-\d+)?\b")
 
@@ -47,8 +59,9 @@ _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.\w+):\d+(?:-\d+)?\b")
 def claims(text: str) -> list[str]:
     """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks."""
     found: dict[str, None] = {}
-    for match in _CLAIM.finditer(apart(text)):
-        found.setdefault(match.group().strip("`\"'").rstrip(".,;:"))
+    for match in _CLAIM.finditer(apart(plain(text))):
+        bare = match.group().replace(BETWEEN, "").strip("`\"'“”„«»「」『』 \u00a0\u202f")
+        found.setdefault(bare.rstrip(".,;:"))
     return [claim for claim in found if claim]
 
 
@@ -66,21 +79,42 @@ def holds(text: str, claim: str) -> bool:
     return re.search(f"{before}{re.escape(claim)}{after}", text) is not None
 
 
+def plain(text: str) -> str:
+    """The text with the digits and signs of ASCII, and with dates as ISO 8601 has them."""
+    if not text.isascii():
+        text = _DIGIT.sub(lambda found: str(unicodedata.decimal(found[0])), text.translate(_SIGNS))
+    return in_iso(text)
+
+
 def without_separators(text: str) -> str:
-    """Numbers without separators: `11,340` and `11_340` are 11340."""
-    return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text)
+    """Numbers without separators: `11,340`, `11_340`, `11 340` and `11'340` are 11340."""
+    return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", month_first(_without_spaces(text)))
 
 
 def without_points(text: str) -> str:
-    """Numbers as some languages separate them: `1.500` is 1500."""
-    return re.sub(r"(?<=\d)\.(?=\d{3}(?!\d))", "", text)
+    """Numbers as many languages separate them: `1.500` is 1500, and `1,5` is 1.5."""
+    joined = re.sub(r"(?<=\d)\.(?=\d{3}(?!\d))", "", day_first(_without_spaces(text)))
+    return re.sub(r"(?<=\d),(?=\d)", ".", joined)
+
+
+def _without_spaces(text: str) -> str:
+    return _SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), plain(text))
+
+
+def readings(text: str) -> tuple[str, str, str]:
+    """What a text may mean by its numbers: `1,500` is 1500, 1.5, or two numbers."""
+    return without_separators(text), without_points(text), plain(text)
+
+
+def in_all_readings(text: str) -> str:
+    """A text whose lines say what each reading of them says."""
+    lines = zip(*(each.split("\n") for each in readings(text)), strict=True)
+    return "\n".join(" ".join(dict.fromkeys(each)) for each in lines)
 
 
 def numbers_in(text: str) -> list[float]:
     """The numbers of a text in their order, however it writes them: `1,500`, `1.500`, `12,50`."""
-    with_commas = re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text)
-    forms = (with_commas, without_points(text), without_separators(text), text)
-    return [float(found.group()) for form in forms for found in _UNSIGNED.finditer(form)]
+    return [float(each.group()) for form in readings(text) for each in _UNSIGNED.finditer(form)]
 
 
 def is_number(claim: str) -> bool:
@@ -94,8 +128,9 @@ def is_value(claim: str) -> bool:
 
 def beyond(answer: str, request: str) -> list[str]:
     """What an answer claims that the request does not, paths by their file's name."""
-    plain = [claim.rsplit("/", 1)[-1] for claim in claims(without_separators(answer))]
-    return [claim for claim in plain if not holds(request, claim)]
+    told = [claim.rsplit("/", 1)[-1] for claim in claims(without_separators(answer))]
+    asked = in_all_readings(request)
+    return [claim for claim in told if not holds(asked, claim)]
 
 
 def name_in(answer: str, question: str) -> str | None:
@@ -113,8 +148,8 @@ def name_in(answer: str, question: str) -> str | None:
 def agree(first: str, second: str, request: str) -> bool:
     """Whether two answers say the same: one of them holds all that the other claims beyond the
     request; where neither claims a name or a number, most of the words."""
-    readings = [(first, second), (second, first)]
-    told = [(beyond(one, request), without_separators(other)) for one, other in readings]
+    pairs = [(first, second), (second, first)]
+    told = [(beyond(one, request), in_all_readings(other)) for one, other in pairs]
     if any(claimed for claimed, _ in told):
         return any(
             claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told

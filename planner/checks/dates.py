@@ -1,12 +1,50 @@
-"""Dates and times in the format that a tool's description names."""
+"""Dates as texts write them, and as a tool's description wants them."""
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 
 _FIELD = r"(?:YYYY|MM|DD|HH|SS|yyyy|mm|dd|hh|ss|%[YmdHMS])"
 _FORMAT = re.compile(rf"(?<![\w%]){_FIELD}(?:[-/.: T]?{_FIELD})+Z?(?!\w)")
 """`YYYY-MM-DD`, `DD.MM.YYYY`, `YYYY-MM-DDTHH:mm:ss`, `%Y-%m-%d %H:%M`."""
+_IN_NUMBERS = (
+    re.compile(
+        r"(?<![\d/])(?P<y>[12]\d{3})(?:년 ?|[年/])(?P<m>\d{1,2})(?:월 ?|[月/])"
+        r"(?P<d>\d{1,2})[日일]?(?![\d/])"
+    ),
+    re.compile(r"(?<![\d.])(?P<d>\d{1,2})\. ?(?P<m>\d{1,2})\. ?(?P<y>[12]\d{3})(?!\d|\.\d)"),
+)
+"""Dates without the name of a month that are read in one way: `2024年5月12日`, `12.5.2024`."""
+_DAY_FIRST = re.compile(r"(?<![\w/])(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
+_MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
 _DIRECTIVES = {"YYYY": "%Y", "DD": "%d", "HH": "%H", "SS": "%S"}
+
+
+def in_iso(text: str) -> str:
+    """A text with its dates in numbers as `2024-05-12`, where these can be read in one way only."""
+    return _as_iso(text, *_IN_NUMBERS)
+
+
+def day_first(text: str) -> str:
+    """A text with `12/5/2024` as 12 May."""
+    return _as_iso(text, _DAY_FIRST)
+
+
+def month_first(text: str) -> str:
+    """A text with `5/12/2024` as 12 May."""
+    return _as_iso(text, _MONTH_FIRST)
+
+
+def _as_iso(text: str, *patterns: re.Pattern[str]) -> str:
+    for pattern in patterns:
+        text = pattern.sub(_iso, text)
+    return text
+
+
+def _iso(found: re.Match[str]) -> str:
+    try:
+        return f"{date(int(found['y']), int(found['m']), int(found['d']))}"
+    except ValueError:
+        return found[0]
 
 
 def as_described(value: str, description: str) -> str:

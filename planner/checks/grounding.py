@@ -13,10 +13,11 @@ from planner.checks.claims import (
     beyond,
     claims,
     holds,
+    in_all_readings,
     is_number,
     is_value,
+    readings,
     repeats,
-    without_points,
     without_separators,
 )
 from planner.evidence.context import with_count
@@ -38,7 +39,7 @@ def is_path(text: str) -> bool:
 
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, and not
-    the request. Numbers may follow from others in the answer; `1,500` is two numbers or 1500."""
+    the request. Numbers may follow from others in the answer, and are read in all ways."""
     return _unsaid(answer, seen(state))
 
 
@@ -47,7 +48,7 @@ def not_done(state: RunState, answer: str) -> list[str]:
     what was read before prove nothing; only what was done does. A number may come from what was
     read: it does not claim a change."""
     missing = _unsaid(answer, carried_out(state))
-    read = results(state) if missing else ""
+    read = in_all_readings(results(state)) if missing else ""
     return [claim for claim in missing if not (is_value(claim) and holds(read, claim))]
 
 
@@ -65,10 +66,14 @@ def carried_out(state: RunState) -> str:
     return "\n".join(texts) if changed else results(state)
 
 
+def as_read(answer: str, text: str) -> str:
+    """The reading of an answer's numbers by which a text, in all readings, holds most of it."""
+    return min(readings(answer), key=lambda each: len(_unheld(each, text)))
+
+
 def _unsaid(answer: str, text: str) -> list[str]:
-    text += f"\n{without_separators(text)}"
-    readings = (answer, without_separators(answer), without_points(answer))
-    return min((_unheld(each, text) for each in readings), key=len)
+    text = in_all_readings(text)
+    return _unheld(as_read(answer, text), text)
 
 
 def _unheld(answer: str, text: str) -> list[str]:

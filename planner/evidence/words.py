@@ -16,6 +16,8 @@ _SCRIPTS = (
 _UNSPACED = re.compile(f"[{_SCRIPTS}]+")
 """Words in scripts that put no space between them, or between a word and what inflects it."""
 _BESIDE = re.compile(rf"(?<=[{_SCRIPTS}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}])")
+BETWEEN = "\u2060"
+"""A sign without width, which no letter is."""
 LETTER = rf"[^\W{_SCRIPTS}]"
 """What a name may go on with; a name may stand right beside a word in one of these scripts."""
 _MARKS = "\u200c\u200d" + "".join(
@@ -59,8 +61,8 @@ def _stemmer(word: str) -> Stemmer.Stemmer:
 
 
 def apart(text: str) -> str:
-    """The text with a space between a name or number and a word in a script without spaces."""
-    return _BESIDE.sub(" ", text)
+    """The text with `BETWEEN` between a name or number and a word in a script without spaces."""
+    return _BESIDE.sub(BETWEEN, text)
 
 
 def tokens(text: str) -> list[str]:
