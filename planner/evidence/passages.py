@@ -35,7 +35,8 @@ _GOES_ON = re.compile(
 parameters, another end, or a condition of C's preprocessor."""
 _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
-_MARK = re.compile(r"#{1,6} ")
+_MARK = re.compile(r"(#{1,6}|={1,6}) ")
+_UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
 
 def split_lines(text: str) -> list[str]:
@@ -211,28 +212,29 @@ def _windows(
 
 def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
     """The paragraphs of a document under their headings; a code block is one paragraph."""
-    headings: list[int] = []
+    headings: list[tuple[int, int]] = []  # the level and the line of each
+    underlines: dict[str, int] = {}
     start: int | None = None
     fenced = False
 
     def ended(end: int) -> Iterator[_Unit]:
         if start is None:
             return
-        inside = tuple(number for number in headings if number < start)
+        inside = tuple(number for _, number in headings if number < start)
         if _size(lines, start, end) <= MAX_UNIT:
             yield _Unit(start, end, inside)
         else:
             yield from _windows(lines, start, end, inside)
 
     for number, line in enumerate(lines):
-        if line.lstrip().startswith(("```", "~~~")):
+        under = bool(headings) and headings[-1][1] == number - 1 and line.startswith("~")
+        underline = under and not _MARK.match(lines[number - 1])
+        if line.lstrip().startswith(("```", "~~~")) and not underline:
             fenced = not fenced
-        mark = None if fenced else _MARK.match(line)
-        if mark:
+        level = 0 if fenced else _level(lines, number, underlines)
+        if level:
             yield from ended(number - 1)
-            level = len(mark[0])
-            headings = [each for each in headings if len(_MARK.match(lines[each])[0]) < level]  # type: ignore[index]
-            headings.append(number)
+            headings = [*(each for each in headings if each[0] < level), (level, number)]
             start = number
         elif not line.strip() and not fenced and start is not None:
             if _size(lines, start, number) >= MIN_UNIT:
@@ -241,6 +243,19 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         elif line.strip() and start is None:
             start = number
     yield from ended(len(lines) - 1)
+
+
+def _level(lines: Sequence[str], number: int, underlines: dict[str, int]) -> int:
+    """The level of a line as a heading, by its marks or by the line under it; 0 if it is none.
+    `underlines`: the levels of those before, in their order."""
+    line = lines[number]
+    if mark := _MARK.match(line):
+        return len(mark[1])
+    under = lines[number + 1] if number + 1 < len(lines) else ""
+    underlined = len(under) >= len(line) and _UNDERLINE.fullmatch(under)
+    if not (underlined and re.search(r"\w", line)):
+        return 0
+    return underlines.setdefault(under[0], len(underlines) + 1)
 
 
 def likeliest(passages: Sequence[Passage]) -> list[Passage]:

@@ -35,6 +35,8 @@ _ASIDE = re.compile(
 Go or Ruby, a condition in SQL."""
 _MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)")
 """What a name in Ruby may end with."""
+_SIGIL = re.compile(r"\$(?=\w+\s*=(?![=>~]))")
+"""What PHP, Perl and PowerShell put before the name of a variable."""
 _ACCESSORS = re.compile(r"\{\s*(?:\w+ )?(?:get|set)\b.*")
 _OF_TYPES = re.compile(
     r"(?<=\w)(?:\s?<[^()=;{}]{0,80}>|(?:\[[^()=;{}\[\]]{0,80}\])+)"
@@ -209,6 +211,8 @@ def defined_in(line: str) -> tuple[str, int] | None:
         behind = re.search(r"\w[*&\s]", before) is not None and not before.endswith(".")
         if position > MAX_BEFORE_NAME or _EXPRESSION.search(before):
             break
+        if name[0].isdigit():
+            continue
         if name in _STATEMENTS and not (_ASSIGNED.match(after) or (behind and after[:1] == "(")):
             break
         if _is_defined(before, after.lstrip(), behind):
@@ -227,7 +231,7 @@ def _opens(line: str) -> bool:
 def _bare(line: str) -> str:
     """A line without what may stand around a name beside words, and with `&` for what a type is
     made of."""
-    line = _MARK.sub(r"\1", _ASIDE.sub("", line.rstrip()))
+    line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line.rstrip())))
     return _OF_TYPES.sub("&", _ACCESSORS.sub(";", line))
 
 

@@ -244,3 +244,30 @@ def test_blank_lines_are_read_once() -> None:
     lines = Counting(["a = 1", *[""] * 2000, "    b = 2"])
     assert list(_chunks(lines, 0, 2001)) == [(0, 2001)]
     assert len(reads) < 5 * len(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("a.rst", "Guide\n=====\n\n{0}\n\nSetting up\n----------\n\n{0}\n\n7 tries."),
+        ("a.rst", "指南\n====\n\n{0}\n\n设置\n~~~~\n\n{0}\n\n7 tries."),
+        ("a.md", "Guide\n=====\n\n{0}\n\nSetting up\n----------\n\n{0}\n\n7 tries."),
+        ("a.adoc", "= Guide\n\n{0}\n\n== Setting up\n\n{0}\n\n7 tries."),
+    ],
+)
+def test_a_heading_is_known_by_its_marks_or_by_its_underline(name: str, document: str) -> None:
+    text = document.format("What is said of it. " * 15)
+    lines = text.split("\n")
+    last = of_file(name, text)[-1]
+    assert last.text == "7 tries."
+    assert last.heading.split("\n") == [lines[0], next(each for each in lines[4:] if each)]
+
+
+def test_what_stands_over_no_underline_of_its_length_is_no_heading() -> None:
+    text = f"---\ntitle: Guide\n---\n\n{'What is said of it. ' * 15}\n\n***\n\n7 tries."
+    assert {each.heading for each in of_file("a.md", text)} == {""}
+
+
+def test_a_block_right_under_a_heading_is_no_underline() -> None:
+    [only] = of_file("a.md", "# Guide\n~~~\n# no heading\n~~~\n")
+    assert (only.first, only.last) == (1, 4)

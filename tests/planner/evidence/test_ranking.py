@@ -114,6 +114,10 @@ DEFINITIONS = [
     ("  def save!(now)", "save"),
     # PHP
     ("    public static function create(string $name): self", "create"),
+    ("    private $limit = 5;", "limit"),
+    # Perl, PowerShell
+    ("my $limit = 5;", "limit"),
+    ("$MaxRetries = 5", "MaxRetries"),
     # Swift
     ("    func load(_ path: String) -> [Int] {", "load"),
     ("    var size: Int { 3 }", "size"),
@@ -170,6 +174,9 @@ STATEMENTS = [
     "SELECT name FROM users WHERE id IN (",
     "  AND age = 3",
     "Dear {{ name }}",
+    "push @list, $x;",
+    "$x =~ /5/",
+    "expose 80",
 ]
 
 
