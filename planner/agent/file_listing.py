@@ -74,10 +74,12 @@ class FileListing:
             inside = "" if folder == "." else f"{folder}/"
             for path in of_listing(listing.result):
                 path = path if path.startswith(inside) else f"{inside}{path}"
+                if is_hidden(path):
+                    continue
                 name = path.rsplit("/", 1)[-1]
                 if call and "." not in name and len(folders) < MAX_FOLDERS:
                     folders.append(path)
-                elif not is_hidden(path):
+                else:
                     files.append(path)
         return first, list(dict.fromkeys(files)) if any(map(paths_in, files)) else []
 

@@ -13,23 +13,34 @@ _PATH = re.compile(
     r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
     r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
 )
+_MARKED = re.compile(r"\s*\[\w+\] +(\S+(?: \S+)*)(?: {2,}.*)?\s*")
+"""`[FILE] buoy list.txt    25 B`: a mark of its kind, the name, and what stands in a column after
+it."""
+_WHOLE = re.compile(r"/[^\s:,;]+(?: [^\s:,;]+)*")
+"""A line that is nothing but a path from the root."""
 
 
 def of_listing(result: str) -> list[str]:
     """The paths in a listing, each once: of JSON, such as a tree of names with what is inside
-    them, or of lines of text. Folders may be among them."""
+    them, or of lines of text; where some of these are marked as entries, only of them. Folders may
+    be among them."""
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        paths = [path for line in result.splitlines() for path in _of_line(line)]
+        lines = result.splitlines()
+        paths = [entry[1] for entry in map(_MARKED.fullmatch, lines) if entry]
+        paths = paths or [path for line in lines for path in _of_line(line)]
     else:
         paths = list(_paths(value, "", _keys(value)))
     return list(dict.fromkeys(path.removeprefix("./").rstrip("/") for path in paths))
 
 
 def _of_line(line: str) -> list[str]:
-    """The text that looks like a path; else the last word, such as the name of a folder."""
-    return paths_in(line) or re.findall(r"[\w@.+-]+$", line.strip())
+    """The line if it is a whole path; else what looks like a path in it; else the last word, such
+    as the name of a folder."""
+    if _WHOLE.fullmatch(line):
+        return [line]
+    return paths_in(line) or re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
 
 
 def is_hidden(path: str) -> bool:

@@ -39,3 +39,16 @@ FILE = {"type": "file", "name": "a.py"}
 )
 def test_an_entry_is_known_by_its_name_and_not_by_its_kind(value: Any, paths: list[str]) -> None:
     assert of_listing(json.dumps(value)) == paths
+
+
+@pytest.mark.parametrize(
+    ("lines", "paths"),
+    [
+        (["[DIR] odd names", "[FILE] a b.txt    25 B", "Total: 1 file"], ["odd names", "a b.txt"]),
+        (["/srv/odd names/a b.txt", "/srv/Makefile"], ["/srv/odd names/a b.txt", "/srv/Makefile"]),
+        (["see /srv/a.py, b.py"], ["/srv/a.py", "b.py"]),
+        (["x" * 500_000 + "\t\tsrc"], ["src"]),
+    ],
+)
+def test_an_entry_of_text_is_a_whole_name(lines: list[str], paths: list[str]) -> None:
+    assert of_listing("\n".join(lines)) == paths
