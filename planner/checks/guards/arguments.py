@@ -1,7 +1,7 @@
 """The arguments of a call as its tool takes them: paths that exist, masks, regular expressions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -83,6 +83,8 @@ def corrected_paths(
         path = value.strip("./")
         if path in ("", *folders, *seen.paths) or seen.holds(value.removeprefix("./").rstrip("/")):
             continue
+        if value.startswith("/") and _joined(path, {*folders, *seen.paths}, seen):
+            continue
         if near := _nearest_path(path, seen.paths, whole=value.startswith("/")):
             corrected[name] = near
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
@@ -90,6 +92,15 @@ def corrected_paths(
             del corrected[name]
             changes.append(f"{name}: {value} was never seen; looking everywhere")
     return corrected, changes
+
+
+def _joined(path: str, known: Container[str], seen: Seen) -> bool:
+    """Whether a path from the root is a folder that was seen as such and a path within it: there
+    are tools that take no other paths, and tools that return none."""
+    return any(
+        path.removeprefix(f"{folder}/") in known and seen.holds(f"/{folder}")
+        for folder in _parents(path)
+    )
 
 
 def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:

@@ -25,13 +25,26 @@ def empty(result: str) -> bool:
     if result.startswith(f"{NOTHING}, nor for "):
         return True
     bare = re.sub(r'"\w+"\s*:', "", result)
-    return len(bare) < 200 and _EMPTY.fullmatch(bare) is not None
+    return len(bare) < 200 and (_EMPTY.fullmatch(bare) is not None or _only_counts(result))
+
+
+def _only_counts(result: str) -> bool:
+    """Whether a result is an object with an empty list and what is said about it: zeros, and
+    further objects of plain numbers such as the bounds of a page."""
+    try:
+        data = json.loads(result)
+    except (ValueError, RecursionError):
+        return False
+    values = list(data.values()) if isinstance(data, dict) else []
+    inner = [each for value in values if isinstance(value, dict) for each in value.values()]
+    told = [each for each in values if not isinstance(each, dict)]
+    return [] in told and not any(told) and all(type(each) in (bool, int) for each in inner)
 
 
 _FAULT = re.compile(
     r"(?:MCP )?(?:Error|ERROR|error)(?::(?:\s|$)| - | -?\d+: "
     r"| (?:accessing|calling|connecting|executing|fetching|loading|opening|reading|searching) )"
-    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): "
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): |[A-Z][a-z]+ error: "
     r"|(?:Unknown|Invalid) tool\b|Tool \S+ (?:not found|does not exist|is not available)"
 )
 _TRACEBACK = "Traceback (most recent call last):"
@@ -61,7 +74,7 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
     if len(text) > MAX_FAULT_CHARS:
         return False
     short = len(text.splitlines()) <= MAX_FAULT_LINES and _FAULT.match(text) is not None
-    if not (short or text.startswith(_TRACEBACK) or _is_fault(text)):
+    if not (short or text.startswith(_TRACEBACK) or _is_fault(text, arguments)):
         return False
     if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
         return True
@@ -69,16 +82,17 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
     return any(name and name in text for name in (tool.name, *places))
 
 
-def _is_fault(text: str) -> bool:
+def _is_fault(text: str, arguments: dict[str, Any]) -> bool:
+    """Whether a text is an object that says an error, and nothing else but the arguments."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return (
-        isinstance(data, dict)
-        and bool(data.get("error") or data.get("isError") is True)
-        and data.keys() <= _FAULT_KEYS
-    )
+    if not isinstance(data, dict):
+        return False
+    failed = data.get("error") or data.get("isError") is True or data.get("status") == "error"
+    more = data.keys() - _FAULT_KEYS
+    return bool(failed) and all(arguments.get(name) == data[name] for name in more)
 
 
 def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:

@@ -32,8 +32,10 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         tries = [everywhere | {tool.text_argument: each} for each in (pattern, *_loosened(pattern))]
     elif mask:
         written = str(arguments.get(mask, ""))
-        loose = f"*{_stem(written.rpartition('/')[2].strip('*?'))}*"
-        tries = [everywhere | {mask: each} for each in (written, loose.replace("**", "*"))]
+        loose = f"*{_stem(written.rpartition('/')[2].strip('*?'))}*".replace("**", "*")
+        if "**/" in tool.model_dump_json():  # without it, only the top folder is looked at
+            loose = f"**/{loose}"
+        tries = [everywhere | {mask: each} for each in (written, loose)]
     elif not tool.file_argument:
         texts = [name for name in tool.required if isinstance(arguments.get(name), str)]
         if any(not takes_path(name) for name in texts):

@@ -439,6 +439,30 @@ def test_wider_tries(tool: str, arguments: dict[str, Any], tries: list[Any]) -> 
     assert [each if isinstance(tries[0], dict) else each["file_mask"] for each in found] == tries
 
 
+def test_a_mask_of_whole_paths_stays_one() -> None:
+    about = "Find files by a glob: *.ext in the top folder, **/*.ext in all."
+    tool = spec("find_files", "path", "pattern", description=about)
+    found = widening.wider(tool, {"path": ".", "pattern": "**/mooring.txt"})
+    assert [each["pattern"] for each in found] == ["**/*mooring*"]
+
+
+@pytest.mark.parametrize(
+    ("result", "nothing"),
+    [
+        ('{"items": [], "total": 0}', True),
+        ('{"results": [], "pagination": {"returned": 0, "more": false, "limit": 10}}', True),
+        ('{"results": [{"id": 1}], "pagination": {"returned": 1}}', False),
+        ('{"tags": [], "price": 12}', False),
+        ('{"tags": [], "owner": {"name": "Larus"}}', False),
+        ('{"total": 0}', False),
+    ],
+)
+def test_a_list_without_entries_is_nothing_whatever_is_counted_of_it(
+    result: str, nothing: bool
+) -> None:
+    assert empty(result) == nothing
+
+
 @given(st.text(), st.text())
 def test_any_call_is_widened_a_few_times_at_most(text: str, place: str) -> None:
     for name, tool in SERENA.items():
@@ -497,6 +521,10 @@ OTHER = spec("query-docs", "query")
         (OTHER, "FileNotFoundError: [Errno 2] No such file or directory: 'x'", True),
         (OTHER, "Traceback (most recent call last):\n  File x\n    y()\nKeyError: 'z'", True),
         (OTHER, '{"error": "rate limited", "status": 429}', True),
+        (OTHER, "Database error: UNIQUE constraint failed: boats.id", True),
+        (OTHER, '{"status": "error", "message": "no index", "query": "logs/run.log"}', True),
+        (OTHER, '{"status": "error", "message": "of the boiler", "entry": 7}', False),
+        (OTHER, '{"status": "ok", "message": "no error"}', False),
         (OTHER, '{"error": null, "message": "fine"}', False),
         (OTHER, '{"error": "E1", "rows": [1, 2]}', False),
         (OTHER, "Error handling is described in docs/errors.md", False),
