@@ -86,6 +86,9 @@ class Gatherer:
         self.files = FileListing(caller)
         self.candidates: _Candidates | None = None
         """What the newest look-up found."""
+        self.plain_patterns = False
+        """Whether the search refused all patterns with flags: a dialect such as JavaScript's or
+        POSIX's has none."""
         self.absent: list[str] = []
         """Words of the question that the model searched for, and that no file has."""
         documents = (self.documentation.library, self.documentation.documents)
@@ -178,6 +181,9 @@ class Gatherer:
                 if chosen == options[0]:
                     self.absent = _absent(question, more, chosen, found)
                 return iteration, found
+        if options and iteration.outcome is Outcome.FAILURE and not self.plain_patterns:
+            self.plain_patterns = True
+            return await self._searched(tool, question, more)
         newest: Iteration | None = None
         lines: list[Hit] = []
         answers = bool(options) and iteration.outcome is Outcome.SUCCESS
@@ -193,6 +199,8 @@ class Gatherer:
         """The search for these terms, and the lines it found; `spelled`: the words that they are
         the beginnings of."""
         pattern = f"(?i){'|'.join(map(re.escape, terms))}"
+        if self.plain_patterns:
+            pattern = "|".join(map(_in_any_case, terms))
         purpose = f"find {', '.join(spelled)}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
         succeeded = iteration.outcome is Outcome.SUCCESS
@@ -231,6 +239,8 @@ class Gatherer:
         if not missing:
             return [], []
         pattern = rf"\b(?:{'|'.join(map(re.escape, missing))})\b"
+        if self.plain_patterns:
+            pattern = "|".join(map(re.escape, missing))
         purpose = f"find {', '.join(missing[:6])}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
         succeeded = iteration.outcome is Outcome.SUCCESS
@@ -299,6 +309,13 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
     widest = [[*names, *plain, *own], [*names, *plain], names]
     return [_distinct(each)[:MAX_TERMS] for each in widest if each]
+
+
+def _in_any_case(term: str) -> str:
+    """A pattern for a text in any case, which every dialect of regular expressions knows."""
+    return re.sub(
+        "[A-Za-z]", lambda letter: f"[{letter[0].upper()}{letter[0].lower()}]", re.escape(term)
+    )
 
 
 def _spelled(terms: Sequence[str], question: str, more: Sequence[str]) -> list[str]:

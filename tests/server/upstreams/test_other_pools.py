@@ -1,0 +1,158 @@
+"""Pools whose tools say things in other forms than Serena's: marked listings, names with spaces,
+dialects of regular expressions, paths from the root, errors in an object."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
+from replies import conclusion, found
+from scripted_ollama import ScriptedOllama
+from serving import Place, served
+
+pytestmark = pytest.mark.anyio
+
+READ_ONLY = {"readOnlyHint": True}
+FILES = {
+    "odd names/buoy list.txt": "The buoy is named Larus.\n",
+    "skerry/tides.py": "SPRING_OFFSET = 2.875\n",
+    ".git/objects/31/8f0728f2": "x\n",
+    ".git/HEAD": "ref: refs/heads/buoy\n",
+    "Makefile": "all:\n",
+}
+ROOT = "/srv/skerry"
+
+
+@pytest.fixture
+def pool(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> "OtherPool":
+    place = Place(tmp_path, ollama)
+    for name, value in place.environ.items():
+        monkeypatch.setenv(name, value)
+    return OtherPool(place)
+
+
+class OtherPool:
+    """One server whose tools the test names, the place that uses it, and the calls it got."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.calls: list[tuple[str, str]] = []
+
+    @contextmanager
+    def of(self, *names: str, **tools: Any) -> Iterator[Place]:
+        mcp = FastMCP("other", version="1")
+        for name in names:
+            mcp.tool(getattr(self, name), annotations=READ_ONLY)
+        with served(mcp) as url:
+            self.place.upstreams = {"other": {"url": url, "tools": tools}}
+            yield self.place
+
+    def list_directory(self, path: str) -> str:
+        """List what is in a folder, with a mark for files and folders."""
+        self.calls.append(("list_directory", path))
+        inside = "" if path == "." else f"{path}/"
+        names = {
+            each.removeprefix(inside).partition("/")[::2]
+            for each in FILES
+            if each.startswith(inside)
+        }
+        if not names:
+            raise ToolError(f"not a directory: {path}")
+        rows = [
+            f"[{'DIR' if rest else 'FILE'}] {name:<28}{'' if rest else '25 B'}"
+            for name, rest in sorted(names)
+        ]
+        return "\n".join([*dict.fromkeys(rows), "", "Total: 2 files, 3 directories"])
+
+    def read_text_file(self, path: str) -> str:
+        """Read a file."""
+        self.calls.append(("read_text_file", path))
+        if path not in FILES:
+            raise ToolError(f"no such file: {path}")
+        return FILES[path]
+
+    def search_code(self, pattern: str) -> dict[str, Any]:
+        """Search the text of files for a POSIX regular expression."""
+        self.calls.append(("search_code", pattern))
+        if "(?" in pattern:
+            raise ToolError("grep: Invalid preceding regular expression")
+        hits = [
+            {"file": path, "line": 1, "text": text.strip()}
+            for path, text in FILES.items()
+            if re.search(pattern, text)
+        ]
+        return {"results": hits, "pagination": {"total_matches": len(hits), "max_results": 10}}
+
+    def allowed_folders(self) -> str:
+        """List the folders that may be read."""
+        return f"Allowed folders:\n{ROOT}"
+
+    def changed_files(self) -> str:
+        """List the files that changed."""
+        return "skerry/tides.py"
+
+    def read_whole_path(self, path: str) -> str:
+        """Read a file. The path begins at the root."""
+        self.calls.append(("read_whole_path", path))
+        if not path.startswith(f"{ROOT}/"):
+            raise ToolError(f"not an absolute path: {path}")
+        return FILES[path.removeprefix(f"{ROOT}/")]
+
+    def symbol_body(self, symbol: str) -> dict[str, Any]:
+        """Show the text of a symbol."""
+        return {"status": "error", "message": "The index is not built.", "symbol": symbol}
+
+
+async def test_marked_entries_are_taken_as_they_are_spelled(pool: OtherPool) -> None:
+    pool.place.ollama.expect({"lists": "list_directory", "reads": "read_text_file"})
+    pool.place.ollama.expect(found("The buoy is named Larus."))
+    with pool.of("list_directory", "read_text_file") as place:
+        async with place.client() as client:
+            result = await client.call("plan_and_answer", prompt="What is the buoy named?")
+    assert result.whole
+    assert result.whole["status"] == "answered"
+    assert ("read_text_file", "odd names/buoy list.txt") in pool.calls
+    named = {path for _, path in pool.calls} - {"."}
+    folders = {path.rpartition("/")[0] for path in FILES} - {""}
+    assert not {path for path in named if path.startswith(".git")}
+    assert named <= FILES.keys() | folders
+
+
+async def test_a_search_without_flags_is_given_patterns_without_them(pool: OtherPool) -> None:
+    pool.place.ollama.expect(found("`SPRING_OFFSET` is 2.875."))
+    roles = {"search_code": {"text_argument": "pattern"}}
+    with pool.of("search_code", **roles) as place:
+        async with place.client() as client:
+            result = await client.call("plan_and_answer", prompt="What is `Spring_Offset`?")
+    assert result.whole
+    assert result.whole["status"] == "answered"
+    assert pool.calls[-1][1].startswith("[Ss][Pp][Rr][Ii][Nn][Gg]_[Oo]")
+
+
+async def test_a_path_from_the_root_stays_where_both_of_its_parts_were_seen(
+    pool: OtherPool,
+) -> None:
+    whole = f"{ROOT}/skerry/tides.py"
+    ollama = pool.place.ollama
+    steps = [("allowed_folders", "f"), ("changed_files", "c"), ("read_whole_path", "r")]
+    ollama.expect({"steps": [{"objective": each, "tool": tool} for tool, each in steps]})
+    ollama.expect({"path": whole})
+    ollama.expect(found("SPRING_OFFSET is 2.875."))
+    with pool.of("allowed_folders", "changed_files", "read_whole_path") as place:
+        async with place.client() as client:
+            await client.call("plan_and_answer", prompt="What does the changed file say?")
+    assert pool.calls == [("read_whole_path", whole)]
+
+
+async def test_an_object_that_only_says_an_error_is_one(pool: OtherPool) -> None:
+    pool.place.ollama.expect(conclusion("The index is not built.", success=False))
+    with pool.of("symbol_body") as place:
+        async with place.client() as client:
+            asked = {"tool": "symbol_body", "arguments": {"symbol": "Gauge"}}
+            result = await client.call("run_step", prompt="Show Gauge", **asked)
+    assert result.whole
+    assert [guard.partition(":")[0] for guard in result.whole["guards"]] == ["error_text"]
