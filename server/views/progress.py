@@ -190,7 +190,7 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.GuardTripped():
             return f"{at}{event.message}"
         case events.RunResumed():
-            return f"{at}resumed after {event.paused:.0f} s"
+            return f"{at}resumed after {duration(event.paused)}"
         case events.RunContinued():
             if event.request.goal == "conclude":
                 return f"Concluding from {counted(len(state.steps), 'step')}"

@@ -59,7 +59,7 @@ def markdown(found: Report, *, cost: bool = True, after: str | None = None) -> s
     if found.warnings:
         parts.append(warned(found.warnings))
     parts.append(
-        _foot(found) if cost else f"_Run {found.run_id}: {found.usage.seconds:.1f} s in all_"
+        _foot(found) if cost else f"_Run {found.run_id}: {duration(found.usage.seconds)} in all_"
     )
     return inert("\n\n".join(parts))
 

@@ -226,6 +226,15 @@ def test_the_time_without_a_server_is_not_a_persons() -> None:
     assert spans == [("pause", 2.0, 3600.0), ("person", 3602.0, 10.0)]
 
 
+def test_long_times_are_said_in_minutes_in_every_view() -> None:
+    state = RunState.of(ASKED)
+    assert message(ASKED[-1], state) == "Resumed after 60 min 0 s"
+    finished = RunFinished(at=3727.0, status="answered", answer="a")
+    found = report("run", RunState.of([*ASKED, finished]), now=9999.0)
+    assert markdown(found, cost=False).endswith("_Run run: 2 min 7 s in all_")
+    assert markdown(found).endswith("; 2 min 7 s in all_")
+
+
 def test_the_time_before_a_run_has_begun_is_not_taken_off() -> None:
     """As of one that was steered while it waited for its turn, until another server took it up."""
     state = RunState.of(
