@@ -255,7 +255,7 @@ async def _going_on(engine: Engine, listed: RunSummary) -> dict[str, Any]:
 def approval(run: Run) -> dict[str, Any] | None:
     """The call that the run waits with until a person has answered."""
     call = run.approvals.waiting
-    return call.model_dump() | {"timeout_s": run.approvals.timeout_s} if call else None
+    return call.model_dump() if call else None
 
 
 async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
