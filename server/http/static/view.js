@@ -7,6 +7,8 @@ const RETRY_SECONDS = [1, 2, 5, 10];
 const LIST_SECONDS = 2; // between looks at the list of runs
 const APP_SECONDS = 1; // between looks at a run through a host
 const AGAIN_SECONDS = 5; // before a run that was interrupted is looked at again
+const SILENT_SECONDS = 30; // of the server, after which the connection counts as lost
+const READING_SECONDS = 0.5; // before a call can be approved: a click may be meant for what stood there
 const MAX_HINT_CHARS = 500; // characters
 const LONG_QUESTION = 160; // characters, from which on it is set smaller
 
@@ -62,6 +64,7 @@ const byId = (id) => document.getElementById(id);
 
 function show(...children) {
   morph(byId("content"), el("div", { id: "content" }, children));
+  document.querySelectorAll("details[open]").forEach(fetchText);
 }
 
 /** A line that is read out when it changes. */
@@ -74,7 +77,8 @@ function notice(text) {
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 /** As `duration` in server/text.py. */
-function duration(seconds) {
+function duration(given) {
+  const seconds = Math.max(0, given); // the clock here may be behind the server's
   const whole = Math.round(seconds);
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   return whole < 120 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
@@ -137,53 +141,63 @@ const inline = (text) =>
 
 /** A run's report (server/views/report.py), with what the page is told besides (server/http/web_view.py). */
 function drawRun(report) {
-  const { data = null } = report;
-  return el(
-    "article",
-    { class: "run" },
-    drawHead(report),
+  const { data = null, answer, done } = report;
+  const told = done.every((each) => answer.includes(`- ${each.replace(/…$/, "")}`));
+  return [
+    drawState(report),
     el(
-      "div",
-      { class: "body" },
-      drawApproval(report),
-      drawAnswer(report),
-      data !== null && section("data", "As data", el("pre", { tabindex: 0 }, JSON.stringify(data, null, 2))),
-      list("done", "What was done", report.done),
-      list("unsupported", "No result bears this out", report.unsupported),
-      list("warnings", "Warnings", report.warnings),
-      drawPlan(report),
-      drawSteering(report),
-      drawEvidence(report),
-      drawTimeline(report),
+      "article",
+      { class: "run" },
+      drawHead(report),
+      el(
+        "div",
+        { class: "body" },
+        drawApproval(report),
+        drawAnswer(report),
+        data !== null && section("data", "As data", el("pre", { tabindex: 0 }, JSON.stringify(data, null, 2))),
+        !told && list("done", "What was done", done),
+        list("unsupported", "No result bears this out", report.unsupported),
+        list("warnings", "Warnings", report.warnings),
+        list("questions", "Questions", report.questions.map(questionInWords)),
+        drawPlan(report),
+        drawSteering(report),
+        drawEvidence(report),
+        drawTimeline(report),
+      ),
+      el("aside", { class: "body", "aria-label": "Cost and checks" }, drawCost(report), drawAside(report)),
     ),
-    el("aside", { class: "body", "aria-label": "Cost and checks" }, drawCost(report), drawAside(report)),
+  ];
+}
+
+/** How the run stands; it stays in view. */
+function drawState(report) {
+  const { status, created, began, usage, project } = report;
+  const since = status === "running" && began;
+  const seconds = since ? Date.now() / 1000 - began : usage?.seconds;
+  return el(
+    "p",
+    { class: "state" },
+    el("span", { role: "status" }, badge(report)),
+    project && folder(project),
+    created && el("span", null, moment(created)),
+    seconds !== undefined && el("time", { "data-began": since }, duration(seconds)),
+    control && usage && status === "running" && el("button", { "data-do": "stop" }, "Stop"),
   );
 }
 
 function drawHead(report) {
-  const { status, prompt, created, began, usage, doing, run_id, project, approval } = report;
-  const since = status === "running" && began;
-  const seconds = since ? Date.now() / 1000 - began : usage?.seconds;
+  const { status, prompt, doing, run_id, approval } = report;
   const title = prompt || "A run";
   document.title = `${stateOf(report)}: ${title.slice(0, 60)} – Planloom`;
   return el(
     "header",
     null,
-    el(
-      "p",
-      { class: "state" },
-      badge(report),
-      project && folder(project),
-      created && el("span", null, moment(created)),
-      seconds !== undefined && el("time", { "data-began": since }, duration(seconds)),
-      control && usage && status === "running" && el("button", { "data-do": "stop" }, "Stop"),
-    ),
     el("h1", title.length > LONG_QUESTION && { class: "long", tabindex: 0 }, title),
     el(
       "p",
       { id: "doing", role: "status" },
       status === "running" && !approval && doing,
-      status === "interrupted" && `Its server has ended. planloom runs resume ${run_id} goes on with it.`,
+      status === "interrupted" && ["Its server has ended. ", el("code", null, `planloom runs resume ${run_id}`), " goes on with it."],
     ),
   );
 }
@@ -202,12 +216,23 @@ function list(name, title, items) {
   return section(name, title, el("ul", { class: "plain" }, items.map((item) => el("li", null, item))));
 }
 
+/** The call that was shown last, and whether it has been shown long enough to be read. */
+let asked = {};
+
 /** A call that waits for a person, with all that it would be made with. */
-function drawApproval({ approval, run_id, prompt, project }) {
+function drawApproval({ approval, run_id, project }) {
   if (!approval) return null;
+  if (asked.digest !== approval.digest) {
+    const fresh = { digest: approval.digest, read: false };
+    asked = fresh;
+    sleep(READING_SECONDS).then(() => {
+      fresh.read = true;
+      redraw();
+    });
+  }
   const command = `planloom runs approve ${run_id.slice(0, SHORT_ID)}@${approval.digest.slice(0, SHORT_DIGEST)}`;
   const button = (name, word) =>
-    el("button", { class: name, "data-do": name, "data-digest": approval.digest }, word);
+    el("button", { class: name, "data-do": name, "data-digest": approval.digest, disabled: !asked.read }, word);
   return section(
     "approval",
     "Approval needed",
@@ -217,7 +242,7 @@ function drawApproval({ approval, run_id, prompt, project }) {
     el(
       "p",
       { class: "faint" },
-      `If you approve, the call is made once, exactly as shown, for “${prompt.slice(0, LONG_QUESTION)}”${project ? ` in ${project}` : ""}. If nobody answers, it is not made: `,
+      `If you approve, the call is made once, exactly as shown${project && `, in ${project}`}. If nobody answers, it is not made: `,
       el("time", { "data-lapses": approval.lapses }, left(approval.lapses)),
       ".",
     ),
@@ -236,15 +261,15 @@ function drawAnswer({ status, answer, draft, reason }) {
   return (answer || why) && section("answer", "Answer", prose(answer), why);
 }
 
-function drawPlan({ objective, steps, actions, status }) {
+function drawPlan({ objective, prompt, steps, actions, status }) {
   const next = steps.find((step) => step.status === "later");
   const gathering = actions.filter((action) => action.step === 0);
   if (!steps.length && !gathering.length) return null;
   const looking = status === "running" && !steps.length;
   return section(
     "plan",
-    objective ? "Plan" : "What was done",
-    objective && el("p", { class: "objective" }, objective),
+    objective ? "Plan" : "Steps",
+    objective !== prompt && objective && el("p", { class: "objective" }, objective),
     el(
       "ol",
       null,
@@ -338,7 +363,7 @@ function drawCall(action, call) {
     { id: `call-${action.iteration}` },
     el(
       "details",
-      { class: "call", "data-fetch": `results/${action.iteration}`, "data-as": `call-${action.iteration}` },
+      { class: "call", "data-fetch": call.outcome && `results/${action.iteration}`, "data-as": `call-${action.iteration}` },
       el(
         "summary",
         null,
@@ -363,6 +388,12 @@ function drawCall(action, call) {
       ),
     ),
   );
+}
+
+/** As `asked_in_words` in server/views/report_text.py. */
+function questionInWords({ upstream, tool, question, action, reason }) {
+  const answers = { accept: "answered", decline: "refused", null: "not answered yet" };
+  return `${upstream} asked in ${tool}: “${question}”, ${answers[action] ?? `not answered: ${reason}`}`;
 }
 
 function approval({ safety, approved, reason }) {
@@ -500,8 +531,12 @@ function drawSpan({ kind, what, at, seconds, number }, whole, calls) {
 
 function drawAside({ upstreams, guards }) {
   const down = upstreams.filter(({ state }) => state !== "ready" && state !== "disabled");
+  const held = upstreams.filter(({ held }) => held.length > 0);
   return [
-    list("upstreams", "Not available", down.map(({ name, error, state }) => `${name}: ${error ?? state}`)),
+    list("upstreams", "Not available", [
+      ...down.map(({ name, error, state }) => `${name}: ${error ?? state}`),
+      ...held.map(({ name, held }) => `${name}: ${counted(held.length, "tool")} held back until you consent; planloom tools shows why`),
+    ]),
     guards.length > 0 &&
       section(
         "guards",
@@ -509,7 +544,7 @@ function drawAside({ upstreams, guards }) {
         el(
           "details",
           null,
-          el("summary", null, `${counted(guards.length, "time")} a check in code stepped in`),
+          el("summary", null, counted(guards.length, "note")),
           el("ul", { class: "plain" }, guards.map((guard) => el("li", null, guard))),
         ),
       ),
@@ -533,24 +568,23 @@ const DO = {
 
 addEventListener("click", ({ target }) => {
   const button = target.closest("[data-do]");
-  if (button) done(DO[button.dataset.do](button.dataset));
+  if (button) done(() => DO[button.dataset.do](button.dataset));
 });
 
-// A call that is opened shows its whole text.
-addEventListener(
-  "toggle",
-  async ({ target }) => {
-    const { fetch: path, as: id } = target.dataset ?? {};
-    if (!target.open || !path || texts.has(id) || !control?.text) return;
-    try {
-      texts.set(id, await control.text(path));
-      redraw();
-    } catch (error) {
-      notice(error.message);
-    }
-  },
-  true,
-);
+addEventListener("toggle", ({ target }) => fetchText(target), true);
+
+/** A call that is open shows its whole text, once there is one. */
+async function fetchText({ open, dataset: { fetch: path, as: id } }) {
+  if (!open || !path || texts.has(id) || !control?.text) return;
+  texts.set(id, null); // on its way
+  try {
+    texts.set(id, await control.text(path));
+    redraw();
+  } catch (error) {
+    texts.delete(id);
+    notice(error.message);
+  }
+}
 
 /** Draw what is shown once more. */
 let redraw = () => {};
@@ -565,7 +599,7 @@ function goToHash() {
   return true;
 }
 
-addEventListener("hashchange", goToHash);
+addEventListener("hashchange", () => (takeToken() ? location.reload() : goToHash()));
 
 addEventListener("input", ({ target }) => {
   if (target.closest("#filter")) redraw();
@@ -576,22 +610,31 @@ addEventListener("submit", (event) => {
   const { id } = event.target;
   const input = event.target.querySelector("input");
   if (id === "filter") return;
-  if (id === "ask") return void done(ask(input));
-  if (id === "hint") done(control.steer({ hint: input.value }));
   if (id === "entrance") {
     sessionStorage.setItem(TOKEN, input.value.trim());
+    input.value = "";
     notice("");
-    startPage();
+    return void startPage();
   }
-  input.value = "";
+  done(async () => {
+    await (id === "ask" ? ask(input.value) : control.steer({ hint: input.value }));
+    input.value = "";
+  });
 });
 
-async function done(doing) {
+let acting = false;
+
+/** Do one thing at a time: what is pressed twice is done once. */
+async function done(act) {
+  if (acting) return;
+  acting = true;
   try {
-    await doing;
+    await act();
     notice("");
   } catch (error) {
     notice(error.message);
+  } finally {
+    acting = false;
   }
 }
 
@@ -612,13 +655,35 @@ const TOKEN = "planloom token";
 
 class Refused extends Error {}
 
+/** Keep the token that the address has, if it has one, and take it out of there. */
+function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token"); // else it names a place
+  if (!token) return false;
+  sessionStorage.setItem(TOKEN, token);
+  history.replaceState(null, "", location.pathname + location.search);
+  return true;
+}
+
+/** What is awaited of the server, which is given up when it stays silent. */
+async function soon(awaited, request) {
+  const timer = setTimeout(() => request.abort(), SILENT_SECONDS * 1000);
+  try {
+    return await awaited;
+  } catch {
+    throw new Error("The server does not answer.");
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** What the server answers; with a `body` something is asked of it. */
-async function call(path, body) {
+async function call(path, body, request = new AbortController()) {
   const token = sessionStorage.getItem(TOKEN);
   if (!token) throw new Refused("");
   const headers = { Authorization: `Bearer ${token}` };
   const post = body && { method: "POST", body: JSON.stringify(body) };
-  const response = await fetch(`view/${path}`, { headers, ...post });
+  const { signal } = request;
+  const response = await soon(fetch(`view/${path}`, { headers, signal, ...post }), request);
   if (response.ok) return response;
   const said = await response.json().catch(() => null);
   const text = said?.error?.message ?? `The server answered with status ${response.status}.`;
@@ -630,10 +695,14 @@ async function call(path, body) {
 }
 
 /** The JSON messages of an event stream, as they come. */
-async function* messages(response) {
-  let rest = "";
-  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
-    const events = (rest + piece).split("\n\n");
+async function* messages(path) {
+  const request = new AbortController();
+  const { body } = await call(path, undefined, request);
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader(); // Safari iterates over none
+  for (let rest = ""; ; ) {
+    const { done, value } = await soon(reader.read(), request);
+    if (done) return;
+    const events = (rest + value).split("\n\n");
     rest = events.pop();
     for (const event of events) yield JSON.parse(event.slice("data: ".length));
   }
@@ -641,9 +710,8 @@ async function* messages(response) {
 
 async function followRun(path) {
   const report = {};
-  const response = await call(path);
-  notice("");
-  for await (const changes of messages(response)) {
+  for await (const changes of messages(path)) {
+    connected();
     const first = !report.status;
     Object.assign(report, changes);
     redraw = () => show(drawRun(report));
@@ -655,7 +723,7 @@ async function followRun(path) {
 
 async function listRuns() {
   const { runs, project } = await (await call("runs")).json();
-  notice("");
+  connected();
   const waiting = runs.filter(({ approval }) => approval).length;
   document.title = `${waiting ? `(${waiting}) ` : ""}Runs – Planloom`;
   redraw = () => show(drawList(runs, project));
@@ -698,7 +766,7 @@ function drawFilter(runs) {
       "select",
       { id, "aria-label": name },
       el("option", { value: "" }, all),
-      values.map((value) => el("option", { value }, shown(value))),
+      values.map((value) => el("option", { id: `${id}-${value}`, value }, shown(value))),
     );
   const different = (values) => [...new Set(values)].filter(Boolean).sort();
   const projects = different(runs.map(({ project }) => project));
@@ -731,18 +799,23 @@ function drawListed(run) {
   );
 }
 
-async function ask(input) {
-  const { id } = await (await call("runs", { prompt: input.value })).json();
-  input.value = "";
+async function ask(prompt) {
+  const { id } = await (await call("runs", { prompt })).json();
   location.search = `?run=${id}`;
+}
+
+let failed = 0; // looks, one after the other
+
+function connected() {
+  if (failed) notice("");
+  failed = 0;
 }
 
 /** Look again and again, also after a lost connection, until `look` says that all was seen. */
 async function keepLooking(look, pause) {
-  for (let failed = 0; ; ) {
+  for (;;) {
     try {
       if (await look()) return;
-      failed = 0;
       await sleep(pause);
     } catch (error) {
       if (error instanceof Refused) return askForToken(error.message);
@@ -750,7 +823,6 @@ async function keepLooking(look, pause) {
       notice(error.status ? error.message : "Connection lost; trying again.");
       await sleep(RETRY_SECONDS[Math.min(failed++, RETRY_SECONDS.length - 1)]);
     }
-    while (document.hidden) await sleep(pause);
   }
 }
 
@@ -777,11 +849,7 @@ function askForToken(why) {
 }
 
 function startPage() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token"); // else it names a place
-  if (token) {
-    sessionStorage.setItem(TOKEN, token);
-    history.replaceState(null, "", location.pathname + location.search);
-  }
+  takeToken();
   const run = new URLSearchParams(location.search).get("run");
   byId("all").hidden = !run;
   if (!run) return keepLooking(listRuns, LIST_SECONDS);
@@ -829,8 +897,8 @@ async function startApp() {
   function take(changes) {
     Object.assign(report, changes);
     if (report.usage) report.doing = currentStep(report);
-    const short = () => [drawHead(report), report.answer && el("div", { class: "body" }, drawAnswer(report))];
-    redraw = () => show(report.usage ? drawRun(report) : el("article", { class: "run" }, short()));
+    const short = () => el("article", { class: "run" }, drawHead(report), report.answer && el("div", { class: "body" }, drawAnswer(report)));
+    redraw = () => show(report.usage ? drawRun(report) : [drawState(report), short()]);
     redraw();
   }
 

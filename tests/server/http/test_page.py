@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -481,6 +482,149 @@ async def test_a_person_declines_a_call_in_the_browser(
         await expect(page.locator(".calls .outcome").last).to_have_text("not approved")
 
 
+async def test_what_is_pressed_twice_is_done_once_and_no_call_is_approved_unread(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    place.upstreams = {"files": FILES | {"policy": "ask"}}
+    place.approval = {"timeout_s": 600}
+    objectives = ("Append a note", "Append another note")
+    steps = [{"objective": each, "tool": "append_note"} for each in objectives]
+    ollama.expect(read_as("action"))
+    ollama.expect({"steps": steps})
+    ollama.expect({"text": NOTE})
+    ollama.expect({"text": "Another note"})
+    ollama.expect(was_done("Both are noted."))
+    posts: list[str] = []
+    page.on("request", lambda each: posts.append(each.url) if each.method == "POST" else None)
+    async with served(place) as (_, view):
+        await page.goto(f"{view}#token={place.token}")
+        question = page.get_by_label("Ask about project")
+
+        # An error stays until something else is done, and so does what was written.
+        await question.fill("   ")
+        await page.keyboard.press("Enter")
+        refused = page.locator("#notice").get_by_text("prompt")
+        await expect(refused).to_be_in_viewport()
+        for _ in range(2):
+            async with page.expect_response("**/view/runs"):
+                pass
+        await expect(refused).to_be_visible()
+        posts.clear()
+
+        await question.fill("Note that uploads wait 45 s, twice")
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Enter")
+        region = page.get_by_role("region", name="Approval needed")
+        await expect(region).to_contain_text("see transfer/limits.py")
+        assert [each.rpartition("/")[2] for each in posts] == ["runs"]
+
+        # That it waits is in view wherever one reads.
+        await expect(page.get_by_role("status").filter(has_text="Waits")).to_be_in_viewport()
+        await page.set_viewport_size({"width": 390, "height": 300})
+        await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        await expect(region).not_to_be_in_viewport()
+        await expect(page.locator(".badge.waits")).to_be_in_viewport()
+
+        # The next call stands where the first one stood, and cannot be approved at once.
+        await page.evaluate(
+            """() => new MutationObserver(() => {
+                const button = document.querySelector(".approve");
+                const shown = document.querySelector("#approval pre")?.textContent;
+                if (shown?.includes("Another")) window.early ??= button.disabled;
+            }).observe(document, { subtree: true, childList: true, characterData: true })"""
+        )
+        await region.get_by_role("button", name="Approve").dblclick()
+        await expect(region).to_contain_text("Another note")
+        assert await page.evaluate("window.early") is True
+        await expect(page.locator("#notice")).to_be_empty()
+        assert [each.rpartition("/")[2] for each in posts] == ["runs", "approval"]
+        await region.get_by_role("button", name="Approve").click()
+        await expect(page.locator(".badge.answered")).to_be_visible()
+
+
+async def test_a_call_that_is_opened_while_it_is_under_way_shows_its_result(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    """In a browser that does not iterate over streams (Safari), of a question in Arabic."""
+    asked = "كم من الوقت ينتظر upload؟"
+    await page.add_init_script("delete ReadableStream.prototype[Symbol.asyncIterator]")
+    ollama.expect(nowhere())
+    ollama.expect(words("deadline", "patience", "elapsed", "allowance"))
+    ollama.expect(one_step("sleep"))
+    ollama.expect({"seconds": 3})
+    ollama.expect(found(FIRST))
+    async with served(place) as (client, view):
+        run_id = await begin(client, asked)
+        await page.goto(f"{view}?run={run_id}#token={place.token}")
+        call = page.locator(".calls li").filter(has_text="sleep")
+        await call.locator("summary").click()
+        await expect(call).to_contain_text("under way")
+        await expect(call).to_contain_text("slept")
+        await expect(call).not_to_contain_text("(nothing)")
+        places = """(heading) => [0, heading.textContent.length - 1].map((at) => {
+            const range = document.createRange();
+            range.setStart(heading.firstChild, at);
+            range.setEnd(heading.firstChild, at + 1);
+            return range.getBoundingClientRect().x;
+        })"""
+        first, last = await page.get_by_role("heading", level=1).evaluate(places)
+        assert last < first
+
+
+async def test_what_is_chosen_stays_chosen_when_the_runs_change(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    """In a tab behind others, too, whose title tells of a call that waits."""
+    await page.add_init_script("Object.defineProperty(document, 'hidden', { value: true })")
+    states = ["answered", "running"]
+
+    async def listed(route: Route) -> None:
+        runs = [
+            {"id": each * 4, "status": each, "prompt": each, "project": "/p", "created": 0}
+            for each in states
+        ]
+        await route.fulfill(json={"runs": runs, "project": "/p"})
+
+    async with served(place) as (_, view):
+        await page.route("**/view/runs", listed)
+        await page.goto(view)
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        # The address that the server printed, opened in the same tab, signs in.
+        await page.evaluate("token => { location.hash = `token=${token}` }", place.token)
+        state = page.get_by_label("State", exact=True)
+        await state.select_option("Running")
+        await expect(page.locator(".runs li")).to_have_count(1)
+        assert place.token not in page.url
+        states.append("failed")
+        async with page.expect_response("**/view/runs"):
+            pass
+        await expect(state.locator("option")).to_have_count(4)
+        await expect(state).to_have_value("Running")
+        await expect(page.locator(".runs li")).to_have_count(1)
+
+
+async def test_a_server_that_falls_silent_is_told(
+    place: Place, ollama: ScriptedOllama, page: Page
+) -> None:
+    """In a browser whose clock is behind, too."""
+    ollama.expect(Hang())
+    await page.clock.install(time=0)
+    with place.http() as (process, port):
+        view = f"http://127.0.0.1:{port}/view"
+        async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
+            run_id = await begin(client)
+        await page.goto(f"{view}?run={run_id}#token={place.token}")
+        await expect(page.locator(".badge.running")).to_be_visible()
+        await expect(page.locator(".state time")).to_have_text("0.0 s")
+        await ollama.arrived()
+        process.send_signal(signal.SIGSTOP)
+        try:
+            await page.clock.run_for(60_000)
+            await expect(page.get_by_text("Connection lost; trying again.")).to_be_visible()
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+
 async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
     place: Place, ollama: ScriptedOllama, page: Page
 ) -> None:
@@ -501,7 +645,7 @@ async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
         await expect(page.locator(".calls .outcome").last).to_have_text("not made")
         await expect(page.locator(".alarm")).to_have_count(0)
         notes = page.get_by_role("region", name="Notes of the checks")
-        await notes.get_by_text("1 time a check in code stepped in").click()
+        await notes.get_by_text("1 note", exact=True).click()
         await expect(notes).to_contain_text("repeated")
         call = page.locator(".calls li").filter(has_text="read_file").first
         await call.locator("summary").click()
@@ -541,6 +685,10 @@ async def test_a_lost_connection_is_told_and_taken_up_again(
 
         await page.route("**/view/runs", cut)
         await expect(page.get_by_text("Connection lost; trying again.")).to_be_visible()
+        await page.get_by_label("Ask about project").fill(QUESTION)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("The server does not answer.")).to_be_visible()
+        await expect(page.get_by_label("Ask about project")).to_have_value(QUESTION)
         await page.unroute("**/view/runs")
         await expect(page.get_by_text("Connection lost; trying again.")).to_be_hidden()
 
