@@ -228,7 +228,7 @@ def test_the_time_without_a_server_is_not_a_persons() -> None:
 
 def test_long_times_are_said_in_minutes_in_every_view() -> None:
     state = RunState.of(ASKED)
-    assert message(ASKED[-1], state) == "Resumed after 60 min 0 s"
+    assert message(ASKED[-1], state) == "resumed after 60 min 0 s"
     finished = RunFinished(at=3727.0, status="answered", answer="a")
     found = report("run", RunState.of([*ASKED, finished]), now=9999.0)
     assert markdown(found, cost=False).endswith("_Run run: 2 min 7 s in all_")
