@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import empty
-from planner.evidence.listing import is_hidden, of_listing, paths_in
+from planner.evidence.listing import of_listing, paths_in, visible
 from planner.evidence.passages import of_file
 from planner.evidence.ranking import ranked
 from planner.passage import Passage
@@ -72,10 +72,8 @@ class FileListing:
                 continue
             first = first or listing
             inside = "" if folder == "." else f"{folder}/"
-            for path in of_listing(listing.result):
-                path = path if path.startswith(inside) else f"{inside}{path}"
-                if is_hidden(path):
-                    continue
+            for path in visible(of_listing(listing.result)):
+                path = path if path.startswith((inside, "/")) else f"{inside}{path}"
                 name = path.rsplit("/", 1)[-1]
                 if call and "." not in name and len(folders) < MAX_FOLDERS:
                     folders.append(path)

@@ -50,6 +50,7 @@ _CLAIM = re.compile(
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
+_ANY_DIGIT = re.compile(r"\d")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -108,8 +109,10 @@ def readings(text: str) -> tuple[str, str, str]:
 
 def in_all_readings(text: str) -> str:
     """A text whose lines say what each reading of them says."""
-    lines = zip(*(each.split("\n") for each in readings(text)), strict=True)
-    return "\n".join(" ".join(dict.fromkeys(each)) for each in lines)
+    return "\n".join(
+        " ".join(dict.fromkeys(readings(line))) if _ANY_DIGIT.search(line) else line
+        for line in text.split("\n")
+    )
 
 
 def numbers_in(text: str) -> list[float]:

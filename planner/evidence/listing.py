@@ -3,7 +3,8 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from posixpath import commonpath, dirname
 from typing import Any
 
 MAX_PATH_CHARS = 400
@@ -43,8 +44,12 @@ def _of_line(line: str) -> list[str]:
     return paths_in(line) or re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
 
 
-def is_hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in path.split("/"))
+def visible(paths: Sequence[str]) -> list[str]:
+    """The paths without those of hidden files and folders. What is above all those from the root,
+    such as `~/.cache`, does not count."""
+    whole = [path for path in paths if path.startswith("/")]
+    above = commonpath(map(dirname, whole)) if whole else ""
+    return [path for path in paths if "/." not in f"/{path.removeprefix(above)}"]
 
 
 def _paths(value: Any, folder: str, keys: dict[str, tuple[int, int]]) -> Iterator[str]:

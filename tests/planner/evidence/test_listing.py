@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from planner.evidence.listing import of_listing
+from planner.evidence.listing import of_listing, visible
 
 FILE = {"type": "file", "name": "a.py"}
 
@@ -52,3 +52,20 @@ def test_an_entry_is_known_by_its_name_and_not_by_its_kind(value: Any, paths: li
 )
 def test_an_entry_of_text_is_a_whole_name(lines: list[str], paths: list[str]) -> None:
     assert of_listing("\n".join(lines)) == paths
+
+
+@pytest.mark.parametrize(
+    ("paths", "shown"),
+    [
+        (["a.py", ".git/HEAD", "src/.env", "src/b.py"], ["a.py", "src/b.py"]),
+        (
+            ["/home/u/.cache/p/a.py", "/home/u/.cache/p/.git/HEAD", "/home/u/.cache/p/src/b.py"],
+            ["/home/u/.cache/p/a.py", "/home/u/.cache/p/src/b.py"],
+        ),
+        (["/home/u/.cache/p/a.py"], ["/home/u/.cache/p/a.py"]),
+        ([], []),
+    ],
+)
+def test_what_is_hidden_is_so_within_the_project(paths: list[str], shown: list[str]) -> None:
+    """The project itself may be in a hidden folder."""
+    assert visible(paths) == shown
