@@ -170,6 +170,20 @@ class Changes:
         made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in made)
         return said if made_up or len(said) >= MIN_ECHOED else []
 
+    def unset(self, answer: str) -> list[str]:
+        """The words of an answer by which the request names arguments that these changes could have
+        been given, and were not: "the location was set" for an event without one."""
+        made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
+        given = [
+            f"{each.tool} {name} {value}"
+            for each in made
+            for name, value in each.arguments.items()
+            if value not in (None, "", [], {})
+        ]
+        could = {*words(" ".join(name for each in made for name in self._parameters(each.tool)))}
+        left = could & {*words(self.state.user_words)} - {*words("\n".join(given))}
+        return [word for word in dict.fromkeys(words(answer)) if word in left]
+
     def _described(self, calls: Sequence[Iteration]) -> dict[str, str]:
         """The definitions of the tools of these calls, by their names."""
         tools = {each.tool: find(each.tool, self.tools) for each in calls}

@@ -94,7 +94,7 @@ class Ending:
         claimed: list[str] = []
         if self.changes.wanted:
             claimed = not_done(self.state, answer) or self.changes.instead(answer)
-            claimed = claimed or self.changes.unrelated(answer)
+            claimed = claimed or self.changes.unset(answer) or self.changes.unrelated(answer)
         failed, pending = self.changes.failed(), self.changes.pending()
         if claimed:
             reason = reason or f"no call that was made says {', '.join(claimed)}"

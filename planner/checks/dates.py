@@ -1,7 +1,9 @@
 """Dates as texts write them, and as a tool's description wants them."""
 
+import json
 import re
 from datetime import date, datetime
+from typing import Any
 
 _FIELD = r"(?:YYYY|MM|DD|HH|SS|yyyy|mm|dd|hh|ss|%[YmdHMS])"
 _FORMAT = re.compile(rf"(?<![\w%]){_FIELD}(?:[-/.: T]?{_FIELD})+Z?(?!\w)")
@@ -16,6 +18,8 @@ _IN_NUMBERS = (
 """Dates without the name of a month that are read in one way: `2024年5月12日`, `12.5.2024`."""
 _DAY_FIRST = re.compile(r"(?<![\w/])(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
 _MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
+DAY = re.compile(r"(?<!\d)[12]\d{3}-\d{2}-\d{2}(?!\d)")
+"""A date in ISO 8601."""
 _DIRECTIVES = {"YYYY": "%Y", "DD": "%d", "HH": "%H", "SS": "%S"}
 
 
@@ -45,6 +49,14 @@ def _iso(found: re.Match[str]) -> str:
         return f"{date(int(found['y']), int(found['m']), int(found['d']))}"
     except ValueError:
         return found[0]
+
+
+def takes_day(schema: dict[str, Any]) -> bool:
+    """Whether one of a tool's arguments is a date, by its format or the one that its description
+    names."""
+    told = json.dumps(schema.get("properties", {}))
+    named = any("%Y" in _directives(each) for each in _FORMAT.findall(told))
+    return named or re.search(r'"format": "date(?:-time)?"', told) is not None
 
 
 def as_described(value: str, description: str) -> str:

@@ -1,8 +1,11 @@
 """What the models are asked. Each question is one text, which stands after everything so far."""
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
+from planner.checks.dates import DAY, takes_day
+from planner.checks.grounding import seen
 from planner.checks.guards import repeats
 from planner.passage import Passage
 from planner.prompts.texts import (
@@ -80,9 +83,17 @@ def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None 
         request=short_request(state),
         names=argument_names(tool),
         parameters=fenced(parameters(tool)),
+        today=_today(state) if takes_day(tool.input_schema) else "",
     )
     wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
     return question + wrong
+
+
+def _today(state: RunState) -> str:
+    """The day on which the run began, unless a date was seen: it tells more of when things are."""
+    if state.started is None or DAY.search(seen(state)):
+        return ""
+    return f"\nToday is {date.fromtimestamp(state.started.at):%A, %Y-%m-%d}."
 
 
 def answer(state: RunState) -> str:

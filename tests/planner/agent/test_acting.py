@@ -1,5 +1,6 @@
 """Actions in a pool without files: what their calls need is looked up, and not guessed."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -475,6 +476,57 @@ async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_don
         "Nothing was changed: name was not called: "
         "event_id 31 has these values already: (id_: '31' title: Review)."
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "format", "told"),
+    [
+        ("What is on today?", {"format": "date"}, True),
+        ("What is on today?", {"description": "The day, as YYYY-MM-DD"}, True),
+        ("What is on at 2024-05-19?", {"format": "date"}, False),
+        ("What is on today?", {"description": "The day"}, False),
+    ],
+)
+async def test_a_tool_that_takes_a_day_is_told_which_one_it_is(
+    prompt: str, format: dict[str, str], told: bool
+) -> None:
+    """Asked for today's appointments, a model looked at a day of 2023."""
+    pool = office(find_events=[EVENTS])
+    schema = {"type": "object", "properties": {"day": {"type": "string"} | format}}
+    pool.specs[0] = FIND_EVENTS.model_copy(update={"input_schema": schema})
+    ran = await planned(
+        Fast({"search": ["events"], "wants": "short answer"}),
+        steps(("Find them", "find_events")),
+        {"day": "2024-05-19"},
+        found("An introduction."),
+        pool=pool,
+        prompt=prompt,
+    )
+    [question] = [each.last for each in ran.asked if each.last.startswith("Call find_events")]
+    day = date.fromtimestamp(ran.state.started.at) if ran.state.started else None
+    assert (f"Today is {day:%A, %Y-%m-%d}." in question) == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [({"title": "Tea"}, "partial"), ({"title": "Tea", "place": "room 4"}, "answered")],
+)
+async def test_what_a_change_was_not_given_is_not_told_as_set(
+    arguments: dict[str, str], status: str
+) -> None:
+    """An event was created without a location, and "the location was set correctly"."""
+    pool = office(create=["Created: Tea"])
+    pool.specs.append(spec("create", "title", "place?", upstream="office", safety=Safety.WRITE))
+    ran = await acted(
+        "Create an event, Tea, and set its place to room 4",
+        steps(("Create it", "create")),
+        arguments,
+        was_done("The event Tea was created, and its place was set."),
+        pool=pool,
+    )
+    assert pool.calls == [("create", arguments)]
+    assert ran.state.status == status
+    assert ("its place was set" in (ran.state.answer or "")) == (status == "answered")
 
 
 async def test_of_the_values_of_a_change_one_has_to_be_new() -> None:
