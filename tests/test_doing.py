@@ -596,7 +596,6 @@ SAME = {
     "Write a note that greets Anna": ("Good morning, Anna!", "A note that greets Anna was added."),
     "记下你好": ("你好", "已记下你好。"),
     "Note how many notes there are": ("0 notes", "It was noted how many notes there are."),
-    "Add what you like, author and all": ("Buy milk", "Added, with an author."),
 }
 """What nobody can take for something else than was asked for."""
 

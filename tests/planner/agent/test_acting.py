@@ -493,7 +493,8 @@ async def test_a_tool_that_takes_a_day_is_told_which_one_it_is(
     """Asked for today's appointments, a model looked at a day of 2023."""
     pool = office(find_events=[EVENTS])
     schema = {"type": "object", "properties": {"day": {"type": "string"} | format}}
-    pool.specs[0] = FIND_EVENTS.model_copy(update={"input_schema": schema})
+    find = spec("find_events", upstream="office")
+    pool.specs[0] = find.model_copy(update={"input_schema": schema})
     ran = await planned(
         Fast({"search": ["events"], "wants": "short answer"}),
         steps(("Find them", "find_events")),
