@@ -19,6 +19,8 @@ LIKELIEST = 1000
 next to the answer."""
 MAX_LINE = 300
 """Characters of a line; the rest of a longer one, such as minified code, is left out."""
+MAX_NESTED = 20
+"""Units around a unit; a deeper one is cut by its size, since each level reads all its lines."""
 
 
 class _Unit:
@@ -112,7 +114,7 @@ def _divided(
             yield _Unit(start, end, heading)
             continue
         head = _head(lines, start, end)
-        if head is None:
+        if head is None or len(heading) == MAX_NESTED:
             yield from _windows(lines, start, end, heading)
             continue
         if _size(lines, start, head - 1) > MIN_UNIT:
