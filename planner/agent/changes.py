@@ -106,6 +106,11 @@ class Changes:
         concludes = self.state.part.request.goal == "conclude"
         return self.state.iterations if concludes else self.state.part_iterations
 
+    @property
+    def made(self) -> Sequence[Iteration]:
+        """The changes that were made."""
+        return [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
+
     def reads(self, call: Iteration) -> bool:
         tool = find(call.tool, self.tools)
         return tool is None or tool.read_only
@@ -134,7 +139,7 @@ class Changes:
         """The status of a request for a change that was not made, and why it was not; None when a
         change was made."""
         calls = self.calls
-        if any(each.changes and each.outcome is Outcome.SUCCESS for each in calls):
+        if self.made:
             return None
         declined = [each for each in calls if each.approval and not each.approval.approved]
         if declined:
@@ -163,24 +168,23 @@ class Changes:
         """The words of the request that an answer repeats and no call and no result has: three at
         least, as a part of the request may not have been done, or one where a change was given a
         text that nobody had said, as something else may have been done."""
-        made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
-        known = self._described(made)
+        known = self._described(self.made)
         of_tools = {*words("\n".join(known.values()))}
         said = [word for word in echoed(self.state, answer) if word not in of_tools]
-        made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in made)
+        made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in self.made)
         return said if made_up or len(said) >= MIN_ECHOED else []
 
     def unset(self, answer: str) -> list[str]:
         """The words of an answer by which the request names arguments that these changes could have
         been given, and were not: "the location was set" for an event without one."""
-        made = [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
         given = [
             f"{each.tool} {name} {value}"
-            for each in made
+            for each in self.made
             for name, value in each.arguments.items()
             if value not in (None, "", [], {})
         ]
-        could = {*words(" ".join(name for each in made for name in self._parameters(each.tool)))}
+        taken = (name for each in self.made for name in self._parameters(each.tool))
+        could = {*words(" ".join(taken))}
         left = could & {*words(self.state.user_words)} - {*words("\n".join(given))}
         return [word for word in dict.fromkeys(words(answer)) if word in left]
 

@@ -258,10 +258,10 @@ class Caller:
             self.record_guard("not_again", [message])
             return message
         self.guessed = []
-        if iteration.by_model and (same := sources.as_it_is(arguments, self.state)):
-            self.record_guard("unchanged", [f"{tool.name}: {same}"])
-            return f"{sources.NOT_MADE}{same}. It would change nothing."
         if iteration.by_model:
+            if same := sources.as_it_is(arguments, self.state):
+                self.record_guard("unchanged", [f"{tool.name}: {same}"])
+                return f"{sources.NOT_MADE}{same}. It would change nothing."
             self.guessed = sources.unseen(arguments, sources.said(self.state))
         guessed = [*map(str, self.guessed)]
         if guessed:

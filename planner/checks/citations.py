@@ -98,9 +98,9 @@ def evidence(state: RunState) -> list[Evidence]:
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
     rows = [row for row in text.splitlines() if row.strip()]
     scores = [
-        sum(holds(in_all_readings(row), claim) for claim in held)
+        sum(holds(read, claim) for claim in held)
         + 2 * any(quoted_in(quote, row) for quote in quotes)
-        for row in rows
+        for row, read in zip(rows, map(in_all_readings, rows), strict=True)
     ]
     best = max(scores, default=0)
     telling = [row for row, score in zip(rows, scores, strict=True) if score > 0.6 * best]

@@ -161,11 +161,11 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
     def find(self, name: str) -> ToolSpec | None:
         """The tool of that name; `upstream.tool` names any tool, whether or not names clash."""
-        if spec := self._specs().get(name):
+        specs = self._specs()
+        if spec := specs.get(name):
             return spec
         upstream, _, tool = name.partition(".")
-        specs = self._specs().values()
-        return next((s for s in specs if s.upstream == upstream and s.name == tool), None)
+        return next((s for s in specs.values() if (s.upstream, s.name) == (upstream, tool)), None)
 
     def held(self, name: str) -> HeldTool | None:
         """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""

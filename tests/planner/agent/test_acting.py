@@ -455,22 +455,26 @@ async def test_what_an_entry_is_stays_so_if_nobody_says_otherwise(
     assert ran.state.status == "answered"
 
 
-async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_done() -> None:
-    """A rent that was to be raised was "updated" to what it was."""
+async def named(prompt: str, answer: str, *titles: str) -> Ran:
+    """A run whose model gives event 31, the `Review`, these titles, one after the other."""
     pool = office(find_events=[EVENTS], name=["Named."])
     pool.specs.append(spec("name", "event_id", "title", upstream="office", safety=Safety.WRITE))
-    same = {"event_id": "31", "title": "Review"}
-    ran = await acted(
-        "Give the review a new title",
+    return await acted(
+        prompt,
         steps(("Find it", "find_events"), ("Name it", "name")),
         {"query": "review"},
         {"tool": "name"},
-        same,
-        same,
-        was_done("The review has a new title."),
+        *({"event_id": "31", "title": title} for title in titles),
+        was_done(answer),
         pool=pool,
     )
-    assert [name for name, _ in pool.calls] == ["find_events"]
+
+
+async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_done() -> None:
+    """A rent that was to be raised was "updated" to what it was."""
+    told = "The review has a new title."
+    ran = await named("Give the review a new title", told, "Review", "Review")
+    assert [name for name, _ in ran.pool.calls] == ["find_events"]
     assert ran.state.status == "failed"
     assert ran.state.answer == (
         "Nothing was changed: name was not called: "
@@ -531,19 +535,10 @@ async def test_what_a_change_was_not_given_is_not_told_as_set(
 
 
 async def test_of_the_values_of_a_change_one_has_to_be_new() -> None:
-    pool = office(find_events=[EVENTS], name=["Named."])
-    pool.specs.append(spec("name", "event_id", "title", upstream="office", safety=Safety.WRITE))
-    ran = await acted(
-        "Give the review a new title: Retrospective",
-        steps(("Find it", "find_events"), ("Name it", "name")),
-        {"query": "review"},
-        {"tool": "name"},
-        {"event_id": "31", "title": "Review"},
-        {"event_id": "31", "title": "Retrospective"},
-        was_done("The title of event 31 is Retrospective."),
-        pool=pool,
-    )
-    assert pool.calls[-1] == ("name", {"event_id": "31", "title": "Retrospective"})
+    told = "The title of event 31 is Retrospective."
+    prompt = "Give the review a new title: Retrospective"
+    ran = await named(prompt, told, "Review", "Retrospective")
+    assert ran.pool.calls[-1] == ("name", {"event_id": "31", "title": "Retrospective"})
     assert ran.state.status == "answered"
 
 
