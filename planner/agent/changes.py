@@ -164,13 +164,17 @@ class Changes:
         made = [each for each in self.calls if each.outcome is Outcome.SUCCESS]
         return unrelated(self.state, answer, "\n".join(self._described(made).values()))
 
+    def repeated(self, answer: str) -> list[str]:
+        """The words of the request that an answer to it repeats, and that no result and no tool of
+        a change that was made has: they may say more than was done, so the calls are listed too."""
+        of_tools = {*words("\n".join(self._described(self.made).values()))}
+        return [word for word in echoed(self.state, answer) if word not in of_tools]
+
     def instead(self, answer: str) -> list[str]:
-        """The words of the request that an answer repeats and no call and no result has: three at
-        least, as a part of the request may not have been done, or one where a change was given a
-        text that nobody had said, as something else may have been done."""
+        """Such words: three at least, as a part of the request may not have been done, or one where
+        a change was given a text that nobody had said, as something else may have been done."""
         known = self._described(self.made)
-        of_tools = {*words("\n".join(known.values()))}
-        said = [word for word in echoed(self.state, answer) if word not in of_tools]
+        said = self.repeated(answer)
         made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in self.made)
         return said if made_up or len(said) >= MIN_ECHOED else []
 

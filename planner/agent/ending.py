@@ -105,6 +105,8 @@ class Ending:
             reason = reason or f"{names} did not succeed, as far as is known"
         if claimed or echoed(self.state, answer, failed):
             answer = f"What was done:\n{done(self.changes.calls) or '- nothing'}"
+        elif self.changes.made and self.changes.repeated(answer):
+            answer += f"\n\nWhat was done:\n{done(self.changes.calls)}"
         if failed or pending:
             answer += f"\n\nNot done, as far as is known:\n{left_undone(failed, pending)}"
         found = conclusion.success and not gives_up(answer)
