@@ -4,6 +4,7 @@ the embedded ones."""
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ import anyio.to_thread
 from planner.agent import warming
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
+from planner.models.encoder import MiniLM
 from server.config import ModelSettings
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ class Backend:
                 if self._failures >= failures + 2:
                     raise ModelUnavailable(self._failure)
                 try:
-                    self._models = await open_models(self._settings, self._on_download)
+                    models = await open_models(self._settings, self._on_download)
+                    self._models = replace(models, encoder=MiniLM())
                 except ModelUnavailable as error:
                     self._failure, self._failures = str(error), self._failures + 1
                     raise

@@ -23,7 +23,22 @@ from planner.evidence.hits import Hit
 from planner.evidence.listing import paths_in
 from planner.evidence.outline import outline
 from planner.evidence.passages import of_file
-from planner.evidence.ranking import defined, defined_in, named_in, ranked, undefined
+from planner.evidence.ranking import (
+    NOT_COMPARED,
+    Alike,
+    defined,
+    defined_in,
+    named_in,
+    ranked,
+    undefined,
+)
+from planner.evidence.search_terms import (
+    MAX_TERMS,
+    absent,
+    in_any_case,
+    searches,
+    spelled_out,
+)
 from planner.evidence.selection import (
     fitting,
     foremost,
@@ -32,19 +47,13 @@ from planner.evidence.selection import (
     subjects,
     with_unused,
 )
-from planner.evidence.words import beginning, is_name, long_words, says, tokens, words
+from planner.evidence.words import tokens
 from planner.passage import Passage
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
-MAX_TERMS = 24
-"""The words that one search may have."""
 MAX_SINGLE = 10
 """The words that are searched for one by one."""
-MIN_TERM = 3
-"""Characters of a word that is searched for; a name may be shorter."""
-MIN_OWN_TERM = 5
-"""The same for the question's own words; shorter ones are in every line of prose."""
 MAX_FILES = 6
 """Files that are read whole for one question."""
 INTRODUCTION = "README.md"
@@ -57,6 +66,10 @@ DOCUMENTED_SHARE = 0.7
 """The share of what is shown that documentation gets, if there is any."""
 INTRODUCTION_SHARE = 0.1
 """The share of what is shown for a long answer that the project's own introduction gets."""
+MAX_COMPARED = 48
+"""Passages whose meaning is compared with the question, the likeliest by their words."""
+MAX_COMPARED_CHARS = 1200
+"""Characters of each that are."""
 MAX_OUTLINES = 2
 """Definitions named in one question whose members are looked up."""
 
@@ -66,6 +79,7 @@ class _Candidates(NamedTuple):
 
     question: str
     more: Sequence[str]
+    alike: Alike
     passages: Sequence[Passage]
     documented: Sequence[Passage]
     outlines: Sequence[Passage]
@@ -115,7 +129,8 @@ class Gatherer:
                 files += [path for path in introduction if path not in files]
             read = await self._read(files)
             known = [*read, *_unread(found, read)]
-            used, defining = await self._defined(self.search, known, question, more)
+            alike = await self._alike(known, question, more)
+            used, defining = await self._defined(self.search, known, question, more, alike)
             if self._long:
                 further = [path for path in defining if path not in files]
                 read += await self._read(further[:MAX_DEFINING])
@@ -123,8 +138,9 @@ class Gatherer:
             documented = await self.documentation.passages(self.search, question, more, found)
         else:
             searched, passages = await self.files.passages(question, more)
+            alike = await self._alike(passages, question, more)
         outlines = await self._outlines(passages, question)
-        self.candidates = _Candidates(question, more, passages, documented, outlines)
+        self.candidates = _Candidates(question, more, alike, passages, documented, outlines)
         shown = self._shown(self.candidates, self.state.passages)
         if len(self.state.iterations) == before:  # all calls were made before
             if not (shown and searched):
@@ -176,10 +192,10 @@ class Gatherer:
         still too much stands everywhere and tells nothing."""
         options = list(dict.fromkeys(map(tuple, searches(question, more))))
         for chosen in options:
-            iteration, found = await self._lines(tool, chosen, _spelled(chosen, question, more))
+            iteration, found = await self._lines(tool, chosen, spelled_out(chosen, question, more))
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
                 if chosen == options[0]:
-                    self.absent = _absent(question, more, chosen, found)
+                    self.absent = absent(question, more, chosen, found)
                 return iteration, found
         if options and iteration.outcome is Outcome.FAILURE and not self.plain_patterns:
             self.plain_patterns = True
@@ -188,7 +204,7 @@ class Gatherer:
         lines: list[Hit] = []
         answers = bool(options) and iteration.outcome is Outcome.SUCCESS
         for term in options[0][:MAX_SINGLE] if answers else ():
-            iteration, found = await self._lines(tool, [term], _spelled([term], question, more))
+            iteration, found = await self._lines(tool, [term], spelled_out([term], question, more))
             if found:
                 newest, lines = iteration, [*lines, *found]
         return newest, list(dict.fromkeys(lines))
@@ -200,7 +216,7 @@ class Gatherer:
         the beginnings of."""
         pattern = f"(?i){'|'.join(map(re.escape, terms))}"
         if self.plain_patterns:
-            pattern = "|".join(map(_in_any_case, terms))
+            pattern = "|".join(map(in_any_case, terms))
         purpose = f"find {', '.join(spelled)}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
         succeeded = iteration.outcome is Outcome.SUCCESS
@@ -227,13 +243,34 @@ class Gatherer:
                 passages += of_file(path, text, self.read.upstream)
         return passages
 
+    async def _alike(
+        self, passages: Sequence[Passage], question: str, more: Sequence[str]
+    ) -> Alike:
+        """How close the likeliest of these passages are to the question in meaning, unless there
+        is room for all of them, or nothing that can tell."""
+        encoder = self.caller.asker.models.encoder
+        if encoder is None or size(passages) <= self._room:
+            return NOT_COMPARED
+        beside = " ".join(more)
+        likeliest = ranked(passages, question, beside)[:MAX_COMPARED]
+        texts = [
+            f"{each.source} {each.heading}\n{each.text}"[:MAX_COMPARED_CHARS] for each in likeliest
+        ]
+        likeness = await encoder.likeness(f"{question} {beside}", texts)
+        return dict(zip(likeliest, likeness.scores, strict=True))
+
     async def _defined(
-        self, tool: ToolSpec, passages: Sequence[Passage], question: str, more: Sequence[str]
+        self,
+        tool: ToolSpec,
+        passages: Sequence[Passage],
+        question: str,
+        more: Sequence[str],
+        alike: Alike,
     ) -> tuple[list[Hit], list[str]]:
         """The lines that have a name which the best passages mention and none defines, such as a
         constant's value for a function that uses it or the base of a class; and the files that
         define one."""
-        best = ranked(passages, question, " ".join(more))
+        best = ranked(passages, question, " ".join(more), alike)
         top = foremost(best, named_in(passages, question))
         missing = undefined(passages, top)[:MAX_TERMS]
         if not missing:
@@ -275,8 +312,8 @@ class Gatherer:
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
         that stand in the prompt already (`before`)."""
-        question, more, passages, documented, outlines = found
-        room = reading_characters(self.state, self.caller.asker.models.full.context_tokens)
+        question, more, alike, passages, documented, outlines = found
+        room = self._room
         library = ranked(documented, question, " ".join(more))
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
@@ -284,7 +321,7 @@ class Gatherer:
         inside = fitting(outlines, room - size(library) - kept_back, before)
         left = room - size(library) - size(inside) - kept_back
         shown_before = [*before, *library]
-        own = selected(passages, question, more, left, shown_before, whole=self._long)
+        own = selected(passages, question, more, left, shown_before, alike, whole=self._long)
         if self.search:  # files alone do not tell that nothing else has a name
             names = named_in(passages, question)
             own = [with_unused(each, passages, names) for each in own]
@@ -293,73 +330,13 @@ class Gatherer:
         return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]
 
     @property
+    def _room(self) -> int:
+        """The characters of passages that are shown."""
+        return reading_characters(self.state, self.caller.asker.models.full.context_tokens)
+
+    @property
     def _long(self) -> bool:
         return self.state.wants == "long answer"
-
-
-def searches(question: str, more: Sequence[str]) -> list[list[str]]:
-    """What to search for, the widest first: names as they are spelled, the stems of the words
-    beside the question, and those of its own words that are long enough to tell something."""
-    asked = tokens(question)
-    beside = [token for each in more for token in tokens(each)]
-    names = [token for token in [*asked, *beside] if is_name(token)]
-    plain = [
-        beginning(stem, token) for token in beside for stem in words(token) if len(stem) >= MIN_TERM
-    ]
-    own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
-    widest = [[*names, *plain, *own], [*names, *plain], names]
-    return [_distinct(each)[:MAX_TERMS] for each in widest if each]
-
-
-def _in_any_case(term: str) -> str:
-    """A pattern for a text in any case, which every dialect of regular expressions knows."""
-    return re.sub(
-        "[A-Za-z]", lambda letter: f"[{letter[0].upper()}{letter[0].lower()}]", re.escape(term)
-    )
-
-
-def _spelled(terms: Sequence[str], question: str, more: Sequence[str]) -> list[str]:
-    """The words that these terms search for, as the question and those beside it spell them."""
-    asked, beside = tokens(question), tokens("\n".join(more))
-    names = filter(is_name, [*asked, *beside])
-    spellings: dict[str, str] = {}
-    for token in [*names, *beside, *asked]:
-        for searched in (token.lower(), *(beginning(stem, token) for stem in words(token))):
-            spellings.setdefault(searched, token)
-    return _distinct(spellings.get(term.lower(), term) for term in terms)
-
-
-def _absent(
-    question: str, more: Sequence[str], searched: Sequence[str], found: Sequence[Hit]
-) -> list[str]:
-    """The words of the question among `more` that stand in none of the lines found, nor in their
-    paths, though they were searched for."""
-    text = "\n".join(f"{hit.path} {hit.text}" for hit in found).lower()
-    terms = {term.lower() for term in searched}
-
-    def spelled(said: str) -> set[str]:
-        """What to look for: a name as a whole, and the stems of other words."""
-        return {
-            beginning(part, token)
-            for token in tokens(said)
-            for part in ([token.lower()] if is_name(token) else words(token))
-        }
-
-    return [
-        each
-        for each in dict.fromkeys(more)
-        if says(question, each)
-        and terms >= (looked_for := spelled(each))
-        and not any(part in text for part in looked_for)
-    ]
-
-
-def _distinct(terms: Iterable[str]) -> list[str]:
-    """The terms, each once whatever its case."""
-    found: dict[str, str] = {}
-    for term in terms:
-        found.setdefault(term.lower(), term)
-    return list(found.values())
 
 
 def _unread(found: Iterable[Hit], read: Sequence[Passage]) -> list[Passage]:

@@ -7,8 +7,10 @@ A library would need numpy, whose import takes longer than the ranking of a whol
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from statistics import fmean, pstdev
+from types import MappingProxyType
 
 from planner.evidence.passages import around
 from planner.evidence.words import TOKEN, is_name, named, tokens, words
@@ -25,6 +27,9 @@ ADDED_WEIGHT = 0.6
 """The weight of the words that a model added to those of the query that it chose."""
 LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
+ALIKE_WEIGHT = 0.4
+"""The exponent of the factor for the score of a passage that is one standard deviation closer to
+the query in meaning than the passages compared with it."""
 MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
 _ASIDE = re.compile(
@@ -70,6 +75,11 @@ BESIDE_SOURCE = (
 unless the query has such a word itself."""
 
 
+Alike = Mapping[Passage, float]
+"""How close passages are to a question in meaning, those that were compared with it."""
+NOT_COMPARED: Alike = MappingProxyType({})
+
+
 class BM25:
     """Documents, scored by the words they share with a query: rare words more, long documents
     less."""
@@ -100,10 +110,13 @@ class BM25:
         return scores
 
 
-def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Passage]:
+def ranked(
+    passages: Sequence[Passage], query: str, more: str = "", alike: Alike = NOT_COMPARED
+) -> list[Passage]:
     """The passages that share words with the query, best first. One that has a name of the query
     word for word comes before one that only has its parts; `more` are the words of the query that a
-    model chose, and others that it added."""
+    model chose, and others that it added. Of those that were compared with the query (`alike`),
+    what is closer to it than the others counts more."""
     asked, beside = set(words(query)), set(words(more))
     chosen, added = asked & beside, beside - asked
     if not chosen:  # asked in another language
@@ -112,6 +125,7 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
     scores, of_added = index.scores(chosen), index.scores(added)
     of_left_out = index.scores(asked - chosen)
     names = named_in(passages, query)
+    closer = _closer(alike)
     scored = []
     for number, passage in enumerate(passages):
         score = scores[number] + ADDED_WEIGHT * of_added[number]
@@ -120,8 +134,17 @@ def ranked(passages: Sequence[Passage], query: str, more: str = "") -> list[Pass
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:
             score *= NAMED_LIFT
+        score *= math.exp(ALIKE_WEIGHT * closer.get(passage, 0.0))
         scored.append((score * weight(passage.source, asked), number))
     return [passages[number] for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
+
+
+def _closer(alike: Alike) -> dict[Passage, float]:
+    """By how many standard deviations passages are closer to a question than the others."""
+    if len(alike) < 2:
+        return {}
+    mean, deviation = fmean(alike.values()), pstdev(alike.values())
+    return {each: (score - mean) / (deviation or 1.0) for each, score in alike.items()}
 
 
 def named_in(passages: Sequence[Passage], query: str) -> set[str]:

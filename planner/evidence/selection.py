@@ -13,6 +13,8 @@ from itertools import chain, islice
 from planner.evidence.arithmetic import worked_out
 from planner.evidence.counting import entries
 from planner.evidence.ranking import (
+    NOT_COMPARED,
+    Alike,
     defined,
     defined_in,
     defining_line,
@@ -55,6 +57,7 @@ def selected(
     more: Sequence[str],
     room: int,
     before: Sequence[Passage],
+    alike: Alike = NOT_COMPARED,
     whole: bool = False,
 ) -> list[Passage]:
     """The best passages and what the first of them need, without those that stand in the prompt
@@ -62,7 +65,7 @@ def selected(
     beside = " ".join(more)
     best = [
         each
-        for each in ranked(passages, question, beside)
+        for each in ranked(passages, question, beside, alike)
         if not any(each.within(other) for other in before)
     ]
     names = named_in(passages, question)

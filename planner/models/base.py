@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
+from planner.models.encoder import Encoder
+
 
 class Message(TypedDict):
     role: Literal["system", "user", "assistant"]
@@ -153,6 +155,8 @@ class Models:
     full: ChatModel
     doing: Callable[[], str] = str
     """What a model does now, in words; empty if their server does not tell."""
+    encoder: Encoder | None = None
+    """What compares texts by their meaning; without one, words alone are compared."""
 
     @property
     def distinct(self) -> list[ChatModel]:

@@ -8,6 +8,7 @@ record ends, the run goes on.
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -19,6 +20,7 @@ from planner.clock import Clock
 from planner.errors import ModelError
 from planner.inbox import Inbox
 from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
+from planner.models.encoder import Encoder, Likeness
 from planner.protocol import Steering
 from planner.tools import (
     Approval,
@@ -238,7 +240,8 @@ class Tape:
 def taped_models(models: Models, tape: Tape) -> Models:
     fast = _TapedModel(models.fast, tape)
     full = fast if models.full is models.fast else _TapedModel(models.full, tape)
-    return Models(fast, full)
+    encoder = _TapedEncoder(models.encoder, tape) if models.encoder else None
+    return Models(fast, full, encoder=encoder)
 
 
 def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
@@ -285,6 +288,15 @@ class _TapedModel(ModelAround):
 
     async def aclose(self) -> None:
         """See `load`."""
+
+
+class _TapedEncoder:
+    def __init__(self, encoder: Encoder, tape: Tape) -> None:
+        self._encoder, self._tape = encoder, tape
+
+    async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
+        ask = partial(self._encoder.likeness, question, texts)
+        return await self._tape.take(Likeness, ["likeness", question, *texts], ask)
 
 
 class TapedPool(PoolAround):

@@ -17,7 +17,7 @@ from serving import LONG
 
 from planner import agent, grammar
 from planner.actions import MAX_RESULT_CHARS, Action, actions, attempts
-from planner.agent.gathering import MAX_FILES, MAX_TERMS, searches
+from planner.agent.gathering import MAX_FILES
 from planner.agent.reading import READINGS
 from planner.checks import validation
 from planner.checks.claims import agree
@@ -34,6 +34,7 @@ from planner.events import (
     StepConcluded,
 )
 from planner.evidence import context, hits
+from planner.evidence.search_terms import MAX_TERMS, searches
 from planner.inbox import Inbox
 from planner.models.base import Message, Reply
 from planner.prompts import BEFORE_ACTING

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -17,6 +17,7 @@ from planner.events import Event, Role
 from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.models.base import Message, Models, Reply
+from planner.models.encoder import Encoder
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import (
@@ -291,6 +292,7 @@ async def planned(
     reply_fields: Mapping[str, Any] | None = None,
     approver: Approver = refuse,
     inbox: Inbox | None = None,
+    encoder: Encoder | None = None,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
@@ -299,7 +301,7 @@ async def planned(
     with anyio.fail_after(LONG):
         state = await agent.run(
             RunRequest(**request),
-            models(script.reply, context_tokens),
+            replace(models(script.reply, context_tokens), encoder=encoder),
             pool,
             events.append,
             approver,

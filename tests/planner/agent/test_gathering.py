@@ -1,14 +1,17 @@
 """From a question to passages: searches, the files read, what is shown of them."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
 from replies import found, nowhere, plan, words
 
-from planner.agent.gathering import MAX_FILES, searches
+from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
 from planner.evidence.hits import Hit, as_passages, of_search
+from planner.evidence.search_terms import searches
+from planner.models.encoder import Likeness
 from planner.passage import Passage
 from planner.prompts.texts import passage
 from planner.tools import Outcome, ToolResult
@@ -222,6 +225,62 @@ async def test_of_many_passages_the_others_are_shown_by_their_best_lines() -> No
         assert "return open_gate(" in each.text
         file = ran.pool.files["src/parts.py"].split("\n")
         assert each.text.split("\n") == file[each.first - 1 : each.last]
+
+
+class Comparing:
+    """An encoder to which only texts with a certain word are close."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.questions: list[str] = []
+        self.texts: list[str] = []
+
+    async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
+        self.questions.append(question)
+        self.texts = [*texts]
+        return Likeness(scores=[float(self.word in text) for text in texts])
+
+
+@pytest.mark.parametrize("searched", [True, False])
+async def test_of_passages_with_the_same_words_those_that_mean_the_same_come_first(
+    searched: bool,
+) -> None:
+    filler = "# filler\n" * 99
+    numbers = range(MAX_FILES)
+    files = {f"src/part_{number}.py": f"# return open_gate\n{filler}" for number in numbers}
+    files["src/part_4.py"] = files["src/part_4.py"].replace("gate", "gate ajar", 1)
+    pool = pool_of(files)
+    if not searched:
+        pool.specs = [READ_WHOLE, LIST]
+    names = [] if searched else [{"lists": "list_dir", "reads": "read_file"}]
+    for encoder in (None, Comparing("ajar")):
+        ran = await planned(
+            *names, found("It is told."), pool=pool, prompt=QUESTION, encoder=encoder
+        )
+        first, *_ = ran.state.passages
+        assert (first.source == "src/part_4.py") == (encoder is not None)
+
+
+async def test_passages_are_compared_with_the_question_and_the_words_searched_for() -> None:
+    files = {f"src/part_{number}.py": SOURCE * 40 for number in range(9)}
+    encoder = Comparing("")
+    await planned(
+        Fast({"search": ["gate", "width"], "wants": "short answer"}),
+        found("It is told."),
+        pool=pool_of(files),
+        prompt=QUESTION,
+        encoder=encoder,
+    )
+    assert encoder.questions == [f"{QUESTION} gate width"]
+    assert len(encoder.texts) == MAX_COMPARED
+    assert all(len(text) <= MAX_COMPARED_CHARS for text in encoder.texts)
+    assert encoder.texts[0].startswith("src/part_")
+
+
+async def test_nothing_is_compared_where_there_is_room_for_all() -> None:
+    encoder = Comparing("")
+    await gathered(pool_of({"src/gates.py": SOURCE}), encoder=encoder)
+    assert encoder.questions == []
 
 
 @pytest.mark.parametrize("context_tokens", [4096, 8192])

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from planner.agent.gathering import searches
+from planner.evidence.search_terms import searches
 from planner.evidence.words import beginning, is_name, tokens, words
 
 

@@ -34,6 +34,7 @@ from planner import agent
 from planner.errors import ModelUnavailable, RequestError
 from planner.events import EVENT, Event, RunContinued, RunFinished, RunSteered
 from planner.models.base import Message, Reply
+from planner.models.encoder import Likeness
 from planner.protocol import Limits, RunRequest, Steering
 from planner.state import RunState
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, UpstreamStatus
@@ -305,6 +306,29 @@ async def test_nothing_is_written_that_cannot_be_recorded() -> None:
     refused = [e.data["text"] for e in entries if e.data.get("tool") == "note" and "text" in e.data]
     assert len(refused) == 2
     assert all(text.startswith("The call was not made") for text in refused)
+
+
+async def test_what_was_compared_is_in_the_record() -> None:
+    """A run that is resumed ranks its passages as before, wherever it goes on."""
+
+    class Once:
+        asked = 0
+
+        async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
+            self.asked += 1
+            return Likeness(scores=[0.5] * len(texts))
+
+    once, record = Once(), Kept(Unredacted(), [])
+    for _ in range(2):
+        kept: Any = Kept(Unredacted(), list(record.entries))
+        request = RunRequest(prompt="?")
+        stored = StoredRun("x", "me", request, MADE, None, "interrupted", 0.0, record.entries)
+        tape = Tape(kept, lambda event: None, stored)
+        taped = taped_models(replace(models(said, 8192), encoder=once), tape)
+        assert taped.encoder
+        likeness = await taped.encoder.likeness("How long?", ["a", "b"])
+        assert (likeness.scores, once.asked) == ([0.5, 0.5], 1)
+        record = kept
 
 
 async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before() -> None:

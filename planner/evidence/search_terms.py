@@ -1,0 +1,80 @@
+"""What a text search looks for: the words of a question, and of what was asked to be searched for
+beside it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from planner.evidence.hits import Hit
+from planner.evidence.words import beginning, is_name, long_words, says, tokens, words
+
+MAX_TERMS = 24
+"""The words that one search may have."""
+MIN_TERM = 3
+"""Characters of a word that is searched for; a name may be shorter."""
+MIN_OWN_TERM = 5
+"""The same for the question's own words; shorter ones are in every line of prose."""
+
+
+def searches(question: str, more: Sequence[str]) -> list[list[str]]:
+    """What to search for, the widest first: names as they are spelled, the stems of the words
+    beside the question, and those of its own words that are long enough to tell something."""
+    asked = tokens(question)
+    beside = [token for each in more for token in tokens(each)]
+    names = [token for token in [*asked, *beside] if is_name(token)]
+    plain = [
+        beginning(stem, token) for token in beside for stem in words(token) if len(stem) >= MIN_TERM
+    ]
+    own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
+    widest = [[*names, *plain, *own], [*names, *plain], names]
+    return [_distinct(each)[:MAX_TERMS] for each in widest if each]
+
+
+def in_any_case(term: str) -> str:
+    """A pattern for a text in any case, which every dialect of regular expressions knows."""
+    return re.sub(
+        "[A-Za-z]", lambda letter: f"[{letter[0].upper()}{letter[0].lower()}]", re.escape(term)
+    )
+
+
+def spelled_out(terms: Sequence[str], question: str, more: Sequence[str]) -> list[str]:
+    """The words that these terms search for, as the question and those beside it spell them."""
+    asked, beside = tokens(question), tokens("\n".join(more))
+    names = filter(is_name, [*asked, *beside])
+    spellings: dict[str, str] = {}
+    for token in [*names, *beside, *asked]:
+        for searched in (token.lower(), *(beginning(stem, token) for stem in words(token))):
+            spellings.setdefault(searched, token)
+    return _distinct(spellings.get(term.lower(), term) for term in terms)
+
+
+def absent(
+    question: str, more: Sequence[str], searched: Sequence[str], found: Sequence[Hit]
+) -> list[str]:
+    """The words of the question among `more` that stand in none of the lines found, nor in their
+    paths, though they were searched for."""
+    text = "\n".join(f"{hit.path} {hit.text}" for hit in found).lower()
+    terms = {term.lower() for term in searched}
+
+    def spelled(said: str) -> set[str]:
+        """What to look for: a name as a whole, and the stems of other words."""
+        return {
+            beginning(part, token)
+            for token in tokens(said)
+            for part in ([token.lower()] if is_name(token) else words(token))
+        }
+
+    return [
+        each
+        for each in dict.fromkeys(more)
+        if says(question, each)
+        and terms >= (looked_for := spelled(each))
+        and not any(part in text for part in looked_for)
+    ]
+
+
+def _distinct(terms: Iterable[str]) -> list[str]:
+    """The terms, each once whatever its case."""
+    found: dict[str, str] = {}
+    for term in terms:
+        found.setdefault(term.lower(), term)
+    return list(found.values())
