@@ -91,6 +91,14 @@ class Asker:
             lines[-1].pop()
         return [line for line in lines if line]
 
+    async def confirm(self, passages: Sequence[Passage]) -> str:
+        """The answer by a second reading of these passages, which knows nothing of the first."""
+        question = questions.overview_again(self.state, passages)
+        reading = await self.calls.ask(
+            "confirm", question, schemas.second_reading(), protocol.SecondReading
+        )
+        return without_notes(reading.answer_again, passages)
+
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
         """What some passages say that belongs to a long answer."""
         question = questions.facts(self.state, passages)

@@ -134,9 +134,11 @@ class Reader:
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
         """A long answer: one from the first passages, and then the facts that the others add, a few
         passages at a time; code leaves out what no passage holds. It is certain once all of it is
-        held and others add nothing. None otherwise; without facts where it is short enough to be
-        read a second time like any short one."""
+        held, others add nothing, and a second reading in a few words says nothing else. None
+        otherwise; without facts where it is short enough to be read a second time like any short
+        one."""
         groups = grouped(passages, FACTS_CHARACTERS)
+        likeliest_group = groups[0]
         held = True
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
@@ -156,6 +158,10 @@ class Reader:
         self.best.unsure = MAY_LACK if added or not held else None
         if not all_read:
             self.best.unsure = NOT_ALL_READ
+        if self.best.text and self.best.unsure is None:
+            second = await self.asker.confirm(likeliest_group)
+            if not agree(second, self.best.text, self.state.question):
+                self.differ(second)
         return self.best.certain()
 
     @property
@@ -264,9 +270,14 @@ class Reader:
         question = self.state.question
         differing = (each for each in (first, second) if not agree(each, answer, question))
         other = next(differing, second)
-        self.best.keep(answer, f"Two readings of the results differ: {other}")
-        self.emit(GuardTripped(guard="second_reading", message=self.best.unsure or ""))
+        self.best.text = answer
+        self.differ(other)
         return None
+
+    def differ(self, other: str) -> None:
+        """Doubt the best answer, since another reading does not say the same."""
+        self.best.unsure = f"Two readings of the results differ: {other}"
+        self.emit(GuardTripped(guard="second_reading", message=self.best.unsure))
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""

@@ -113,6 +113,11 @@ def overview(state: RunState, passages: Sequence[Passage]) -> str:
     return _alone("ask_overview", state, passages)
 
 
+def overview_again(state: RunState, passages: Sequence[Passage]) -> str:
+    """The same passages, which the model server has just read, in a few words."""
+    return _alone("ask_overview_again", state, passages)
+
+
 def facts(state: RunState, passages: Sequence[Passage]) -> str:
     """What these passages say that belongs to the answer."""
     return _alone("ask_facts", state, passages)

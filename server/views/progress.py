@@ -34,6 +34,7 @@ DOING = {
     "answer": "tried the answer",
     "repair": "tried the answer again",
     "overview": "answered from the first passages",
+    "confirm": "read the first passages again",
     "facts": "collected facts from more passages",
     "rewrite": "wrote a part of a file",
     "example": "said how a tool is called",

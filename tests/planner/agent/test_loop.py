@@ -453,19 +453,29 @@ async def test_a_long_answer_is_one_from_the_first_passages_and_what_others_add(
     assert ran.state.reason == MAY_LACK
 
 
-async def test_a_long_answer_that_results_hold_and_others_add_nothing_to_is_certain(
-    pool: DictionaryPool,
+@pytest.mark.parametrize(
+    ("again", "reason"),
+    [
+        (f"{CONSTANT} is {VALUE}.", None),
+        ("It is 7.", "Two readings of the results differ: It is 7."),
+        ("It does nothing.", "Two readings of the results differ: It does nothing."),
+    ],
+)
+async def test_a_long_answer_that_results_hold_and_a_second_reading_says_too_is_certain(
+    again: str, reason: str | None, pool: DictionaryPool
 ) -> None:
     ran = await planned(
         brief("long answer", "phoenix"),
         Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
+        second(again),
         pool=pool,
         prompt=f"Explain {CLASS}",
     )
-    assert (ran.state.status, ran.state.answer) == (
-        "answered",
-        f"{PROSE}\n{CONSTANT} is {VALUE}.",
-    )
+    first, confirming = [call for call in ran.state.ledger if call.role in ("overview", "confirm")]
+    assert (first.role, confirming.role) == ("overview", "confirm")
+    assert ran.state.answer == f"{PROSE}\n{CONSTANT} is {VALUE}."
+    assert ran.state.status == ("partial" if reason else "answered")
+    assert ran.state.reason == reason
     assert not ran.state.steps  # all of it stood in one reading
 
 
