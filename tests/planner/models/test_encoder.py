@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from planner.errors import ModelUnavailable
 from planner.models import encoder
 from planner.models.encoder import MiniLM
 
@@ -46,6 +47,12 @@ async def test_a_comparison_can_be_cancelled(minilm: MiniLM) -> None:
     with anyio.fail_after(LONG), anyio.move_on_after(0.2) as cut:
         await minilm.likeness(QUESTION, texts)
     assert cut.cancelled_caught
+
+
+async def test_other_weights_are_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "SHA256", "0" * 64)
+    with pytest.raises(ModelUnavailable, match="has another SHA-256"):
+        await MiniLM().likeness(QUESTION, [SAME])
 
 
 def test_the_vocabulary_is_that_of_the_encoder() -> None:
