@@ -66,7 +66,7 @@ DOCUMENTED_SHARE = 0.7
 """The share of what is shown that documentation gets, if there is any."""
 INTRODUCTION_SHARE = 0.1
 """The share of what is shown for a long answer that the project's own introduction gets."""
-MAX_COMPARED = 48
+MAX_COMPARED = 32
 """Passages whose meaning is compared with the question, the likeliest by their words."""
 MAX_COMPARED_CHARS = 1200
 """Characters of each that are."""

@@ -63,12 +63,10 @@ class MiniLM:
 
     @cached_property
     def _session(self) -> Any:
-        from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+        from onnxruntime import InferenceSession, SessionOptions
 
         options = SessionOptions()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # An optimized graph has its weights in 32 bits: twice the memory, and a second to load.
-        options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
         options.enable_cpu_mem_arena = False
         weights = (files(WEIGHTS) / "model.onnx").read_bytes()
         if hashlib.sha256(weights).hexdigest() != SHA256:
