@@ -90,7 +90,8 @@ class MiniLM:
         """The vector of a text: the mean of its tokens' vectors, of length 1."""
         import numpy
 
-        tokens = numpy.array([self._tokenizer.encode(text).ids])
+        whole = text.encode(errors="replace").decode()  # half of a surrogate pair is no text
+        tokens = numpy.array([self._tokenizer.encode(whole).ids])
         given = {"input_ids": tokens, "attention_mask": numpy.ones_like(tokens)}
         given["token_type_ids"] = numpy.zeros_like(tokens)
         [states, *_] = self._session.run(None, given)

@@ -30,7 +30,7 @@ async def test_what_means_the_same_is_closer_though_it_shares_no_word(minilm: Mi
     assert await minilm.likeness(QUESTION, [SAME]) == likeness.model_copy(update={"scores": [same]})
 
 
-@pytest.mark.parametrize("text", ["", "\n", "日志级别", "\x00 \ud7ff", "word " * 9999])
+@pytest.mark.parametrize("text", ["", "\n", "日志级别", "\x00 \ud800", "word " * 9999])
 async def test_any_text_can_be_compared(text: str, minilm: MiniLM) -> None:
     [score] = (await minilm.likeness(QUESTION, [text])).scores
     assert -1 <= score <= 1
