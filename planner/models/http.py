@@ -12,6 +12,7 @@ import httpx
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.hosts import is_loopback
 from planner.models.base import Message
+from planner.text import whole
 
 DEFAULT_GAP_SECONDS = 300.0
 """The longest silence of a server within a call; a CPU may read a long prompt for minutes."""
@@ -194,7 +195,4 @@ def innermost(error: Any) -> str:
 
 def sendable(messages: Sequence[Message]) -> list[Message]:
     """The messages as JSON can transport them: a lone surrogate becomes a `?`."""
-    return [
-        {"role": m["role"], "content": m["content"].encode(errors="replace").decode()}
-        for m in messages
-    ]
+    return [{"role": m["role"], "content": whole(m["content"])} for m in messages]
