@@ -6,6 +6,7 @@ it, and a scripted Ollama. `Place.client` opens a client to a server on it throu
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -377,9 +378,13 @@ def bearer(token: str, **headers: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that the system itself gives away (from 32768 or 49152 on), so that no
+    other socket has it by the time its server starts."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def listens(port: int) -> bool:

@@ -29,7 +29,6 @@ from serving import (
     SharedUpstream,
     end,
     free_port,
-    listens,
     normalised,
     text,
     until,
@@ -449,7 +448,8 @@ async def replicas(
         for port in ports:
             served.append(place.popen("serve", "--http", f"127.0.0.1:{port}", **environ))
             stack.callback(end, served[-1])
-        await until(lambda: all(map(listens, ports)))
+        for process, port in zip(served, ports, strict=True):
+            await anyio.to_thread.run_sync(wait_until_it_listens, process, port)
         callers = []
         for port in ports:
             seen = Progress()
