@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from planner.checks.dates import DAY, takes_day
+from planner.checks.dates import DAY, YEAR, takes_day
 from planner.checks.grounding import seen
 from planner.checks.guards import repeats
 from planner.passage import Passage
@@ -90,8 +90,9 @@ def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None 
 
 
 def _today(state: RunState) -> str:
-    """The day on which the run began, unless a date was seen: it tells more of when things are."""
-    if state.started is None or DAY.search(seen(state)):
+    """The day on which the run began, unless a date was seen, or the user names a year: they tell
+    more of when things are."""
+    if state.started is None or YEAR.search(state.user_words) or DAY.search(seen(state)):
         return ""
     return f"\nToday is {date.fromtimestamp(state.started.at):%A, %Y-%m-%d}."
 
