@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from planner.checks.dates import DAY, takes_day
+from planner.checks.dates import DAY, YEAR, takes_day
 from planner.checks.grounding import seen
 from planner.checks.guards import repeats
 from planner.passage import Passage
@@ -83,19 +83,18 @@ def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None 
         request=short_request(state),
         names=argument_names(tool),
         parameters=fenced(parameters(tool)),
+        today=_today(state) if takes_day(tool.input_schema) else "",
     )
-    today = _today(state) if takes_day(tool.input_schema) else ""
-    wrong = f"The arguments before did not fit: {fenced(problem)}" if problem else ""
-    return joined(today, question, wrong)
+    wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
+    return question + wrong
 
 
 def _today(state: RunState) -> str:
-    """The day on which the run began, unless a date was seen: it tells more of when things are. In
-    words, and far from the reply: small models copy parts of what is written like their answer."""
-    if state.started is None or DAY.search(seen(state)):
+    """The day on which the run began, unless a date was seen, or the user names a year: they tell
+    more of when things are."""
+    if state.started is None or YEAR.search(state.user_words) or DAY.search(seen(state)):
         return ""
-    day = date.fromtimestamp(state.started.at)
-    return f"Today is {day:%A}, {day.day} {day:%B} {day.year}."
+    return f"\nToday is {date.fromtimestamp(state.started.at):%A, %Y-%m-%d}."
 
 
 def answer(state: RunState) -> str:

@@ -488,6 +488,7 @@ async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_don
         ("What is on today?", {"format": "date"}, True),
         ("What is on today?", {"description": "The day, as YYYY-MM-DD"}, True),
         ("What is on at 2024-05-19?", {"format": "date"}, False),
+        ("What is on on May 19th, 2024?", {"format": "date"}, False),
         ("What is on today?", {"description": "The day"}, False),
     ],
 )
@@ -507,9 +508,9 @@ async def test_a_tool_that_takes_a_day_is_told_which_one_it_is(
         pool=pool,
         prompt=prompt,
     )
-    [question] = [each.last for each in ran.asked if "Call find_events" in each.last]
+    [question] = [each.last for each in ran.asked if each.last.startswith("Call find_events")]
     day = date.fromtimestamp(ran.state.started.at) if ran.state.started else None
-    assert question.startswith(f"Today is {day:%A}, {day:%-d} {day:%B} {day:%Y}.\n") == told
+    assert (f"Today is {day:%A, %Y-%m-%d}." in question) == told
 
 
 @pytest.mark.parametrize(
