@@ -393,9 +393,14 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def has_started(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether a server listens. Fails with its output if it has ended."""
+    assert process.poll() is None, process.communicate()
+    return listens(port)
+
+
 def wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
-    while not listens(port):
-        assert process.poll() is None, process.communicate()
+    while not has_started(process, port):
         time.sleep(0.02)
 
 

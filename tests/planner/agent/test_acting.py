@@ -488,7 +488,7 @@ async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_don
         ("What is on today?", {"format": "date"}, True),
         ("What is on today?", {"description": "The day, as YYYY-MM-DD"}, True),
         ("What is on at 2024-05-19?", {"format": "date"}, False),
-        ("What is on on May 19th, 2024?", {"format": "date"}, False),
+        ("What happens on May 19th, 2024?", {"format": "date"}, False),
         ("What is on today?", {"description": "The day"}, False),
     ],
 )

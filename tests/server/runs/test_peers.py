@@ -29,6 +29,7 @@ from serving import (
     SharedUpstream,
     end,
     free_port,
+    has_started,
     normalised,
     text,
     until,
@@ -448,8 +449,7 @@ async def replicas(
         for port in ports:
             served.append(place.popen("serve", "--http", f"127.0.0.1:{port}", **environ))
             stack.callback(end, served[-1])
-        for process, port in zip(served, ports, strict=True):
-            await anyio.to_thread.run_sync(wait_until_it_listens, process, port)
+        await until(lambda: all(map(has_started, served, ports)))
         callers = []
         for port in ports:
             seen = Progress()
