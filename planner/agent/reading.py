@@ -239,7 +239,8 @@ class Reader:
         Code looks up what it says, and a second reading has to agree. The first one is of the
         likeliest passages, the second of all, asked in other words: a small model's wrong answers
         seldom come twice from what is not the same. Where they differ, the first question is
-        asked once more, of all passages (docs/experiments.md).
+        asked once more, of all passages or, if they were read for a long answer, of the likeliest;
+        the answer that was read from most passages is shown (docs/experiments.md).
         """
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):
@@ -265,8 +266,9 @@ class Reader:
             if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
-        tries = [each for each in (third, second, first) if each]
-        answer = next(filter(self.names_something, tries), first)
+        # What was read from most passages comes first: the likeliest alone seldom say it.
+        readings = (second, first, third) if lead else (second, third, first)
+        answer = next(filter(self.names_something, filter(None, readings)), first)
         question = self.state.question
         differing = (each for each in (first, second) if not agree(each, answer, question))
         other = next(differing, second)
