@@ -45,7 +45,7 @@ from planner.evidence.selection import (
     selected,
     size,
     subjects,
-    with_unused,
+    with_uses,
 )
 from planner.evidence.words import tokens
 from planner.passage import Passage
@@ -324,7 +324,7 @@ class Gatherer:
         own = selected(passages, question, more, left, shown_before, alike, whole=self._long)
         if self.search:  # files alone do not tell that nothing else has a name
             names = named_in(passages, question)
-            own = [with_unused(each, passages, names) for each in own]
+            own = [with_uses(each, passages, names) for each in own]
         shown = [*library, *own]
         shown[1:1] = inside  # near the first, and not before it
         return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]

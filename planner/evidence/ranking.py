@@ -296,16 +296,16 @@ def related(passage: Passage, names: set[str]) -> Passage:
     used = (names & set(tokens(passage.text))) - own
     told = [f"defines {name}" for name in sorted(own)]
     for name in sorted(used):
-        user = _user(passage, name)
-        told.append(f"{user} uses {name}" if user else f"mentions {name}")
+        line = next(line for line in passage.text.splitlines() if name in tokens(line))
+        its = user(passage, line)
+        told.append(f"{its} uses {name}" if its else f"mentions {name}")
     return passage.model_copy(update={"relation": ", ".join(told)}) if told else passage
 
 
-def _user(passage: Passage, name: str) -> str | None:
-    """The innermost definition in which a passage has a name."""
+def user(passage: Passage, line: str) -> str | None:
+    """The innermost definition in which a passage has a line."""
     lines = passage.text.splitlines()
-    at = next(number for number, line in enumerate(lines) if name in tokens(line))
-    inside = [*passage.heading.splitlines(), *around(lines, at)]
+    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
     return next((each[0] for line in reversed(inside) if (each := defined_in(line))), None)
 
 

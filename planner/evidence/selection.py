@@ -26,6 +26,7 @@ from planner.evidence.ranking import (
     named_in,
     ranked,
     related,
+    user,
     weight,
 )
 from planner.evidence.words import tokens, words
@@ -47,6 +48,8 @@ MAX_WHOLE = 2500
 """Characters of a definition that is shown as a whole."""
 MAX_LISTED = 40
 """Names of functions of one definition."""
+MAX_USERS = 6
+"""Users of a definition that are named beside it."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
@@ -186,25 +189,36 @@ def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
     return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))
 
 
-def with_unused(shown: Passage, passages: Sequence[Passage], names: set[str]) -> Passage:
-    """The passage with what it defines of these names and what nothing else found mentions: so it
-    is said of a name that was searched for."""
+def with_uses(shown: Passage, passages: Sequence[Passage], names: set[str]) -> Passage:
+    """The passage with what uses that which it defines of these names, or that nothing found does:
+    so it is said of a name that was searched for."""
     own = sorted(names & defined(shown).keys())
-    unused = [f"no use of {name} was found" for name in own if _stands_once(passages, name)]
-    told = "; ".join(filter(None, [shown.inside, *unused]))
-    return shown.model_copy(update={"inside": told}) if unused else shown
+    told = [*filter(None, [shown.inside, *(_uses(passages, name) for name in own)])]
+    return shown.model_copy(update={"inside": "; ".join(told)})
 
 
-def _stands_once(passages: Sequence[Passage], name: str) -> bool:
-    """Whether one line alone has a name."""
+def _uses(passages: Sequence[Passage], name: str) -> str:
+    """What uses a name, as far as it can be seen. Empty where it cannot, or where several things
+    have that name."""
     lines = {
-        (each.source, each.first + number)
+        (each.source, each.first + number): (each, line)
         for each in passages
         if name in each.text
         for number, line in enumerate(each.text.splitlines())
         if name in tokens(line)
     }
-    return len(lines) == 1
+    if len(lines) == 1:
+        return f"no use of {name} was found"
+    defining = {
+        at for at, (_, line) in lines.items() if (own := defined_in(line)) and own[0] == name
+    }
+    if len({user(*lines[at]) for at in defining}) > 1:
+        return ""
+    uses = [use for at, use in lines.items() if at not in defining]
+    uses.sort(key=lambda use: -weight(use[0].source, set()))
+    users = dict.fromkeys(user(*use) for use in uses)
+    known = [each for each in users if each and each != name][:MAX_USERS]
+    return f"used by {', '.join(known)}" if known else ""
 
 
 def size(passages: Iterable[Passage]) -> int:

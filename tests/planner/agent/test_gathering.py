@@ -124,6 +124,33 @@ async def test_that_a_name_is_not_used_is_said_where_it_was_searched_for(
     assert ("no use of open_gate was found" in ran.asked[-1].last) == told
 
 
+USED = "def visit() -> None:\n    open_gate('north')\n"
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        ({"src/tolls.py": USED}, ", used by visit)"),
+        ({"src/tolls.py": USED, "src/walk.py": USED.replace("visit", "walk")}, "by visit, walk)"),
+        (
+            {"tests/test_gates.py": USED.replace("visit", "test_it"), "z.py": USED},
+            "visit, test_it)",
+        ),
+        ({"src/tolls.py": "from gates import open_gate\n"}, ""),  # it does not say what for
+        ({"src/tolls.py": f"{USED}\n\nclass Inner:\n    def open_gate(self):\n        ...\n"}, ""),
+    ],
+    ids=["one", "two", "tests last", "an import", "several of the name"],
+)
+async def test_a_definition_that_is_asked_for_says_what_uses_it(
+    others: dict[str, str], told: str
+) -> None:
+    pool = pool_of({"src/gates.py": SOURCE, **others})
+    ran = await planned(found("It is told."), pool=pool, prompt="Who calls open_gate?")
+    shown = ran.asked[-1].last
+    assert "(defines open_gate" in shown
+    assert told in shown if told else "used by" not in shown
+
+
 # What is searched for
 
 
@@ -301,7 +328,7 @@ async def test_a_second_look_up_shows_what_is_new_and_makes_no_call_twice() -> N
 
 
 async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None:
-    unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(200))
+    unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(400))
     pool = pool_of({"src/gates.py": f"{SOURCE}\n\n{unseen}"})
     ran = await planned(
         *[nowhere()] * 4,  # of the likeliest passages and of all, and both after other words
