@@ -14,6 +14,7 @@ from planner.checks.citations import said_by_one, supporting, unproved
 from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done, left_undone
 from planner.checks.grounding import (
+    converted,
     echoed,
     not_done,
     only_of_request,
@@ -137,6 +138,9 @@ class Ending:
                 reason or f"the results contain {', '.join(loose)}, but not about what was asked"
             )
             quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
+        elif not (planned or talk) and (other := converted(self.state, answer)):
+            status = "partial"
+            reason = reason or f"the results have {', '.join(other)} only in another unit"
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"

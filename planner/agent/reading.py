@@ -253,7 +253,8 @@ class Reader:
         self.best.keep(first, "the results were not read a second time")
         second, third = await self.asker.again(), None
         certain = self.agreed(first, second)
-        if certain is None and (lead or self.more_to_read):
+        more = self.more_to_read
+        if certain is None and (lead or more):
             said = await self.asker.answer(None)
             if said.found:
                 third = said.final_answer
@@ -266,8 +267,10 @@ class Reader:
             if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
-        # What was read from most passages comes first: the likeliest alone seldom say it.
-        readings = (second, first, third) if lead else (second, third, first)
+        # What was read from the likeliest passages alone comes last.
+        readings = [second, first, third] if lead else [second, third, first]
+        if not (lead or more):
+            readings = [first, second]
         answer = next(filter(self.names_something, filter(None, readings)), first)
         question = self.state.question
         differing = (each for each in (first, second) if not agree(each, answer, question))

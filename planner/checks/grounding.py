@@ -27,6 +27,8 @@ from planner.tools import Outcome
 
 MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
+SCALES = (60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000, 1024, 1024**2, 10**6)
+"""By what a number grows in a smaller unit, of time or of size."""
 UNHELD_SHARE = 0.25
 """The share of a sentence's claims that results may lack."""
 
@@ -39,8 +41,23 @@ def is_path(text: str) -> bool:
 
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, no note, and not
-    the request. Numbers may follow from others in the answer, and are read in all ways."""
-    return _unsaid(answer, seen(state))
+    the request. Numbers may follow from others in the answer, may be those of results in another
+    unit, and are read in all ways."""
+    missing = _unsaid(answer, seen(state))
+    other = converted(state, answer) if missing else []
+    return [claim for claim in missing if claim not in other]
+
+
+def converted(state: RunState, answer: str) -> list[str]:
+    """The numbers of an answer that results have in a smaller unit alone: 30 seconds for 30000.
+    Which units these are is not known, so this proves nothing."""
+    text = in_all_readings(results(state))
+    missing = filter(is_number, _unsaid(answer, text))
+    return [
+        claim
+        for claim in missing
+        if any(holds(text, f"{float(claim) * scale:.15g}") for scale in SCALES)
+    ]
 
 
 def not_done(state: RunState, answer: str) -> list[str]:
@@ -137,7 +154,7 @@ def _parts(name: str) -> set[str]:
 def mostly_held(state: RunState, sentence: str) -> bool:
     """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
     such as its names without the number that counts them: the end says what they do not."""
-    missing = unsupported(state, sentence)
+    missing = _unsaid(sentence, seen(state))
     return len(missing) <= UNHELD_SHARE * len(claims(sentence))
 
 
@@ -147,7 +164,7 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
     for fact in facts:
         alone = FILE.fullmatch(fact.strip())  # the name of a file says nothing
         new = not any(repeats(fact, other) for other in (*known, *kept))
-        if fact.strip() and not alone and new and not unsupported(state, fact):
+        if fact.strip() and not alone and new and not _unsaid(fact, seen(state)):
             kept.append(fact.strip())
     return kept
 
@@ -155,7 +172,7 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
 def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
     """What the answer's data claims and nothing that was seen says, beyond what the answer says,
     which is checked by itself."""
-    claimed = unsupported(state, said(state, data))
+    claimed = _unsaid(said(state, data), seen(state))
     return [claim for claim in claimed if not holds(answer, claim)]
 
 

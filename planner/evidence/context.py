@@ -253,7 +253,7 @@ def within(rows: Sequence[str], longest: int) -> list[str]:
     return [row if len(row) < share else row[: max(share - 2, 0)] + "…" for row in rows]
 
 
-READ_SECONDS = 24.0
+READ_SECONDS = 16.0
 """The seconds that reading the passages for a short answer may take."""
 READ_SECONDS_LONG = 36.0
 """The same for a long answer."""

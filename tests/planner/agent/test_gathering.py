@@ -328,7 +328,7 @@ async def test_a_second_look_up_shows_what_is_new_and_makes_no_call_twice() -> N
 
 
 async def test_a_file_read_by_the_look_up_can_still_be_read_as_a_whole() -> None:
-    unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(400))
+    unseen = "".join(f"filler_{number} = {number}\n\n\n" for number in range(200))
     pool = pool_of({"src/gates.py": f"{SOURCE}\n\n{unseen}"})
     ran = await planned(
         *[nowhere()] * 4,  # of the likeliest passages and of all, and both after other words
@@ -360,6 +360,22 @@ async def test_a_number_may_be_grouped_otherwise_than_in_the_code(said: str) -> 
     prompt = "What is MOST_BYTES_OF_GATES?"
     ran = await planned(found(f"It is {said}."), pool=pool, prompt=prompt)
     assert (ran.state.status, ran.guards) == ("answered", [])
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "reason"),
+    [
+        ("Every 30000 ms.", "answered", None),
+        ("Every 30 seconds.", "partial", "the results have 30 only in another unit"),
+    ],
+)
+async def test_a_number_in_another_unit_is_told_and_is_not_certain(
+    said: str, status: str, reason: str | None
+) -> None:
+    pool = pool_of({"src/gates.py": f"{SOURCE}\nGATE_INTERVAL_MS = 30_000\n"})
+    prompt = "How often does GATE_INTERVAL_MS open the gate?"
+    ran = await planned(found(said), pool=pool, prompt=prompt)
+    assert (ran.state.status, ran.state.answer, ran.state.reason) == (status, said, reason)
 
 
 # What stands within a symbol

@@ -91,7 +91,7 @@ async def test_passages_are_gathered_before_an_answer_is_asked_for(pool: Diction
     assert '"wants"' in read.messages[0]["content"]
     assert QUESTION in read.text
     assert '"answer_again"' in again.last
-    assert f"jobs/secret.py:6 (defines {CLASS})\n{LINE}" in ran.asked[0].last
+    assert f"jobs/secret.py:6 (defines {CLASS}, used by {FUNCTION})\n{LINE}" in ran.asked[0].last
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
     assert (ran.state.reason, ran.state.unsupported, ran.guards) == (None, [], [])
 
@@ -995,21 +995,24 @@ async def test_of_two_readings_that_differ_the_first_is_made_once_more_of_all(
     assert (ran.state.status, ran.state.answer) == (status, ANSWER)
 
 
+VAGUE = "That depends."
+
+
 @pytest.mark.parametrize(
-    ("first", "third", "kept", "told"),
+    ("readings", "kept", "told"),
     [
-        (RUNS, ANSWER, ANSWER, RUNS),
-        (ANSWER, "It depends on much.", ANSWER, "That depends."),
-        (RUNS, OTHER, RUNS, "That depends."),
+        ((RUNS, ANSWER, f"`{CONSTANT}`"), ANSWER, RUNS),
+        ((RUNS, VAGUE, ANSWER), ANSWER, RUNS),
+        ((ANSWER, VAGUE, "It depends on much."), ANSWER, VAGUE),
+        ((RUNS, VAGUE, OTHER), RUNS, VAGUE),
     ],
 )
-async def test_of_readings_that_differ_the_last_that_names_something_is_kept(
-    first: str, third: str, kept: str, told: str, pool: DictionaryPool
+async def test_of_readings_that_differ_the_widest_that_names_something_is_kept(
+    readings: tuple[str, str, str], kept: str, told: str, pool: DictionaryPool
 ) -> None:
-    """The last one is of all passages; no result has the file that the other one names."""
-    ran = await planned(
-        found(first), second("That depends."), found(third), pool=much(pool), prompt=QUESTION
-    )
+    """The last two are of all passages; no result has the file that one of them names."""
+    first, again, third = readings
+    ran = await planned(found(first), second(again), found(third), pool=much(pool), prompt=QUESTION)
     assert (ran.state.status, ran.state.answer) == ("partial", kept)
     assert ran.state.reason == f"Two readings of the results differ: {told}"
 
