@@ -662,7 +662,7 @@ Could not find out: the record of the run, made by planloom 9.0.1.0, cannot be f
 
 Found so far:
 - passages on the request:
-jobs/secret.py:6 (defines VeryUniqueClassName_Phoenix_2025_QW3RTY)
+jobs/secret.py:6 (defines VeryUniqueClassName_Phoenix_2025_QW3RTY, used by standalone_unique_function_MNBVCX_777)
  class VeryUniqueClassName_Phoenix_2025_QW3RTY:
 jobs/secret.py:11-12 (standalone_unique_function_MNBVCX_777 uses VeryUniqueClassName_Phoenix_2025_QW3RTY)
  def standalone_unique_function_MNBVCX_777() -> int:
@@ -676,11 +676,12 @@ _Status: partial_
 
 ### Evidence
 
-1. `jobs/secret.py`, `6`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`: `jobs/secret.py:6`, step 0 (gathering), `search`
+1. `jobs/secret.py`, `6`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `standalone_unique_function_MNBVCX_777`: `jobs/secret.py:6`, step 0 (gathering), `search`
    ```text
    class VeryUniqueClassName_Phoenix_2025_QW3RTY:
+   used by standalone_unique_function_MNBVCX_777
    ```
-2. `jobs/secret.py`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `11`, `12`, `standalone_unique_function_MNBVCX_777`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
+2. `jobs/secret.py`, `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `standalone_unique_function_MNBVCX_777`, `11`, `12`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
    ```text
    def standalone_unique_function_MNBVCX_777() -> int:
    return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
@@ -694,7 +695,7 @@ _Status: partial_
    return UNIQUE_CONSTANT_VERIFICATION_ZX9
    ```
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 97 tokens of tool results read for an answer of 187_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 97 tokens of tool results read for an answer of 201_\
 """)
     assert text(again) == text(ended)
 
