@@ -50,13 +50,13 @@ def unsupported(state: RunState, answer: str) -> list[str]:
 
 def converted(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that results have in a smaller unit alone: 30 seconds for 30000.
-    Which units these are is not known, so this proves nothing."""
+    Which units these are is not known, so this proves nothing; and 1 is mostly a count."""
     text = in_all_readings(results(state))
     missing = filter(is_number, _unsaid(answer, text))
     return [
         claim
         for claim in missing
-        if any(holds(text, f"{float(claim) * scale:.15g}") for scale in SCALES)
+        if float(claim) > 1 and any(holds(text, f"{float(claim) * by:.15g}") for by in SCALES)
     ]
 
 

@@ -297,8 +297,8 @@ def related(passage: Passage, names: set[str]) -> Passage:
     told = [f"defines {name}" for name in sorted(own)]
     for name in sorted(used):
         line = next(line for line in passage.text.splitlines() if name in tokens(line))
-        its = user(passage, line)
-        told.append(f"{its} uses {name}" if its else f"mentions {name}")
+        where = user(passage, line)
+        told.append(f"{where} uses {name}" if where else f"mentions {name}")
     return passage.model_copy(update={"relation": ", ".join(told)}) if told else passage
 
 
