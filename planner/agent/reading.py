@@ -253,8 +253,8 @@ class Reader:
         self.best.keep(first, "the results were not read a second time")
         second, third = await self.asker.again(), None
         certain = self.agreed(first, second)
-        more = self.more_to_read
-        if certain is None and (lead or more):
+        first_is_narrow = self.more_to_read
+        if certain is None and (lead or first_is_narrow):
             said = await self.asker.answer(None)
             if said.found:
                 third = said.final_answer
@@ -267,9 +267,11 @@ class Reader:
             if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
-        # What was read from the likeliest passages alone comes last.
-        readings = [second, first, third] if lead else [second, third, first]
-        if not (lead or more):
+        if lead:  # the third was read from the likeliest passages alone
+            readings = [second, first, third]
+        elif first_is_narrow:
+            readings = [second, third, first]
+        else:
             readings = [first, second]
         answer = next(filter(self.names_something, filter(None, readings)), first)
         question = self.state.question
