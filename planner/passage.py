@@ -19,11 +19,11 @@ class Passage(BaseModel):
     """What it is to a name that was asked for: `defines NAME`, `caller uses NAME`,
     `mentions NAME`."""
     inside: str = ""
-    """What code has counted in it: `2 functions in it: load, cross`, `COLOURS has 5 entries`."""
+    """What code has found out about it: `2 functions in it: load, cross`, `used by load`."""
 
     @property
     def told(self) -> str:
-        """Its text, and what code has counted in it."""
+        """Its text, and what code has found out about it."""
         return "\n".join(filter(None, [self.text, self.inside]))
 
     @property

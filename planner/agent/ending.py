@@ -140,7 +140,7 @@ class Ending:
             quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
         elif not (planned or talk) and (other := converted(self.state, answer)):
             status = "partial"
-            reason = reason or f"the results have {', '.join(other)} only in another unit"
+            reason = reason or f"no result says {', '.join(other)}, unless in another unit"
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"

@@ -44,19 +44,21 @@ def unsupported(state: RunState, answer: str) -> list[str]:
     the request. Numbers may follow from others in the answer, may be those of results in another
     unit, and are read in all ways."""
     missing = _unsaid(answer, seen(state))
-    other = converted(state, answer) if missing else []
+    other = _in_other_units(state, missing)
     return [claim for claim in missing if claim not in other]
 
 
 def converted(state: RunState, answer: str) -> list[str]:
-    """The numbers of an answer that results have in a smaller unit alone: 30 seconds for 30000.
-    Which units these are is not known, so this proves nothing; and 1 is mostly a count."""
-    text = in_all_readings(results(state))
-    missing = filter(is_number, _unsaid(answer, text))
+    """The numbers of an answer that were seen in a smaller unit alone: 30 seconds for 30000. Which
+    units these are is not known, so this proves nothing; and 1 is mostly a count."""
+    return _in_other_units(state, _unsaid(answer, seen(state)))
+
+
+def _in_other_units(state: RunState, missing: Sequence[str]) -> list[str]:
+    numbers = [claim for claim in missing if is_number(claim) and float(claim) > 1]
+    text = in_all_readings(results(state)) if numbers else ""
     return [
-        claim
-        for claim in missing
-        if float(claim) > 1 and any(holds(text, f"{float(claim) * by:.15g}") for by in SCALES)
+        claim for claim in numbers if any(holds(text, f"{float(claim) * by:.15g}") for by in SCALES)
     ]
 
 

@@ -296,16 +296,15 @@ def related(passage: Passage, names: set[str]) -> Passage:
     used = (names & set(tokens(passage.text))) - own
     told = [f"defines {name}" for name in sorted(own)]
     for name in sorted(used):
-        line = next(line for line in passage.text.splitlines() if name in tokens(line))
-        where = user(passage, line)
+        lines = enumerate(passage.text.splitlines())
+        where = user(passage, next(number for number, line in lines if name in tokens(line)))
         told.append(f"{where} uses {name}" if where else f"mentions {name}")
     return passage.model_copy(update={"relation": ", ".join(told)}) if told else passage
 
 
-def user(passage: Passage, line: str) -> str | None:
-    """The innermost definition in which a passage has a line."""
-    lines = passage.text.splitlines()
-    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
+def user(passage: Passage, number: int) -> str | None:
+    """The innermost definition in which one of a passage's lines stands, counted from 0."""
+    inside = [*passage.heading.splitlines(), *around(passage.text.splitlines(), number)]
     return next((each[0] for line in reversed(inside) if (each := defined_in(line))), None)
 
 

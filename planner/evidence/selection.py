@@ -201,7 +201,7 @@ def _uses(passages: Sequence[Passage], name: str) -> str:
     """What uses a name, as far as it can be seen. Empty where it cannot, or where several things
     have that name."""
     lines = {
-        (each.source, each.first + number): (each, line)
+        (each.source, each.first + number): (line, user(each, number))
         for each in passages
         if name in each.text
         for number, line in enumerate(each.text.splitlines())
@@ -210,13 +210,13 @@ def _uses(passages: Sequence[Passage], name: str) -> str:
     if len(lines) == 1:
         return f"no use of {name} was found"
     defining = {
-        at for at, (_, line) in lines.items() if (own := defined_in(line)) and own[0] == name
+        at for at, (line, _) in lines.items() if (own := defined_in(line)) and own[0] == name
     }
-    if len({user(*lines[at]) for at in defining}) > 1:
+    if len({lines[at][1] for at in defining}) > 1:
         return ""
-    uses = [use for at, use in lines.items() if at not in defining]
-    uses.sort(key=lambda use: -weight(use[0].source, set()))
-    users = dict.fromkeys(user(*use) for use in uses)
+    uses = [at for at in lines if at not in defining]
+    uses.sort(key=lambda at: -weight(at[0], set()))
+    users = dict.fromkeys(lines[at][1] for at in uses)
     known = [each for each in users if each and each != name][:MAX_USERS]
     return f"used by {', '.join(known)}" if known else ""
 

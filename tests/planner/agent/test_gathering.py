@@ -124,6 +124,8 @@ async def test_that_a_name_is_not_used_is_said_where_it_was_searched_for(
     assert ("no use of open_gate was found" in ran.asked[-1].last) == told
 
 
+OPENS = "(self):\n        open_gate(1)\n"
+TWICE = f"class Tolls:\n    def day{OPENS}    def night{OPENS}"
 USED = "def visit() -> None:\n    open_gate('north')\n"
 
 
@@ -136,10 +138,11 @@ USED = "def visit() -> None:\n    open_gate('north')\n"
             {"tests/test_gates.py": USED.replace("visit", "test_it"), "z.py": USED},
             "visit, test_it)",
         ),
+        ({"src/tolls.py": TWICE}, "by day, night)"),
         ({"src/tolls.py": "from gates import open_gate\n"}, ""),  # it does not say what for
         ({"src/tolls.py": f"{USED}\n\nclass Inner:\n    def open_gate(self):\n        ...\n"}, ""),
     ],
-    ids=["one", "two", "tests last", "an import", "several of the name"],
+    ids=["one", "two", "tests last", "the same line", "an import", "several of the name"],
 )
 async def test_a_definition_that_is_asked_for_says_what_uses_it(
     others: dict[str, str], told: str
@@ -366,7 +369,7 @@ async def test_a_number_may_be_grouped_otherwise_than_in_the_code(said: str) -> 
     ("said", "status", "reason"),
     [
         ("Every 30000 ms.", "answered", None),
-        ("Every 30 seconds.", "partial", "the results have 30 only in another unit"),
+        ("Every 30 seconds.", "partial", "no result says 30, unless in another unit"),
     ],
 )
 async def test_a_number_in_another_unit_is_told_and_is_not_certain(
@@ -376,6 +379,14 @@ async def test_a_number_in_another_unit_is_told_and_is_not_certain(
     prompt = "How often does GATE_INTERVAL_MS open the gate?"
     ran = await planned(found(said), pool=pool, prompt=prompt)
     assert (ran.state.status, ran.state.answer, ran.state.reason) == (status, said, reason)
+
+
+async def test_a_number_that_the_user_said_needs_no_other_unit() -> None:
+    pool = pool_of({"src/gates.py": f"{SOURCE}\nGATE_INTERVAL_MS = 30_000\n"})
+    prompt = "Does GATE_INTERVAL_MS open the gate every 30 s, and where is it?"
+    said = "GATE_INTERVAL_MS is in src/gates.py, and 30 s is right."
+    ran = await planned(found(said), pool=pool, prompt=prompt)
+    assert (ran.state.status, ran.state.reason) == ("answered", None)
 
 
 # What stands within a symbol
