@@ -568,7 +568,7 @@ const DO = {
 
 addEventListener("click", ({ target }) => {
   const button = target.closest("[data-do]");
-  if (button) done(() => DO[button.dataset.do](button.dataset));
+  if (button) done(JSON.stringify(button.dataset), () => DO[button.dataset.do](button.dataset));
 });
 
 addEventListener("toggle", ({ target }) => fetchText(target), true);
@@ -616,26 +616,31 @@ addEventListener("submit", (event) => {
     notice("");
     return void startPage();
   }
-  done(async () => {
-    await (id === "ask" ? ask(input.value) : control.steer({ hint: input.value }));
-    input.value = "";
+  const words = input.value;
+  done(`${id} ${words}`, async () => {
+    await (id === "ask" ? ask(words) : control.steer({ hint: words }));
+    if (input.value === words) input.value = "";
   });
 });
 
-let acting = false;
+/** What a person has asked for and is not done yet. */
+const waiting = new Set();
+let turn = Promise.resolve();
 
-/** Do one thing at a time: what is pressed twice is done once. */
-async function done(act) {
-  if (acting) return;
-  acting = true;
-  try {
-    await act();
-    notice("");
-  } catch (error) {
-    notice(error.message);
-  } finally {
-    acting = false;
-  }
+/** Do one thing after the other; what is pressed twice is done once. */
+function done(what, act) {
+  if (waiting.has(what)) return;
+  waiting.add(what);
+  turn = turn.then(async () => {
+    try {
+      await act();
+      notice("");
+    } catch (error) {
+      notice(error.message);
+    } finally {
+      waiting.delete(what);
+    }
+  });
 }
 
 setInterval(() => {

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import pytest
 from fastmcp import Client
 from jsonschema import Draft202012Validator
@@ -385,10 +386,19 @@ async def test_a_person_says_something_to_a_run_and_stops_it(
     async with served(place) as (client, view):
         run_id = await begin(client)
         await page.goto(f"{view}?run={run_id}#token={place.token}")
+        all_said = anyio.Event()
+
+        async def held(route: Route) -> None:
+            await all_said.wait()
+            await route.continue_()
+
+        await page.route("**/steer", held)
         await page.get_by_role("button", name=f"Skip: {LATER[2]}").click()
         await page.get_by_role("button", name=f"Do next: {LATER[1]}").click()
         await page.get_by_label("A hint for the next decision").fill("Leave the notes alone")
         await page.keyboard.press("Enter")
+        await page.keyboard.press("Enter")
+        all_said.set()
         said = page.get_by_role("region", name="Said while it ran").get_by_role("listitem")
         await expect(said).to_have_text(
             [
