@@ -90,8 +90,9 @@ class Ending:
             unsure = unsure or NO_LINE
         if not planned and self._ordered(answer, repeats) and (undone := self.changes.undone()):
             status, why = undone
-            reported = reason or why if why == NO_CALL else why
-            return self._end_undone(status, reported, conclusion, reason or unsure, quotes)
+            if why == NO_CALL and reason != unsure:  # a doubt about an answer is no cause
+                why = reason or why
+            return self._end_undone(status, why, conclusion, reason or unsure, quotes)
         claimed: list[str] = []
         if self.changes.wanted:
             claimed = not_done(self.state, answer) or self.changes.instead(answer)

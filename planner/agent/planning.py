@@ -88,8 +88,13 @@ class Planner:
                 decision = self.missing_call()
                 continue
             ready = last_step and not spoken_to and not self.changes.due
-            if ready and (conclusion := await self.answer()):
-                return conclusion
+            if ready and self.unread:
+                if conclusion := await self.answer():
+                    return conclusion
+                if self.reader.settled:
+                    return None
+            if not self.asker.choices:
+                return None
             decision = await self.decide()
             if isinstance(decision, Conclude) and decision.success and not last_step:
                 return await self.answer() or decision
@@ -129,13 +134,13 @@ class Planner:
             await self.caller.call(call, given=newest.arguments, by=by)
 
     async def planned_next(self) -> MoveOn | None:
-        """The plan's next step, when the one before has done what it was for. The plan of an
-        action goes on when looking something up brought nothing: a later step may not need it. Of
-        changes that take the same values, the one that does what is asked comes first."""
+        """The plan's next step, unless a change before it failed. The plan goes on when looking
+        something up brought nothing: a later step may not need it, or know it. Of changes that take
+        the same values, the one that does what is asked comes first."""
         done = all(
-            (each.outcome is Outcome.SUCCESS and not empty(each.result))
+            self.changes.reads(each)
+            or each.outcome is Outcome.SUCCESS
             or repeats.known(self.state, each)
-            or (self.changes.wanted and self.changes.reads(each))
             for each in self.state.newest
         )
         following = next(iter(self.state.later_steps), None)
@@ -200,6 +205,20 @@ class Planner:
         message += f"; going on without {without}" if another else "; concluding"
         self.emit(GuardTripped(guard="no_progress", message=message))
         return not another
+
+    @property
+    def unread(self) -> bool:
+        """Whether another call has returned something since the last try at the answer."""
+        calls = self.state.part_iterations
+        roles = [[said.role for said in each.exchange] for each in calls]
+        tried = next((n for n in reversed(range(len(calls))) if "answer" in roles[n]), None)
+        if tried is None:
+            return True
+        results = [
+            {each.result for each in some if each.by == "choice" and each.outcome is Outcome.SUCCESS}
+            for some in (calls[: tried + 1], calls[tried + 1 :])
+        ]
+        return any(not empty(result) for result in results[1] - results[0])
 
     async def what_was_done(self) -> Conclude | None:
         """The answer to a request for a change, when it was made; None where a call is missing, as

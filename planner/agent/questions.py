@@ -223,13 +223,17 @@ class Asker:
 
     @property
     def choices(self) -> list[ToolSpec]:
-        """The tools that the next call may be of: `see_more` only when a result was cut, and none
-        whose last calls brought nothing new."""
+        """The tools that the next call may be of: `see_more` only when a result was cut, none whose
+        last calls brought nothing new, and none that can only bring what is in view."""
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
         fruitless = repeats.left_out(self.state)
         allowed = [tool for tool in tools if self.may_change or tool.read_only]
-        return [tool for tool in allowed if tool.name not in fruitless]
+        return [
+            tool
+            for tool in allowed
+            if tool.name not in fruitless and not repeats.exhausted(self.state, tool)
+        ]
 
     async def plan(self, names: Sequence[str], likely: Sequence[str], purpose: PlanFor) -> MakePlan:
         """The plan of calls of these tools, those that are `likely` to be needed named first."""

@@ -215,12 +215,11 @@ class Caller:
     ) -> None:
         """Run an allowed call, unless it was made before or is not approved."""
         if earlier := repeats.repeated(self.state, tool, arguments):
-            before = f"This very call was made before, in iteration {earlier.number}; its result"
-            shown = [each for each in self.state.shown_iterations if each.by == "choice"]
-            if not any(each is earlier for each in shown):
-                self.record_guard("repeated", [f"{before} is shown again."])
+            before = f"This very call was made before, in iteration {earlier.number}"
+            if tool.read_only:
+                self.record_guard("repeated", [f"{before}; its result is shown again."])
                 return self.record_text(iteration, arguments, Outcome.SUCCESS, earlier.result)
-            message = f"{before} stands there. Another call is needed, or the conclusion."
+            message = f"{before}, and is not made again."
             self.record_guard("repeated", [message])
             return self.record_text(iteration, arguments, Outcome.ERROR, message)
         if failed := repeats.repeated(self.state, tool, arguments, Outcome.FAILURE):

@@ -5,7 +5,17 @@ import unicodedata
 from collections.abc import Sequence
 
 from planner.checks.dates import day_first, in_iso, month_first
-from planner.evidence.words import BETWEEN, LETTER, LOWER, UPPER, apart, is_name, tokens, words
+from planner.evidence.words import (
+    BETWEEN,
+    LETTER,
+    LOWER,
+    UPPER,
+    apart,
+    is_name,
+    says,
+    tokens,
+    words,
+)
 from planner.text import flat
 
 MAX_NAME = 60
@@ -47,6 +57,7 @@ _CLAIM = re.compile(
     rf"|{_QUOTATION}"
 )
 
+_PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
@@ -150,8 +161,11 @@ def name_in(answer: str, question: str) -> str | None:
 
 def agree(first: str, second: str, request: str) -> bool:
     """Whether two answers say the same: one of them holds all that the other claims beyond the
-    request; where neither claims a name or a number, most of the words."""
+    request, or the whole of it, if that is a proper name; where neither claims a name or a number,
+    most of the words."""
     pairs = [(first, second), (second, first)]
+    if any(_is_proper_name_in(one, other) and not says(request, one) for one, other in pairs):
+        return True
     told = [(beyond(one, request), in_all_readings(other)) for one, other in pairs]
     if any(claimed for claimed, _ in told):
         return any(
@@ -163,6 +177,13 @@ def agree(first: str, second: str, request: str) -> bool:
     if len(short) < FEW_WORDS:  # "it is on" and "it is not on" share most of theirs
         return long[: len(short)] == short and bool(short or not long)
     return len({*short} & {*long}) >= SAME_WORDS * len({*short})
+
+
+def _is_proper_name_in(answer: str, other: str) -> bool:
+    """Whether the whole of an answer is a name of several words, "The Blue Hall", that another one
+    has."""
+    whole = flat(answer).rstrip(".")
+    return _PROPER_NAME.fullmatch(whole) is not None and says(other, whole)
 
 
 def without_lines(answer: str) -> str:

@@ -32,6 +32,13 @@ def repeated(
     return None
 
 
+def exhausted(state: RunState, tool: ToolSpec) -> bool:
+    """Whether a tool can only be called in one way, and what that returned is in view."""
+    if tool.input_schema.get("properties") or not tool.read_only:
+        return False
+    return repeated(state, tool, {}) in state.shown_iterations
+
+
 def known(state: RunState, iteration: Iteration) -> bool:
     """Whether a call was refused because its result is known."""
     return any(

@@ -211,7 +211,7 @@ async def test_what_a_stranger_wrote_is_not_told_as_done(said: str, status: str)
 @pytest.mark.parametrize(
     ("prompt", "status", "told"),
     [
-        ("Refund anna@example.com.", "failed", NOTHING_CHANGED),
+        ("Refund anna@example.com.", "partial", NOTHING_CHANGED),
         ("Was anna@example.com refunded?", "partial", "Refunded 50 to anna@example.com."),
     ],
 )
@@ -223,7 +223,6 @@ async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_fou
         steps(("Look", "list_rooms")),
         found("Refunded 50 to anna@example.com."),
         {"answer_again": "It was 70."},
-        conclusion("Refunded 50 to anna@example.com."),
         pool=office(list_rooms=["anna: 50, 70"]),
         prompt=prompt,
         policy=Policy.ALLOW,

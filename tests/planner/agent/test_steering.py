@@ -271,7 +271,6 @@ async def test_a_hint_gives_calls_that_brought_nothing_another_try() -> None:
         nowhere(),
         plan("row"),
         {"number": "2"},
-        nowhere(),
         deep(stay("row", "The third")),
         {"number": "3"},
         deep(stay("row", "The fourth")),
