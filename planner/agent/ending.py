@@ -16,6 +16,7 @@ from planner.checks.deeds import done, left_undone
 from planner.checks.grounding import (
     converted,
     echoed,
+    in_own_words,
     not_done,
     only_of_request,
     results,
@@ -33,6 +34,7 @@ from planner.tools import Outcome
 
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
+OWN_WORDS = "it says much in words that nothing that was read has"
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""
@@ -142,6 +144,9 @@ class Ending:
         elif not (planned or talk) and (other := converted(self.state, answer)):
             status = "partial"
             reason = reason or f"no result says {', '.join(other)}, unless in another unit"
+        elif not (planned or talk) and in_own_words(self.state, answer):
+            status = "partial"
+            reason = reason or OWN_WORDS
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"

@@ -209,16 +209,14 @@ class Planner:
     @property
     def unread(self) -> bool:
         """Whether another call has returned something since the last try at the answer."""
-        calls = self.state.part_iterations
-        roles = [[said.role for said in each.exchange] for each in calls]
-        tried = next((n for n in reversed(range(len(calls))) if "answer" in roles[n]), None)
-        if tried is None:
-            return True
-        results = [
-            {each.result for each in some if each.by == "choice" and each.outcome is Outcome.SUCCESS}
-            for some in (calls[: tried + 1], calls[tried + 1 :])
-        ]
-        return any(not empty(result) for result in results[1] - results[0])
+        read: set[str] = set()
+        unread = {""}  # no answer was tried yet
+        for each in self.state.part_iterations:
+            if each.by == "choice" and each.outcome is Outcome.SUCCESS and not empty(each.result):
+                unread.add(each.result)
+            if any(said.role == "answer" for said in each.exchange):
+                read, unread = read | unread, set()
+        return bool(unread - read)
 
     async def what_was_done(self) -> Conclude | None:
         """The answer to a request for a change, when it was made; None where a call is missing, as

@@ -61,6 +61,7 @@ _PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
+_ZEROS = re.compile(r"(?<![\w.])(\d+)\.0+(?!\w|\.\d)")
 _ANY_DIGIT = re.compile(r"\d")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
@@ -99,8 +100,10 @@ def plain(text: str) -> str:
 
 
 def without_separators(text: str) -> str:
-    """Numbers without separators: `11,340`, `11_340`, `11 340` and `11'340` are 11340."""
-    return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", month_first(_without_spaces(text)))
+    """Numbers without separators: `11,340`, `11_340`, `11 340`, `11'340` and `11340.0` are
+    11340."""
+    joined = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", month_first(_without_spaces(text)))
+    return _ZEROS.sub(r"\1", joined)
 
 
 def without_points(text: str) -> str:

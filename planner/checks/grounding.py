@@ -29,6 +29,11 @@ MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 SCALES = (60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000, 1024, 1024**2, 10**6)
 """By what a number grows in a smaller unit, of time or of size."""
+OWN_WORDS_SHARE = 0.2
+"""The share of an answer's words that nothing shown may have (docs/experiments.md, "Answers in
+words of their own")."""
+MIN_OWN_WORDS = 3
+"""So many of them; fewer are too large a share of a few words."""
 UNHELD_SHARE = 0.25
 """The share of a sentence's claims that results may lack."""
 
@@ -169,6 +174,21 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
         if fact.strip() and not alone and new and not _unsaid(fact, seen(state)):
             kept.append(fact.strip())
     return kept
+
+
+def in_own_words(state: RunState, answer: str) -> bool:
+    """Whether too many of an answer's words stand in none of the passages that a model was shown,
+    nor in the request: what a small model makes up it says in words of its own. Only words that
+    some file which was read has are counted, so that an answer in another language than the files'
+    is not doubted for it. Short results say too little to be compared so; without passages, nothing
+    is doubted."""
+    if not state.passages:
+        return False
+    shown = {*words(seen(state))}
+    read = [each.result for each in state.part_iterations if each.by == "lookup"]
+    told = {*words(answer)} & {*words("\n".join(read))}.union(shown)
+    own = len(told - shown)
+    return own >= MIN_OWN_WORDS and own > OWN_WORDS_SHARE * len(told)
 
 
 def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:

@@ -185,7 +185,6 @@ async def test_an_empty_result_a_refusal_and_a_repeat_are_signs_too() -> None:
         nowhere(),
         plan("search"),
         {"pattern": "qqqqqqq"},
-        nowhere(),
         deep(stay("read_file", "Read the file")),
         {"path": "jobs/secret.py"},
         nowhere(),

@@ -13,6 +13,8 @@ from planner.state import Iteration, RunState
     ("first", "second_", "same"),
     [
         ("It is 11340 grams.", "11,340", True),
+        ("You spent $11,340.", "11340.00", True),
+        ("It is version 2.0.1.", "2.0", False),
         ("The string is 'px-71'", "px-71", True),
         ("It is MAJOIST_MARGIN, 6010.", "MAJOIST_MARGIN = 6010", True),
         ("src/depot/gate.py", "In depot/gate.py at line 4", True),
