@@ -16,8 +16,12 @@ MAX_HEAD_CHARS = 400
 """Characters of prose before the JSON in a result."""
 MAX_LINE_CHARS = 300
 """Characters of a line; a longer one is shown as several lines."""
+CUT = " …"
+"""At the end of all but the last of these."""
 SEE_MORE = "see_more"
 """The planner's own tool, which shows more of a result that was cut."""
+MIN_TEXT_CHARS = 240
+"""Characters of a long text in one of several entries that are shown at least."""
 REST_CHARACTERS = 70
 """Characters that are kept free for the line that says what is left out."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
@@ -180,7 +184,7 @@ def words(text: str) -> set[str]:
 def lines(text: str) -> list[str]:
     """The lines of a result as they are shown and counted: a very long one is several."""
     return [
-        line[start : start + MAX_LINE_CHARS] + (" …" if start + MAX_LINE_CHARS < len(line) else "")
+        line[start : start + MAX_LINE_CHARS] + (CUT if start + MAX_LINE_CHARS < len(line) else "")
         for line in text.splitlines()
         for start in range(0, max(len(line), 1), MAX_LINE_CHARS)
     ]
@@ -188,23 +192,22 @@ def lines(text: str) -> list[str]:
 
 def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
     """The most relevant lines of an iteration's result, about `longest` characters at most. Lines
-    with a wanted word stay, with the lines after them; the rest is filled from the top. A last line
-    says how much is left out, and which call shows it."""
+    with a wanted word stay, with the lines after them; the rest is filled from the top. So is each
+    long text in one of several entries, in its share of that length: what one of them goes on about
+    would draw a small model away from the others. A last line says how much is left out, and which
+    call shows it."""
     rows = lines(text)
-    whole = "\n".join(rows)
-    if len(whole) <= longest:
-        return whole
     scores = [float(len(wanted.intersection(re.findall(r"\w+", row)))) for row in rows]
     for index, score in enumerate(tuple(scores)):
         for after in range(index + 1, min(index + LINES_AFTER, len(rows))):
             scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
-    kept: set[int] = set()
-    room = longest - REST_CHARACTERS
-    for index in sorted(range(len(rows)), key=lambda index: (-scores[index], index)):
-        room -= len(rows[index]) + 3  # its end, and the sign of a gap before it
-        if room < 0:
-            break
-        kept.add(index)
+    places = list(range(len(rows)))
+    if (count := _listed(text)) > 1:
+        share = max(MIN_TEXT_CHARS, longest // (2 * count))
+        places = [each for field in _fields(rows) for each in _best(field, rows, scores, share)]
+    if len(places) == len(rows) and len("\n".join(rows)) <= longest:
+        return "\n".join(rows)
+    kept = {*_best(places, rows, scores, longest - REST_CHARACTERS)}
     shown: list[str] = []
     for index in sorted(kept):
         if shown and index - 1 not in kept:
@@ -212,6 +215,39 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
         shown.append(rows[index])
     first = next(index for index in range(len(rows)) if index not in kept)
     return "\n".join([*shown, _rest(len(rows) - len(kept), first, iteration)])
+
+
+def _listed(text: str) -> int:
+    """How many entries a text has that is a list, as the outline of JSON or in YAML; a line before
+    it may end in a colon."""
+    head, _, rest = text.partition("\n")
+    listed = rest if head.endswith(":") and not head.startswith("- ") else text
+    return len(re.findall(r"(?m)^- ", listed)) if _YAML_LIST.fullmatch(listed) else 0
+
+
+def _fields(rows: Sequence[str]) -> list[list[int]]:
+    """The rows of each value in a list of entries: one that is indented further, or empty, or the
+    rest of a long line, goes on with the value before it."""
+    fields: list[list[int]] = []
+    for index, row in enumerate(rows):
+        inside = not row.strip() or row.startswith("   ") or rows[index - 1].endswith(CUT)
+        if not (fields and inside):
+            fields.append([])
+        fields[-1].append(index)
+    return fields
+
+
+def _best(
+    places: Sequence[int], rows: Sequence[str], scores: Sequence[float], longest: int
+) -> list[int]:
+    """Of some rows those with the best scores, the first of them first, that fit."""
+    kept = []
+    for index in sorted(places, key=lambda index: (-scores[index], index)):
+        longest -= len(rows[index]) + 3  # its end, and the sign of a gap before it
+        if longest < 0:
+            break
+        kept.append(index)
+    return kept
 
 
 def part(text: str, from_line: int, longest: int, iteration: int) -> str:

@@ -54,3 +54,44 @@ def test_the_number_stands_above_what_is_left_of_a_long_list() -> None:
 @given(st.text())
 def test_no_text_is_lost(result: str) -> None:
     assert with_count(result).endswith(readable(result))
+
+
+LETTER = "\n".join(f"    Line {number} of what Anna wrote." for number in range(30))
+
+
+@pytest.mark.parametrize("head", ["", 'Nothing for the arguments above; for {"query": "tea"}:\n'])
+def test_a_long_text_in_one_of_several_entries_is_shown_in_part(head: str) -> None:
+    mails = f"{head}- body:\n{LETTER}\n  subject: Tea\n- body: Yes.\n  subject: Cake"
+    shown = shortened(mails, 4000, {"Tea"}, 7)
+    assert "Line 0 " in shown
+    assert "Line 29 " not in shown
+    assert "subject: Tea" in shown
+    assert "- body: Yes." in shown
+    assert 'more lines: see_more {"from_line":' in shown.splitlines()[-1]
+
+
+def test_what_is_asked_for_in_a_long_text_is_shown() -> None:
+    mails = f"- body:\n{LETTER}\n  subject: Tea\n" * 8
+    shown = shortened(mails.replace("Line 20 of", "Line 20 (the party) of"), 8000, {"party"}, 7)
+    assert shown.count("(the party)") == 8
+    assert "Line 10 " not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"- body:\n{LETTER}\n  subject: Tea",
+        f"def tea():\n{LETTER}\n\n- one\n- two",
+        f"# Tea\n\n- one\n- two\n\nText.\n{LETTER}",
+    ],
+)
+def test_one_entry_and_other_texts_are_shown_whole(text: str) -> None:
+    assert shortened(text, 4000, {"Tea"}, 7) == text
+
+
+def test_a_very_long_line_is_one_text() -> None:
+    mails = f"- body: {'tea ' * 400}\n  subject: Tea\n- body: {'cake ' * 400}\n  subject: Cake"
+    shown = shortened(mails, 4000, set(), 7)
+    assert "subject: Tea" in shown
+    assert "subject: Cake" in shown
+    assert len(shown) < 2000 < len(mails)
