@@ -637,8 +637,6 @@ async def after_noting(
     ollama.expect({"steps": steps})
     ollama.expect({"tool": "add_note"}, contains=["The results above say what it needs."])
     ollama.expect({"text": noted_text})
-    if noted_text.isdigit():  # a guess
-        ollama.expect({"tool": None})
     ollama.expect(was_done(claim))
     async with place.client(person=Person(True)) as caller:
         return await caller.call("plan_and_answer", prompt=prompt)
