@@ -34,7 +34,7 @@ from planner.tools import Outcome
 
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
-OWN_WORDS = "it says much in words that nothing that was read has"
+OWN_WORDS = "many of its words are in none of the passages that were read"
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""

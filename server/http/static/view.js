@@ -120,7 +120,7 @@ function breaking(text) {
   return text.split("|").flatMap((part, i) => (i ? ["|", el("wbr"), part] : [part]));
 }
 
-/** Text as paragraphs; of Markdown only what a reader would miss: code. */
+/** Text as paragraphs and lists; of Markdown only what a reader would miss: lists and code. */
 function prose(text) {
   const blocks = text.split(/^```.*\n([^]*?)^```$/m);
   return el(
@@ -128,10 +128,25 @@ function prose(text) {
     { class: "prose" },
     blocks.map((block, i) => {
       if (i % 2) return el("pre", { tabindex: 0 }, block.trimEnd());
-      const paragraphs = block.split(/\n{2,}/).filter((paragraph) => paragraph.trim());
-      return paragraphs.map((paragraph) => el("p", null, inline(paragraph.trim())));
+      const paragraphs = block.split(/\n{2,}|\n(?=- )|(?<=^- .*)\n(?!- |\s)/m).filter((part) => part.trim());
+      return runs(paragraphs).map((part) =>
+        Array.isArray(part)
+          ? el("ul", { class: "plain" }, part.map((item) => el("li", null, inline(item))))
+          : el("p", null, inline(part.trim())),
+      );
     }),
   );
+}
+
+/** Parts of a text, those side by side that are items of a list as one list of items. */
+function runs(parts) {
+  const found = [];
+  for (const part of parts) {
+    if (!part.startsWith("- ")) found.push(part);
+    else if (Array.isArray(found.at(-1))) found.at(-1).push(part.slice(2));
+    else found.push([part.slice(2)]);
+  }
+  return found;
 }
 
 const inline = (text) =>
