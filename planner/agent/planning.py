@@ -194,13 +194,14 @@ class Planner:
         return None
 
     def stuck(self) -> bool:
-        """Whether more calls will not help, so that a conclusion is due. One call of another tool
-        is made before that."""
+        """Whether more calls will not help, so that a conclusion is due. As long as there is no
+        answer at all, one call of another tool is made before that."""
         fruitless = repeats.fruitless(self.state)
         if len(fruitless) < repeats.FRUITLESS_DECISIONS:
             return False
         message = f"the last {sum(map(len, fruitless))} calls brought nothing new"
-        another = len(fruitless) == repeats.FRUITLESS_DECISIONS and bool(self.asker.choices)
+        first = len(fruitless) == repeats.FRUITLESS_DECISIONS
+        another = first and self.best.text is None and bool(self.asker.choices)
         without = ", ".join(repeats.left_out(self.state))
         message += f"; going on without {without}" if another else "; concluding"
         self.emit(GuardTripped(guard="no_progress", message=message))

@@ -9,8 +9,8 @@ from planner.state import Iteration, RunState
 from planner.tools import Outcome, ToolSpec
 
 FRUITLESS_DECISIONS = 2
-"""After so many in a row whose calls brought nothing new, another tool has to be chosen; after one
-more, the run concludes."""
+"""After so many in a row whose calls brought nothing new, the run concludes; without any answer,
+another tool has to be chosen first."""
 REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 

@@ -20,7 +20,7 @@ from in_memory import (
 )
 from mcp_types import Tool
 from paths import DATA, ROOT
-from replies import conclusion, deep, nowhere, plan, stay
+from replies import conclusion, deep, found, nowhere, plan, stay
 
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import (
@@ -604,6 +604,25 @@ async def test_a_result_shown_again_is_no_progress_either() -> None:
     )
     assert [outcome for _, outcome, _ in ran.results] == [Outcome.SUCCESS] * 3
     assert ran.guards == ["no_progress"]
+
+
+async def test_with_an_answer_no_other_tool_has_to_be_chosen() -> None:
+    row = spec("row", "number")
+    pool = DictionaryPool({}, specs=[row, READ], results={"row": ["one", "one", "one"]})
+    ran = await planned(
+        {"number": "1"},
+        found("It is 77."),
+        found("It is 77."),  # no result says 77
+        plan("row"),
+        {"number": "2"},
+        deep(stay("row", "The third")),
+        {"number": "3"},
+        pool=pool,
+        prompt="Which?",
+        tool="row",
+    )
+    assert told(ran, "no_progress") == ["the last 2 calls brought nothing new; concluding"]
+    assert (ran.state.status, ran.state.answer) == ("partial", "It is 77.")
 
 
 async def test_a_call_that_brings_something_starts_the_count_again() -> None:

@@ -358,14 +358,15 @@ async def test_what_models_and_tools_say_is_text(
     ollama.expect(nowhere())
     ollama.expect(plan(HOSTILE))
     ollama.expect({"path": "transfer/limits.py", "start_line": 1})
-    answer = f"It is 45. {HOSTILE}"
+    answer = f"It is 45:\n- {HOSTILE}\n- raised then"
     ollama.expect(move_on(HOSTILE, "say", HOSTILE))
     ollama.expect({"text": HOSTILE})
     ollama.expect(found(answer))
     async with served(place) as (client, view):
         run_id = await begin(client, f"{QUESTION} {HOSTILE}")
         await page.goto(f"{view}?run={run_id}#token={place.token}")
-        await expect(page.get_by_role("region", name="Answer", exact=True)).to_contain_text(HOSTILE)
+        region = page.get_by_role("region", name="Answer", exact=True)
+        await expect(region.get_by_role("listitem")).to_have_text([HOSTILE, "raised then"])
         await page.evaluate(
             "document.querySelectorAll('details').forEach((each) => (each.open = true))"
         )
