@@ -98,7 +98,7 @@ async def planloom(run: Run, sent: list[dict[str, Any]] | None = None) -> Replay
 
 def shown(run: Run, call: Call) -> str:
     """A result as the planner shows it: readable, its telling lines within the budget."""
-    wanted = context.words(f"{run.request} {call.prompt} {compact(call.arguments)}")
+    wanted = context.telling(f"{run.request} {call.prompt} {compact(call.arguments)}")
     number = run.calls.index(call)
     return context.shortened(context.readable(call.result), RESULT_CHARACTERS, wanted, number)
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.evidence.hits import by_path
+from planner.evidence.words import long_words, words
 from planner.models.base import Message, Reply
 from planner.state import RunState
 
@@ -22,6 +23,8 @@ SEE_MORE = "see_more"
 """The planner's own tool, which shows more of a result that was cut."""
 MIN_TEXT_CHARS = 240
 """Characters of a long text in one of several entries that are shown at least."""
+MIN_TELLING = 4
+"""Characters of a plain word that can identify a line."""
 REST_CHARACTERS = 70
 """Characters that are kept free for the line that says what is left out."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
@@ -176,9 +179,9 @@ def _scalar(item: Any) -> str:
             return json.dumps(item)
 
 
-def words(text: str) -> set[str]:
-    """The words of a request that can identify a line: identifiers and longer plain words."""
-    return set(re.findall(r"[A-Za-z_]\w{3,}", text))
+def telling(text: str) -> set[str]:
+    """The words of a request that can identify a line: names and longer plain words, stemmed."""
+    return {*long_words(text, MIN_TELLING)}
 
 
 def lines(text: str) -> list[str]:
@@ -197,7 +200,7 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
     would draw a small model away from the others. A last line says how much is left out, and which
     call shows it."""
     rows = lines(text)
-    scores = [float(len(wanted.intersection(re.findall(r"\w+", row)))) for row in rows]
+    scores = [float(len(wanted.intersection(words(row)))) for row in rows]
     for index, score in enumerate(tuple(scores)):
         for after in range(index + 1, min(index + LINES_AFTER, len(rows))):
             scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)

@@ -262,7 +262,7 @@ class Prompts:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
         key = (iteration.number, iteration.outcome, self.result_characters)
         if key not in self._shown:
-            wanted = context.words(
+            wanted = context.telling(
                 f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
             )
             text = context.shortened(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.context import readable, shortened, with_count
+from planner.evidence.context import readable, shortened, telling, with_count
 
 EVENTS = """- all_day: false
   description: 'Weekly sync
@@ -62,7 +62,7 @@ LETTER = "\n".join(f"    Line {number} of what Anna wrote." for number in range(
 @pytest.mark.parametrize("head", ["", 'Nothing for the arguments above; for {"query": "tea"}:\n'])
 def test_a_long_text_in_one_of_several_entries_is_shown_in_part(head: str) -> None:
     mails = f"{head}- body:\n{LETTER}\n  subject: Tea\n- body: Yes.\n  subject: Cake"
-    shown = shortened(mails, 4000, {"Tea"}, 7)
+    shown = shortened(mails, 4000, {"tea"}, 7)
     assert "Line 0 " in shown
     assert "Line 29 " not in shown
     assert "subject: Tea" in shown
@@ -72,7 +72,7 @@ def test_a_long_text_in_one_of_several_entries_is_shown_in_part(head: str) -> No
 
 def test_what_is_asked_for_in_a_long_text_is_shown() -> None:
     mails = f"- body:\n{LETTER}\n  subject: Tea\n" * 8
-    shown = shortened(mails.replace("Line 20 of", "Line 20 (the party) of"), 8000, {"party"}, 7)
+    shown = shortened(mails.replace("Line 20 of", "Line 20 (the party) of"), 8000, {"parti"}, 7)
     assert shown.count("(the party)") == 8
     assert "Line 10 " not in shown
 
@@ -86,7 +86,7 @@ def test_what_is_asked_for_in_a_long_text_is_shown() -> None:
     ],
 )
 def test_one_entry_and_other_texts_are_shown_whole(text: str) -> None:
-    assert shortened(text, 4000, {"Tea"}, 7) == text
+    assert shortened(text, 4000, {"tea"}, 7) == text
 
 
 def test_a_very_long_line_is_one_text() -> None:
@@ -95,3 +95,17 @@ def test_a_very_long_line_is_one_text() -> None:
     assert "subject: Tea" in shown
     assert "subject: Cake" in shown
     assert len(shown) < 2000 < len(mails)
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        ("Which appointments are there?", "One Appointment."),
+        ("Wo steht die Überschrift?", "die überschrift hier"),
+        ("会议在哪里？", "下午的会议"),
+        ("where is openDoor", "def open_door():"),
+    ],
+)
+def test_the_lines_with_words_of_the_request_are_shown(request_: str, line: str) -> None:
+    text = "\n".join(["something else that fills the room"] * 40 + [line] + ["and more of it"] * 40)
+    assert line in shortened(text, 400, telling(request_), 0)
