@@ -49,11 +49,6 @@ PAST_RESULTS = 4
 """The shortened past may take as many characters as this many results."""
 
 
-def has_own_instructions(state: RunState, role: Role) -> bool:
-    """Whether a prompt begins otherwise than all those that read a request."""
-    return role == "rewrite" or (state.wants == "action" and role not in BEFORE_ACTING)
-
-
 class Prompts:
     """Renders the messages of one run."""
 
@@ -72,7 +67,7 @@ class Prompts:
         if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
             own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
-        acting = has_own_instructions(state, role)
+        acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]
         opening = state.parts[0].opening if state.parts else []
         left_out: Role | None = "brief" if acting else None

@@ -51,7 +51,6 @@ class Driver:
         tasks: TaskGroup,
     ) -> None:
         self._models = models
-        self._warm: Callable[[], Awaitable[Models | None]] | None = None
         self.pool = pool
         self.journal = journal
         self.approval = approval
@@ -64,16 +63,14 @@ class Driver:
 
     def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
         """In the background: have the models loaded while the upstreams start, and then the
-        instructions read, unless a run has come first; and after each run that has pushed these out
-        of the model server's cache, if no other one is under way."""
-        self._warm = warm
+        instructions read, unless a run has come first."""
         self._tasks.start_soon(self._warm_up, warm)
 
     async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
         try:
             models = await warm()
             await self.pool.ready(START_SECONDS)
-            if models and not self.under_way():
+            if models and not self.runs:
                 await warming.read_instructions(models, self.pool)
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # the next run reports it
@@ -231,8 +228,6 @@ class Driver:
             self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
-                if self._warm and warming.pushed_out(run.state):
-                    self._tasks.start_soon(self._warm_up, self._warm)
 
     def _has_turn(self) -> bool:
         return self._turns.is_free(self.runs.values())

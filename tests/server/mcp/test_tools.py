@@ -19,7 +19,7 @@ from mcp import MCPError
 from mcp_types import INVALID_PARAMS
 from ollama_replies import Answer, Drop, Hang
 from planted import CLASS, CONSTANT, SOURCE, VALUE
-from replies import conclusion, deed, found, nowhere, of_many_steps, plan, second, was_done
+from replies import conclusion, found, nowhere, of_many_steps, plan, second
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama, hung_up
 from serving import (
     FACES,
@@ -1469,28 +1469,6 @@ async def test_a_server_warms_up_while_its_upstreams_start(
     assert first.prompt.startswith(
         full.prompt.partition("Are you ready?")[0].rpartition("<|im_start|>")[0]
     )
-
-
-async def test_after_an_action_the_instructions_for_the_next_run_are_read(
-    place: Place, ollama: ScriptedOllama
-) -> None:
-    place.upstreams = {"files": FILES | {"policy": "allow"}}
-    settings = place.settings
-    models = settings.models.model_copy(update={"warm_up": True})
-    ollama.expect("Y", contains=["Are you ready?"])
-    ollama.expect(deed("note"))
-    ollama.expect(plan("append_note", objective="Append a note"))
-    ollama.expect({"text": "Uploads wait 45 s"})
-    ollama.expect(was_done("It is noted."))
-    ollama.expect("Y", contains=["Are you ready?"])
-    async with Client(build(settings.model_copy(update={"models": models}))) as client:
-        await ollama.arrived(1)
-        arguments = {"prompt": "Note that uploads wait 45 s", "policy": "allow"}
-        await client.call_tool("plan_and_answer", arguments)
-        await ollama.arrived(5)
-    first, acting, *_, again = ollama.requests
-    assert first.messages == again.messages
-    assert acting.messages[0] != first.messages[0]
 
 
 async def test_a_warm_up_that_fails_keeps_nobody_from_asking(place: Place) -> None:
