@@ -234,7 +234,7 @@ class ModelSettings(_Frozen):
     """How long Ollama keeps a model loaded: seconds, or a duration such as `30m`; -1: forever."""
     warm_up: bool = True
     """Whether a server that starts loads the models and has them read the text that every run
-    begins with, and again after an action, which has another one. It never downloads a model."""
+    begins with. It never downloads a model."""
     parallel: Annotated[int, Field(ge=1)] = 4
     """How many calls one model gets at a time; the others wait in Planloom, where they do not time
     out. Values above OLLAMA_NUM_PARALLEL have no effect."""
