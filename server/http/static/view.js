@@ -129,7 +129,7 @@ function prose(text) {
     blocks.map((block, i) => {
       if (i % 2) return el("pre", { tabindex: 0 }, block.trimEnd());
       const paragraphs = block.split(/\n{2,}|\n(?=- )|(?<=^- .*)\n(?!- |\s)/m).filter((part) => part.trim());
-      return runs(paragraphs).map((part) =>
+      return withLists(paragraphs).map((part) =>
         Array.isArray(part)
           ? el("ul", { class: "plain" }, part.map((item) => el("li", null, inline(item))))
           : el("p", null, inline(part.trim())),
@@ -139,7 +139,7 @@ function prose(text) {
 }
 
 /** Parts of a text, those side by side that are items of a list as one list of items. */
-function runs(parts) {
+function withLists(parts) {
   const found = [];
   for (const part of parts) {
     if (!part.startsWith("- ")) found.push(part);
@@ -639,13 +639,13 @@ addEventListener("submit", (event) => {
 });
 
 /** What a person has asked for and is not done yet. */
-const waiting = new Set();
+const underWay = new Set();
 let turn = Promise.resolve();
 
 /** Do one thing after the other; what is pressed twice is done once. */
 function done(what, act) {
-  if (waiting.has(what)) return;
-  waiting.add(what);
+  if (underWay.has(what)) return;
+  underWay.add(what);
   turn = turn.then(async () => {
     try {
       await act();
@@ -653,7 +653,7 @@ function done(what, act) {
     } catch (error) {
       notice(error.message);
     } finally {
-      waiting.delete(what);
+      underWay.delete(what);
     }
   });
 }
