@@ -653,7 +653,7 @@ async def test_a_result_is_shown_whole_and_what_code_noted_is_a_note(
         run_id = await begin(client)
         await page.goto(f"{view}?run={run_id}#token={place.token}")
         await expect(page.locator(".state")).to_contain_text("Answered")
-        await expect(page.locator(".calls .outcome").last).to_have_text("not made")
+        await expect(page.locator(".calls .outcome").last).to_have_text("205 lines")
         await expect(page.locator(".alarm")).to_have_count(0)
         notes = page.get_by_role("region", name="Notes of the checks")
         await notes.get_by_text("1 note", exact=True).click()
