@@ -100,9 +100,14 @@ def entries(result: str) -> Sequence[str]:
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return re.split(r"(?m)^- ", result)[1:] if _YAML_LIST.fullmatch(result) else []
+        return _outlined(result)
     listed = value if isinstance(value, list) else []
     return [json.dumps(each, ensure_ascii=False) for each in listed]
+
+
+def _outlined(text: str) -> Sequence[str]:
+    """The entries of a text that is a list in YAML, or as the outline of JSON."""
+    return re.split(r"(?m)^- ", text)[1:] if _YAML_LIST.fullmatch(text) else []
 
 
 def _matches(value: Any) -> list[str]:
@@ -200,16 +205,20 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
     would draw a small model away from the others. A last line says how much is left out, and which
     call shows it."""
     rows = lines(text)
+    whole = "\n".join(rows)
+    count = _listed(text)
+    if count < 2 and len(whole) <= longest:
+        return whole
     scores = [float(len(wanted.intersection(words(row)))) for row in rows]
     for index, score in enumerate(tuple(scores)):
         for after in range(index + 1, min(index + LINES_AFTER, len(rows))):
             scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
     places = list(range(len(rows)))
-    if (count := _listed(text)) > 1:
+    if count > 1:
         share = max(MIN_TEXT_CHARS, longest // (2 * count))
         places = [each for field in _fields(rows) for each in _best(field, rows, scores, share)]
-    if len(places) == len(rows) and len("\n".join(rows)) <= longest:
-        return "\n".join(rows)
+    if len(places) == len(rows) and len(whole) <= longest:
+        return whole
     kept = {*_best(places, rows, scores, longest - REST_CHARACTERS)}
     shown: list[str] = []
     for index in sorted(kept):
@@ -221,11 +230,9 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
 
 
 def _listed(text: str) -> int:
-    """How many entries a text has that is a list, as the outline of JSON or in YAML; a line before
-    it may end in a colon."""
+    """How many entries a list has that is shown; a line before it may end in a colon."""
     head, _, rest = text.partition("\n")
-    listed = rest if head.endswith(":") and not head.startswith("- ") else text
-    return len(re.findall(r"(?m)^- ", listed)) if _YAML_LIST.fullmatch(listed) else 0
+    return len(_outlined(rest if head.endswith(":") and not head.startswith("- ") else text))
 
 
 def _fields(rows: Sequence[str]) -> list[list[int]]:

@@ -199,6 +199,8 @@ async def test_a_run_goes_on_after_a_refusal_and_does_not_ask_again(
     guards = [guard.partition(":")[0] for guard in report(result)["guards"]]
     assert guards == ["not_again", "no_progress"]
     assert [approval(result, number) is None for number in range(2)] == [False, True]
+    [again] = report(result)["actions"][1]["tool_calls"]
+    assert again["result"].startswith("This very call was made in iteration 0, and not approved")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def exhausted(state: RunState, tool: ToolSpec) -> bool:
 
 
 def known(state: RunState, iteration: Iteration) -> bool:
-    """Whether a call was refused because its result is known."""
+    """Whether a call was not sent because its result is known."""
     return any(
         each.tool == iteration.tool
         and each.arguments == iteration.arguments
