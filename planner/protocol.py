@@ -8,7 +8,7 @@ The models write all this under the JSON Schemas of `planner.checks.schemas`.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from planner.tools import Policy
 
@@ -55,12 +55,6 @@ class RunRequest(BaseModel):
     """What calls of tools that are not read-only need. A tool's own policy can only tighten it."""
     data_schema: dict[str, Any] | None = None
     """The JSON Schema (2020-12) that an answer is put into besides its text; None: text only."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_older_records(cls, data: Any) -> Any:
-        """Until 2026-11-23 records held the caller's folders, which have no use any more."""
-        return {k: v for k, v in data.items() if k != "roots"} if isinstance(data, dict) else data
 
 
 SteeredBy = Literal["caller", "person"]
@@ -115,6 +109,12 @@ class Words(Wire):
     """Other words to search for."""
 
     words: list[str]
+
+
+class Sql(Wire):
+    """A query of the lists that tools returned."""
+
+    sql: str
 
 
 class FileTools(Wire):
