@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-Family = Literal["lookup", "polyglot", "wild", "broad", "docs", "tools", "change", "talk"]
+Family = Literal["lookup", "polyglot", "wild", "broad", "docs", "lists", "tools", "change", "talk"]
 FAMILIES: tuple[Family, ...] = Family.__args__  # type: ignore[attr-defined]
 Split = Literal["dev", "report"]
 SPLITS: tuple[Split, Split] = ("dev", "report")

@@ -44,6 +44,7 @@ CASES: dict[Family, Cases] = {
     "wild": partial(read, "wild"),
     "broad": partial(read, "broad"),
     "docs": partial(read, "docs"),
+    "lists": partial(read, "lists"),
     "tools": tools.cases,
     "change": changes.cases,
     "talk": talk.cases,

@@ -1,4 +1,5 @@
-"""Questions about code bases: written by hand in `questions/FAMILY-SPLIT.yaml`, or made by code."""
+"""Questions about code bases and lists: written by hand in `questions/FAMILY-SPLIT.yaml`, or made
+by code."""
 
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -19,6 +20,7 @@ ENOUGH = 0.6
 """The share of its facts that a right answer to a broad question holds."""
 CONTEXT7 = "context7"
 RECORDED = Path(__file__).with_name("context7.py")
+LISTS = Path(__file__).with_name("lists.py")
 
 
 class _Frozen(BaseModel):
@@ -34,7 +36,7 @@ class Proof(_Frozen):
 
 
 class Question(_Frozen):
-    """One question about one code base, and how its answer is checked."""
+    """One question about one code base, or one folder of lists, and how its answer is checked."""
 
     id: str
     family: Family
@@ -56,7 +58,12 @@ class Question(_Frozen):
 
     @asynccontextmanager
     async def open(self, work: Path) -> AsyncIterator[Setting]:
-        """The code base, read by Serena; for `docs` the recorded documentation too."""
+        """The code base, read by Serena; for `docs` the recorded documentation too. For `lists` the
+        lists alone."""
+        if self.family == "lists":
+            served = [str(LISTS), str(FOLDER / "lists" / self.codebase)]
+            yield Setting(upstreams={self.codebase: {"command": sys.executable, "args": served}})
+            return
         root = codebases.write(codebases.files(self.codebase), work / self.codebase)
         upstreams: dict[str, dict[str, Any]] = {"serena": {}}
         if self.family == "docs":
@@ -92,7 +99,7 @@ class Written(_Frozen):
     id: str
     """Unique within the file."""
     code: str
-    """The code base."""
+    """The code base, or the folder of lists."""
     kind: str
     language: str = "en"
     ask: list[str]
