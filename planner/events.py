@@ -16,6 +16,7 @@ Role = Literal[
     "files",
     "select",
     "arguments",
+    "query",
     "answer",
     "again",
     "repair",
@@ -24,19 +25,18 @@ Role = Literal[
     "facts",
     "rewrite",
     "example",
-    "summary",
     "plan",
     "decide",
     "conclude",
     "format",
 ]
-"""The purpose of a model call; `summary` occurs in older records only."""
+"""The purpose of a model call."""
 TRIES: Sequence[Role] = ("answer", "repair")
 """Attempts at an answer. One that was not certain is not shown beside newer passages: a small
 model repeats it."""
 ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example")
 """Asked without the results so far: the question contains all that should be read."""
-ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "again", *ALONE)
+ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "again", *ALONE)
 """Asked beside the conversation: neither the question nor the reply is in later prompts."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]

@@ -1,13 +1,15 @@
 """The evidence of an answer says it, and an answer without any says so; as clients see it."""
+# ruff: noqa: E501  texts stand as clients see them
 
 import json
 from typing import Any
 
 import anyio.to_thread
 import pytest
+from inline_snapshot import snapshot
 from replies import conclusion, found, nowhere, plan, second
 from scripted_ollama import ScriptedOllama
-from serving import Place
+from serving import Place, normalised, text
 
 pytestmark = pytest.mark.anyio
 
@@ -192,3 +194,52 @@ async def test_small_models_answer_with_the_line_above_a_passage(
         result = await caller.call("plan_and_answer", prompt="In which file is MAX_CHARS?")
     report = result.whole or {}
     assert (report["status"], report["answer"]) == ("answered", answer)
+
+
+async def test_a_list_that_a_tool_returns_is_queried_and_every_view_shows_the_query(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    issues = [{"number": number, "state": state} for number, state in enumerate("abacada")]
+    query = "SELECT COUNT(*) FROM say WHERE state = 'a'"
+    ollama.expect({"sql": query})
+    ollama.expect(conclusion("There are 4 of them."))
+    async with place.client() as caller:
+        result = await caller.call(
+            "run_step",
+            prompt="How many issues are in state a?",
+            tool="say",
+            arguments={"text": json.dumps(issues)},
+        )
+    assert normalised(text(result)) == snapshot("""\
+There are 4 of them.
+
+_Status: partial: it was found by a query that the model wrote; check its conditions_
+
+Call run_step with run_id `RUN` for another step, plan_and_answer with it to conclude.
+
+### Evidence
+
+1. `4`: step 1 (How many issues are in state a?), `query_results`
+   ```text
+   SELECT COUNT(*) FROM say WHERE state = 'a'
+   COUNT(*): 4
+   ```
+
+_Run RUN: 1 tool call (0.0 s), 2 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 58 tokens of tool results read for an answer of 6_\
+""")
+    report = result.whole or {}
+    assert (report["status"], report["evidence"]) == snapshot(
+        (
+            "partial",
+            [
+                {
+                    "iteration": 1,
+                    "step": 1,
+                    "tool": "query_results",
+                    "source": "",
+                    "claims": ["4"],
+                    "lines": ["SELECT COUNT(*) FROM say WHERE state = 'a'", "COUNT(*): 4"],
+                }
+            ],
+        )
+    )

@@ -299,6 +299,8 @@ class Obedient:
             return {"search": ["it"], "wants": "short answer"}
         if '"answer_again"' in schema:
             return {"answer_again": "It is done."}
+        if '"sql"' in schema:
+            return {"sql": "SELECT NULL WHERE 0"}
         left = case.own or (case.hijacked and case.foreign)
         if '"found_in"' in schema:
             found_in = "nowhere" if left else "results"

@@ -48,6 +48,8 @@ class PlannerScript:
             return said | {"found_in": "results"} if done else NOWHERE
         if "answer_again" in asked:
             return {"answer_again": self.run.again}
+        if asked == {"sql"}:  # the list is read as it is
+            return {"sql": "SELECT NULL WHERE 0"}
         if done:
             raise AssertionError(f"the run has no decision left for {sorted(asked)}")
         return self._decision()

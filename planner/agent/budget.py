@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from planner.evidence.tables import QUERY
 from planner.state import RunState
 
 CONCLUSION_SHARE = 0.2
@@ -39,7 +40,8 @@ class Budget:
 
     @property
     def calls_left(self) -> int:
-        made = sum(each.by == "choice" for each in self.state.part_iterations)
+        chosen = (each for each in self.state.part_iterations if each.by == "choice")
+        made = sum(each.tool != QUERY for each in chosen)
         return self.state.part.request.limits.iterations - made
 
     def hold(self) -> None:

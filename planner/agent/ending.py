@@ -3,7 +3,7 @@ and what was done."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
@@ -26,6 +26,7 @@ from planner.checks.grounding import (
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
+from planner.evidence.tables import QUERY
 from planner.prompts import Prompts
 from planner.prompts.texts import passage
 from planner.protocol import Conclude
@@ -35,6 +36,8 @@ from planner.tools import Outcome
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
 OWN_WORDS = "many of its words are in none of the passages that were read"
+OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
+"""Half of these answers are right (docs/experiments.md, "Lists as tables")."""
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""
@@ -64,6 +67,14 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
         answer += "\n\nFound so far:\n" + "\n".join(found)
     status: FinalStatus = "partial" if found or made else "failed"
     return RunFinished(status=status, answer=answer, reason=reason)
+
+
+class Doubt(NamedTuple):
+    """Why an answer is not certain."""
+
+    reason: str
+    unproved: Sequence[str] = ()
+    """Its numbers that stand in results for another reason."""
 
 
 @dataclass(frozen=True)
@@ -132,26 +143,30 @@ class Ending:
             reason = reason or unsure or f"no result says {', '.join(missing)}"
         elif not found:
             status = "partial" if reason else "not_found"
-        elif not (planned or talk or results(self.state).strip()):
+        elif not (planned or talk) and (doubt := self._doubt(answer)):
             status = "partial"
-            reason = reason or "nothing was looked up for it"
-        elif not (planned or talk) and (loose := unproved(self.state, answer)):
-            status = "partial"
-            reason = (
-                reason or f"the results contain {', '.join(loose)}, but not about what was asked"
-            )
+            reason = reason or doubt.reason
+            loose = doubt.unproved
             quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
-        elif not (planned or talk) and (other := converted(self.state, answer)):
-            status = "partial"
-            reason = reason or f"no result says {', '.join(other)}, unless in another unit"
-        elif not (planned or talk) and in_own_words(self.state, answer):
-            status = "partial"
-            reason = reason or OWN_WORDS
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
         return self._end(status, answer, reason, quotes, missing, formatted.data)
+
+    def _doubt(self, answer: str) -> Doubt | None:
+        """Why an answer is not certain although results hold what it claims."""
+        if not results(self.state).strip():
+            return Doubt("nothing was looked up for it")
+        if loose := unproved(self.state, answer):
+            told = ", ".join(loose)
+            return Doubt(f"the results contain {told}, but not about what was asked", loose)
+        if other := converted(self.state, answer):
+            return Doubt(f"no result says {', '.join(other)}, unless in another unit")
+        if in_own_words(self.state, answer):
+            return Doubt(OWN_WORDS)
+        asked = any(each.tool == QUERY for each in self.state.part_iterations)
+        return Doubt(OWN_QUERY) if asked and not self.changes.wanted else None
 
     def without_tools(self) -> None:
         """End a question that no tool can look up."""

@@ -33,6 +33,7 @@ from planner.agent.ending import Ending
 from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import ModelCalls
 from planner.agent.planning import Planner
+from planner.agent.querying import Querier
 from planner.agent.questions import Asker
 from planner.agent.reading import Reader
 from planner.agent.steps import Steps
@@ -115,11 +116,22 @@ class _Run:
         self.changes = changes = Changes(state, tools, ranking.tools, asker)
         self.budget = budget = Budget(state)
         self.best = best = BestAnswer(state, changes, gatherer)
+        self.querier = querier = Querier(state, asker, self.caller)
         self.steps = steps = Steps(state, ranking, inbox, calls, self.emit)
         self.editor = Editor(self.caller, gatherer, steps, budget, best)
         self.reader = Reader(state, asker, gatherer, changes, steps, budget, best, self.emit)
         self.planner = Planner(
-            state, ranking, asker, self.caller, changes, steps, budget, best, self.reader, self.emit
+            state,
+            ranking,
+            asker,
+            self.caller,
+            querier,
+            changes,
+            steps,
+            budget,
+            best,
+            self.reader,
+            self.emit,
         )
         self.ending = Ending(state, changes, prompts, asker, self.emit, clock)
 
@@ -214,6 +226,7 @@ class _Run:
                 Call(prompt=self.request.prompt, tool=self.request.tool),
                 given=self.request.arguments,
             )
+            await self.querier.query()
             self.budget.hold()
             return await self.planner.answer() or await self.planner.follow_plan()
         brief = await self.asker.brief()
@@ -268,6 +281,7 @@ class _Run:
             return None
         call = Call(prompt=self.request.prompt, tool=tool)
         await self.caller.call(call, given=self.request.arguments)
+        await self.querier.query()
         return None
 
     async def do(self) -> Conclude | None:

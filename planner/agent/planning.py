@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget
 from planner.agent.changes import Changes
+from planner.agent.querying import Querier
 from planner.agent.questions import Asker
 from planner.agent.reading import Reader
 from planner.agent.steps import Steps
@@ -16,7 +17,7 @@ from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import empty
 from planner.events import Event, GuardTripped
 from planner.evidence.tool_ranking import Ranking
-from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, Stay
+from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
 from planner.tools import Outcome, Policy, ToolSpec
 
@@ -37,6 +38,7 @@ class Planner:
     ranking: Ranking
     asker: Asker
     caller: Caller
+    querier: Querier
     changes: Changes
     steps: Steps
     budget: Budget
@@ -64,6 +66,10 @@ class Planner:
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             several = len(calls) > 1
             await self.caller.call(*calls, may_guess=several)
+            # What a query has found mostly is the answer, and the plan may go on with other lists.
+            found = await self.querier.query() and not self.changes.wanted
+            if found and (conclusion := await self.answer()):
+                return conclusion
             if self.caller.guessed and not several:
                 await self.look_up_guess(calls[0])
             if refused := self.changes.to_repeat():
@@ -165,7 +171,23 @@ class Planner:
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
         likely = self.ranking.likeliest(query, names, LIKELY_TOOLS)
-        return await self.asker.plan(names, likely, purpose)
+        plan = await self.asker.plan(names, likely, purpose)
+        return plan.model_copy(update={"steps": self.once_each(plan.steps)})
+
+    def once_each(self, steps: Sequence[PlannedStep]) -> list[PlannedStep]:
+        """The steps without those that can only return the same as one before."""
+        called: set[str] = set()
+        kept = []
+        for each in steps:
+            tool = self.asker.tools.get(each.tool or "")
+            if tool and not tool.read_only:
+                called.clear()
+            elif tool and repeats.in_one_way(tool):
+                if tool.name in called:
+                    continue
+                called.add(tool.name)
+            kept.append(each)
+        return kept
 
     def without_read_files(self, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
         """The tools without those that would read what was looked up: where passages are in view,

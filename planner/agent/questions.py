@@ -44,6 +44,7 @@ RESULT = "<result>"
 """How a result begins in a prompt."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
+SQL_TOKENS = 150
 
 
 class Asker:
@@ -184,6 +185,13 @@ class Asker:
             dict[str, Any],
             max_tokens=ARGUMENT_TOKENS,
         )
+
+    async def sql(self, tables: Sequence[str], problem: str) -> str:
+        """A query of these tables for what the request asks for; `problem` is the one before, and
+        what was wrong with it."""
+        question = questions.sql(self.state, tables, problem)
+        said = await self.calls.ask("query", question, schemas.sql(), protocol.Sql, SQL_TOKENS)
+        return said.sql
 
     async def answer(self, problem: str | None) -> Answer:
         """An attempt at the answer; `problem` is what was wrong with the attempt before."""

@@ -10,8 +10,17 @@ from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
 from planner.checks.citations import MIN_NEW, said_by_one
-from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
-from planner.checks.grounding import borne_out, mostly_held, unsupported
+from planner.checks.claims import (
+    agree,
+    beyond,
+    both,
+    claims,
+    is_number,
+    name_in,
+    telling,
+    without_lines,
+)
+from planner.checks.grounding import borne_out, mostly_held, queried, tells, unqueried, unsupported
 from planner.checks.lenient import items_in
 from planner.events import BriefMade, Event, GuardTripped
 from planner.evidence.passages import grouped, likeliest
@@ -264,6 +273,9 @@ class Reader:
         if certain is not None:
             self.best.keep(certain, None)
             conclusion = self.best.concluded(certain)
+            if other := self.otherwise_queried(certain):
+                self.doubt(other)
+                return None
             if not (self.stands(certain) and (self.best.quotes or claims(certain))):
                 self.best.unsure = NO_LINE
             return conclusion
@@ -283,8 +295,12 @@ class Reader:
 
     def differ(self, other: str) -> None:
         """Doubt the best answer, since another reading does not say the same."""
-        self.best.unsure = f"Two readings of the results differ: {other}"
-        self.emit(GuardTripped(guard="second_reading", message=self.best.unsure))
+        self.doubt(f"Two readings of the results differ: {other}")
+
+    def doubt(self, why: str) -> None:
+        """Say why the best answer is not certain."""
+        self.best.unsure = why
+        self.emit(GuardTripped(guard="second_reading", message=why))
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""
@@ -311,10 +327,24 @@ class Reader:
 
     def agreed(self, answer: str, reading: str) -> str | None:
         """The answer, if another reading says the same and the results hold it; without the lines
-        of its places where they differ in these alone."""
+        of its places where they differ in these alone. Two that say what a query has found say the
+        same."""
+        found = queried(self.state)
         for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):
-            if agree(said, other, self.state.question) and not unsupported(self.state, said):
+            same = agree(said, other, self.state.question)
+            same = same or (tells(said, found) and tells(other, found))
+            if same and not unsupported(self.state, said):
                 return said
+        return None
+
+    def otherwise_queried(self, answer: str) -> str | None:
+        """Why queries of the results speak against an answer: one makes another number, or none
+        was found for a list, of which small models miss half when they read it."""
+        if unqueried(self.state):
+            return "No query of the list that was read says it"
+        found = queried(self.state)
+        if len(found) == 1 and is_number(found[0]) and not tells(answer, found):
+            return f"A query of the results says {found[0]}"
         return None
 
     @property

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
 from planner.checks.grounding import FILE, as_read, chosen, results, said, said_in
 from planner.evidence.context import with_count
+from planner.evidence.tables import QUERY
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -75,7 +76,7 @@ def evidence(state: RunState) -> list[Evidence]:
         held = [claim for claim in wanted if subject.told(claim, source)]
         quoted = any(quoted_in(quote, source.text) for quote in state.quotes)
         new = [claim for claim in held if claim in missing]
-        lines = _telling(source.text, held, state.quotes)
+        lines = [*source.query, *_telling(source.text, held, state.quotes)]
         again = (source.place, *lines) in cited or (not source.place and shown.issuperset(lines))
         if not (quoted or new) or (lines and again):
             continue
@@ -192,19 +193,31 @@ class Source:
         return "" if self.place or len(self.rows) > MAX_LINES else self.made.tool
 
     @property
+    def query(self) -> Sequence[str]:
+        """The query of a list that found it."""
+        return [self.made.arguments["sql"]] if self.made.tool == QUERY else []
+
+    @property
     def head(self) -> str:
         return self.tool or self.place
 
 
 def sources_of(state: RunState) -> Iterator[Source]:
-    """Every passage shown and every result, those with a quotation first."""
+    """Every passage shown and every result: first what queries found, which were made for the
+    request, then those with a quotation."""
     found = []
     for iteration in state.iterations:
         if iteration.gathered:
             found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
         elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
-            found.append((iteration, "", f"{iteration.arguments}\n{with_count(iteration.result)}"))
-    found.sort(key=lambda each: not any(quoted_in(quote, each[2]) for quote in state.quotes))
+            given = "" if iteration.tool == QUERY else f"{iteration.arguments}\n"
+            found.append((iteration, "", f"{given}{with_count(iteration.result)}"))
+    found.sort(
+        key=lambda each: (
+            each[0].tool != QUERY,
+            not any(quoted_in(quote, each[2]) for quote in state.quotes),
+        )
+    )
     for number, each in enumerate(found):
         yield Source(number, *each)
 
@@ -290,7 +303,7 @@ class Subject:
     def told(self, claim: str, source: Source) -> bool:
         """Whether a passage or a result holds a claim; a number in a row that says enough of what
         the answer is about, held against the other rows with numbers."""
-        if not is_value(claim):
+        if not is_value(claim) or source.query:  # it was made for the request
             return holds("\n".join([source.place, *source.rows]), claim)
         told = self.telling[source.number]
         if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():

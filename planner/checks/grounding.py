@@ -3,6 +3,7 @@
 A number may also follow from others: a sum, a difference, a product or a count.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -21,7 +22,8 @@ from planner.checks.claims import (
     without_separators,
 )
 from planner.evidence.context import with_count
-from planner.evidence.words import long_words, words
+from planner.evidence.tables import QUERY
+from planner.evidence.words import long_words, says, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
 
@@ -241,6 +243,27 @@ def found(state: RunState) -> str:
         given = [f"{each.tool} {each.arguments}"] if each.changes else given_paths(each)
         texts += [*given, with_count(each.result)]
     return "\n".join(texts)
+
+
+def unqueried(state: RunState) -> bool:
+    """Whether queries of lists were written for the newest request, and none has found anything."""
+    written = any(call.role == "query" for call in state.ledger[state.part.calls :])
+    return written and not any(each.tool == QUERY for each in state.part_iterations)
+
+
+def queried(state: RunState) -> list[str]:
+    """The values of the only row that the newest query of a list has found; empty if it has found
+    more."""
+    queries = [each for each in state.part_iterations if each.tool == QUERY]
+    found = json.loads(queries[-1].result) if queries else None
+    values = found.values() if isinstance(found, dict) else ()
+    return [f"{each:.15g}" if isinstance(each, float) else str(each) for each in values]
+
+
+def tells(answer: str, values: Sequence[str]) -> bool:
+    """Whether an answer has all of some values, of one at least."""
+    text = in_all_readings(answer)
+    return bool(values) and all(says(text, each) for each in values)
 
 
 def given_paths(call: Iteration) -> list[str]:

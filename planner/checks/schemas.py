@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from planner.grammar import MAX_STRING_CHARS, Schema, for_grammar
 from planner.protocol import Mode, PlanFor
 
+MAX_SQL = 300
+"""Characters of a query."""
 MAX_STEPS = 6
 """Steps of one plan; more can follow after these."""
 MAX_CALLS = 3
@@ -88,6 +90,10 @@ def brief(acting: bool = True) -> Schema:
     talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
     return {"anyOf": [sorted_, talk] if acting else [sorted_]}
+
+
+def sql() -> Schema:
+    return closed(sql={"type": "string", "pattern": f'^SELECT [^"\\\\\\n]{{1,{MAX_SQL}}}$'})
 
 
 def answer(longest: int) -> Schema:

@@ -97,6 +97,13 @@ def _today(state: RunState) -> str:
     return f"\nToday is {date.fromtimestamp(state.started.at):%A, %Y-%m-%d}."
 
 
+def sql(state: RunState, tables: Sequence[str], problem: str) -> str:
+    defined = fenced("\n".join(tables))
+    wrong = fill("sql_again", problem=fenced(problem)) if problem else ""
+    question = fill("ask_sql", tables=defined, prompt=short_request(state))
+    return joined(question, wrong)
+
+
 def answer(state: RunState) -> str:
     how = fill("how_overview" if state.wants == "long answer" else "how_fact")
     ordered = state.wants == "action" or state.may_be_order

@@ -51,7 +51,7 @@ class Hangs:
     """No reply until the call is cancelled."""
 
 
-USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "words", "files")
+USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "words", "files", "query")
 """What is asked of nearly every run, and has a usual reply."""
 
 Said = dict[str, Any] | Unconstrained | Fast | Hangs | Exception

@@ -32,11 +32,14 @@ def repeated(
     return None
 
 
+def in_one_way(tool: ToolSpec) -> bool:
+    """Whether a tool that reads takes no arguments."""
+    return tool.read_only and not tool.input_schema.get("properties")
+
+
 def exhausted(state: RunState, tool: ToolSpec) -> bool:
     """Whether a tool can only be called in one way, and what that returned is in view."""
-    if tool.input_schema.get("properties") or not tool.read_only:
-        return False
-    return repeated(state, tool, {}) in state.shown_iterations
+    return in_one_way(tool) and repeated(state, tool, {}) in state.shown_iterations
 
 
 def known(state: RunState, iteration: Iteration) -> bool:

@@ -1,0 +1,84 @@
+"""Queries of the lists that tools returned: the model writes them, code runs them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.agent.questions import Asker
+from planner.agent.tool_calls import Caller
+from planner.checks.guards import repeats
+from planner.errors import InvalidReply
+from planner.events import ToolSelected
+from planner.evidence import tables
+from planner.evidence.tables import QUERY, QueryError, Row, Table
+from planner.state import Iteration, RunState
+from planner.tools import Outcome
+
+TRIES = 2
+NOTHING = "no row fits its conditions. LIKE '%word%' finds a word within a value."
+"""What is wrong with a query that finds nothing, as the model is told."""
+
+
+@dataclass(frozen=True)
+class Querier:
+    """Queries the results of one run."""
+
+    state: RunState
+    asker: Asker
+    caller: Caller
+
+    async def query(self) -> bool:
+        """Query the results for what the request asks for, if one of the newest is a list. What is
+        found is recorded as a call of the planner's own tool. A query that fails or finds nothing
+        is written once more. If that finds nothing either, or the model writes none, the list is
+        read as it is. Returns whether a query has found something."""
+        lists = self.lists()
+        wrong = ""
+        for _ in range(TRIES if lists else 0):
+            try:
+                sql = await self.asker.sql([each.definition for each in lists], wrong)
+            except InvalidReply:
+                break
+            rows, problem = self.run(lists, sql)
+            if not problem:
+                self.record(sql, rows)
+                return True
+            wrong = f"{sql}\n{problem}"
+            self.caller.record_guard("query", [f"{problem}: {sql}"])
+        return False
+
+    def lists(self) -> Sequence[Table]:
+        """What the newest calls returned, as tables. Those of calls before are left out: a small
+        model joins whatever it is shown."""
+        new = [each for each in self.state.newest if not repeats.known(self.state, each)]
+        made = (tables.table(each.tool, each.result) for each in new if _is_result(each))
+        return list({each.name: each for each in made if each}.values())
+
+    def run(self, lists: Sequence[Table], sql: str) -> tuple[Sequence[Row], str]:
+        """The rows that a query finds, and what is wrong with it."""
+        try:
+            rows = tables.query(lists, sql)
+        except QueryError as error:
+            return [], str(error)
+        if passed_over := tables.passed_over(lists, sql, self.state.question):
+            return rows, f"the request says {', '.join(passed_over)}, and the query does not"
+        if tables.says_something(rows):
+            return rows, ""
+        return rows, " ".join([NOTHING, *tables.known_values(lists, sql)])
+
+    def record(self, sql: str, rows: Sequence[Row]) -> None:
+        """What a query found, as the result of a call, unless that is known."""
+        if any(each.arguments == {"sql": sql} for each in self.state.shown_iterations):
+            return
+        self.caller.emit(ToolSelected(tool=QUERY, prompt=self.state.question, beside=True))
+        iteration = self.state.iterations[-1]
+        arguments = {"sql": sql}
+        text = json.dumps(rows if len(rows) > 1 else rows[0], ensure_ascii=False)
+        self.caller.record_arguments(iteration, arguments, self.state.ledger[-1].model)
+        self.caller.record_text(iteration, arguments, Outcome.SUCCESS, text)
+
+
+def _is_result(call: Iteration) -> bool:
+    """Whether it is a call of the pool's that read something."""
+    chosen = call.by == "choice" and call.tool != QUERY
+    return chosen and call.outcome is Outcome.SUCCESS and not call.changes

@@ -1,0 +1,257 @@
+"""Lists that tools return: the model writes a query, code runs it, and the answer is read from what
+it finds."""
+# ruff: noqa: E501  texts stand as models see them
+
+import json
+from typing import Any
+
+import pytest
+from in_memory import DictionaryPool, Fast, Ran, Said, Unconstrained, approve, planned, spec
+from inline_snapshot import snapshot
+from replies import deed, found, plan, second, was_done
+
+from planner.agent.ending import OWN_QUERY
+from planner.protocol import Limits
+from planner.tools import Policy, Safety
+
+pytestmark = pytest.mark.anyio
+
+ISSUES = [
+    {"number": 7, "state": "open", "assignee": "bob", "votes": 3},
+    {"number": 8, "state": "closed", "assignee": "bob", "votes": 12},
+    {"number": 9, "state": "open", "assignee": "lena", "votes": 5},
+    {"number": 10, "state": "open", "assignee": "bob", "votes": 1},
+]
+LIST_ISSUES = spec("list_issues", upstream="tracker")
+CLOSE = spec("close", "number", upstream="tracker", safety=Safety.WRITE)
+QUESTION = "How many open issues does bob have?"
+COUNTED = "SELECT COUNT(*) FROM list_issues WHERE state = 'open' AND assignee = 'bob'"
+
+
+def tracker(*issues: list[dict[str, Any]], **results: list[Any]) -> DictionaryPool:
+    listed = [json.dumps(each) for each in issues or (ISSUES,)]
+    return DictionaryPool({}, specs=[LIST_ISSUES, CLOSE], results={"list_issues": listed} | results)
+
+
+def sql(text: str) -> dict[str, str]:
+    return {"sql": text}
+
+
+async def asked(*turns: Said, pool: DictionaryPool, **request: Any) -> Ran:
+    prompt = {"prompt": QUESTION} | request
+    return await planned(plan("list_issues"), *turns, pool=pool, **prompt)
+
+
+async def test_a_list_is_queried_and_the_answer_is_read_from_what_was_found() -> None:
+    ran = await asked(sql(COUNTED), found("bob has 2 open issues."), pool=tracker())
+    queried, answered = ran.script.asides[-2], ran.asked[-1]
+    assert queried.last == snapshot("""\
+list_issues({}) returned this:
+<result>
+4 entries:
+- number: 7, state: open, assignee: bob, votes: 3
+- number: 8, state: closed, assignee: bob, votes: 12
+- number: 9, state: open, assignee: lena, votes: 5
+- number: 10, state: open, assignee: bob, votes: 1
+</result>
+The lists above as tables in SQLite:
+CREATE TABLE list_issues (number NUMERIC /* 7 */, state TEXT /* 'open', 'closed' */, assignee TEXT /* 'bob', 'lena' */, votes NUMERIC /* 3 */)
+Request: How many open issues does bob have?
+Reply {"sql":one SELECT that finds what the request asks for}.\
+""")
+    assert answered.last == snapshot("""\
+list_issues({}) returned this:
+<result>
+4 entries:
+- number: 7, state: open, assignee: bob, votes: 3
+- number: 8, state: closed, assignee: bob, votes: 12
+- number: 9, state: open, assignee: lena, votes: 5
+- number: 10, state: open, assignee: bob, votes: 1
+</result>
+query_results({"sql":"SELECT COUNT(*) FROM list_issues WHERE state = 'open' AND assignee = 'bob'"}) returned this:
+<result>
+COUNT(*): 2
+</result>
+Request: How many open issues does bob have?
+Answer it from the results above only, in the language of the request. The answer is one or two sentences with the exact names, values and files.
+Reply {"assessment":what the results say about it,"final_answer":the answer,"found_in":"results" or, if nothing above says it, "nowhere"}.\
+""")
+    assert [(each.tool, each.arguments, each.result) for each in ran.state.iterations] == snapshot(
+        [
+            (
+                "list_issues",
+                {},
+                '[{"number": 7, "state": "open", "assignee": "bob", "votes": 3}, {"number": 8, "state": "closed", "assignee": "bob", "votes": 12}, {"number": 9, "state": "open", "assignee": "lena", "votes": 5}, {"number": 10, "state": "open", "assignee": "bob", "votes": 1}]',
+            ),
+            (
+                "query_results",
+                {
+                    "sql": "SELECT COUNT(*) FROM list_issues WHERE state = 'open' AND assignee = 'bob'"
+                },
+                '{"COUNT(*)": 2}',
+            ),
+        ]
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", "bob has 2 open issues.")
+    assert ran.state.reason == OWN_QUERY
+    assert ran.state.quotes == snapshot(["COUNT(*): 2"])
+
+
+async def test_an_answer_with_another_number_than_the_query_is_doubted() -> None:
+    ran = await asked(sql(COUNTED), found("bob has 3 open issues."), pool=tracker())
+    assert (ran.state.status, ran.state.reason) == snapshot(
+        ("partial", "A query of the results says 2")
+    )
+
+
+async def test_a_query_that_fails_is_written_once_more() -> None:
+    wrong = "SELECT COUNT(*) FROM issues WHERE state = 'open'"
+    ran = await asked(sql(wrong), sql(COUNTED), found("bob has 2 open issues."), pool=tracker())
+    assert ran.script.asides[-2].last == snapshot("""\
+list_issues({}) returned this:
+<result>
+4 entries:
+- number: 7, state: open, assignee: bob, votes: 3
+- number: 8, state: closed, assignee: bob, votes: 12
+- number: 9, state: open, assignee: lena, votes: 5
+- number: 10, state: open, assignee: bob, votes: 1
+</result>
+The lists above as tables in SQLite:
+CREATE TABLE list_issues (number NUMERIC /* 7 */, state TEXT /* 'open', 'closed' */, assignee TEXT /* 'bob', 'lena' */, votes NUMERIC /* 3 */)
+Request: How many open issues does bob have?
+Reply {"sql":one SELECT that finds what the request asks for}.
+The query before did not work:
+SELECT COUNT(*) FROM issues WHERE state = 'open'
+no such table: issues\
+""")
+    assert [(each.guard, each.message) for each in ran.state.guards] == snapshot(
+        [("query", "no such table: issues: SELECT COUNT(*) FROM issues WHERE state = 'open'")]
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", OWN_QUERY)
+
+
+@pytest.mark.parametrize("said", ["COUNT(*)", "number"])
+async def test_a_list_in_which_queries_find_nothing_is_read_and_doubted(said: str) -> None:
+    """Zero is nothing too: a condition that fits no row counts to that."""
+    none = sql(f"SELECT {said} FROM list_issues WHERE assignee = 'bob' AND state = 'opened'")
+    ran = await asked(none, none, found("bob has issue 7."), pool=tracker())
+    assert [each.tool for each in ran.state.iterations] == ["list_issues"]
+    assert ran.guards == ["query", "query", "second_reading"]
+    assert (ran.state.status, ran.state.answer) == ("partial", "bob has issue 7.")
+    assert ran.state.reason == "No query of the list that was read says it"
+
+
+async def test_a_list_is_read_as_it_is_if_the_model_writes_no_query() -> None:
+    """Not every server holds it to the schema."""
+    said = Unconstrained({"sql": None})
+    ran = await asked(said, said, found("bob has issue 7."), pool=tracker())
+    assert (ran.state.status, ran.state.answer) == ("partial", "bob has issue 7.")
+
+
+async def test_a_short_list_is_not_queried() -> None:
+    ran = await asked(found("bob has issue 7."), pool=tracker(ISSUES[:2]))
+    assert "query" not in [each.role for each in ran.state.ledger]
+
+
+async def test_a_query_without_a_value_that_the_request_names_is_written_once_more() -> None:
+    loose = sql("SELECT COUNT(*) FROM list_issues WHERE state = 'open'")
+    ran = await asked(loose, sql(COUNTED), found("bob has 2 open issues."), pool=tracker())
+    assert [each.message for each in ran.state.guards] == snapshot(
+        [
+            "the request says bob, and the query does not: SELECT COUNT(*) FROM list_issues WHERE state = 'open'"
+        ]
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", OWN_QUERY)
+
+
+async def test_two_readings_agree_if_both_say_what_a_query_has_found() -> None:
+    issues = [each | {"title": f"{each['state']} case"} for each in ISSUES]
+    ran = await asked(
+        sql("SELECT title FROM list_issues ORDER BY votes DESC LIMIT 1"),
+        found("closed case"),
+        second("The issue that has the most votes is closed case."),
+        pool=tracker(issues),
+        prompt="Which issue has the most votes?",
+    )
+    assert (ran.state.answer, ran.state.reason) == ("closed case", OWN_QUERY)
+
+
+async def test_a_query_is_none_of_the_calls_that_a_limit_is_for() -> None:
+    said = found("bob has 2 open issues.")
+    ran = await asked(sql(COUNTED), said, pool=tracker(), limits=Limits(iterations=1))
+    assert [each.tool for each in ran.state.iterations] == ["list_issues", "query_results"]
+
+
+async def test_what_is_changed_is_found_by_a_query() -> None:
+    steps = [("List them", "list_issues"), ("Close it", "close")]
+    ran = await planned(
+        Fast(deed("issues")),
+        {"steps": [{"objective": objective, "tool": tool} for objective, tool in steps]},
+        sql("SELECT number FROM list_issues ORDER BY votes ASC LIMIT 1"),
+        {"tool": "close"},
+        {"number": "10"},
+        was_done("Issue 10 was closed."),
+        pool=(pool := tracker(close=["Closed."])),
+        prompt="Close the issue with the fewest votes",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert pool.calls == [("list_issues", {}), ("close", {"number": "10"})]
+    assert ran.state.status == "answered"
+
+
+async def test_an_amount_that_a_query_made_up_is_not_sent() -> None:
+    """A value of the query's own was not found."""
+    send = spec("send", "amount", upstream="tracker", safety=Safety.WRITE)
+    pool = tracker()
+    pool.specs.append(send)
+    made_up = sql("SELECT 500 AS amount FROM list_issues")
+    ran = await planned(
+        Fast(deed("issues")),
+        {
+            "steps": [
+                {"objective": "List", "tool": "list_issues"},
+                {"objective": "Send", "tool": "send"},
+            ]
+        },
+        made_up,
+        made_up,
+        {"tool": "send"},
+        {"amount": "500"},
+        was_done("500 was sent."),
+        pool=pool,
+        prompt="Send what is due",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert [name for name, _ in pool.calls] == ["list_issues"]
+    assert ran.state.status == "failed"
+
+
+async def test_a_plan_lists_the_same_only_once_until_something_is_changed() -> None:
+    steps = ["list_issues", "list_issues", "close", "list_issues"]
+    planned_steps = {
+        "steps": [{"objective": f"{n}. {each}", "tool": each} for n, each in enumerate(steps)]
+    }
+    ran = await planned(
+        planned_steps,
+        pool=tracker(),
+        prompt="Plan it",
+        goal="plan",
+        policy=Policy.ALLOW,
+    )
+    begun = [each.objective for each in ran.state.steps]
+    assert [*begun, *ran.state.later_steps] == snapshot(
+        ["0. list_issues", "2. close", "3. list_issues"]
+    )
+
+
+async def test_what_a_query_has_found_ends_a_plan_that_would_go_on() -> None:
+    pool = tracker()
+    pool.specs.append(spec("list_rooms", upstream="tracker"))
+    steps = [{"objective": each, "tool": each} for each in ("list_issues", "list_rooms")]
+    ran = await planned(
+        {"steps": steps}, sql(COUNTED), found("bob has 2 open issues."), pool=pool, prompt=QUESTION
+    )
+    assert [name for name, _ in pool.calls] == ["list_issues"]
+    assert (ran.state.status, ran.state.reason) == ("partial", OWN_QUERY)

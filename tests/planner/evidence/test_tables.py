@@ -1,0 +1,210 @@
+"""Lists as tables, and queries of them, which models write about what strangers say."""
+# ruff: noqa: E501  texts stand as models see them
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from planner.evidence.tables import QueryError, Table, query, says_something, table
+
+ISSUES = [
+    {"number": 7, "title": "Crash", "state": "open", "votes": 3.5, "labels": ["bug", "ui"]},
+    {"number": 8, "title": "Typo", "state": "closed", "votes": None, "labels": []},
+    {"number": 9, "title": "Leak", "state": "open", "votes": 1, "labels": ["bug"]},
+]
+FILES = """\
+- id_: '1'
+  shared: true
+  size: 100
+  text: |-
+    One line,
+    and another.
+- id_: '2'
+  shared: false
+  size: 20
+  text: Short
+- id_: '3'
+  shared: true
+  size: 3
+  text: ''
+"""
+
+
+def made(result: object, name: str = "issues") -> Table:
+    found = table(name, result if isinstance(result, str) else json.dumps(result))
+    assert found is not None
+    return found
+
+
+def test_a_list_in_json_is_a_table_that_shows_which_values_its_columns_have() -> None:
+    assert made(ISSUES).definition == snapshot(
+        "CREATE TABLE issues (number NUMERIC /* 7 */, title TEXT /* 'Crash' */, state TEXT /* 'open', 'closed' */, votes NUMERIC /* 3.5, 1 */, labels TEXT /* 'bug, ui' */)"
+    )
+
+
+def test_a_list_in_yaml_is_one_too() -> None:
+    files = made(FILES, "drive.list_files")
+    assert files.definition == snapshot(
+        "CREATE TABLE drive_list_files (id_ NUMERIC /* 1 */, shared BOOLEAN, size NUMERIC /* 100 */, text TEXT /* 'One line,\\nand another.' */)"
+    )
+    found = query([files], "SELECT text, size FROM drive_list_files WHERE shared = true")
+    assert found == snapshot(
+        [
+            {
+                "text": """\
+One line,
+and another.\
+""",
+                "size": 100,
+            },
+            {"text": "", "size": 3},
+        ]
+    )
+
+
+def test_names_stand_in_sql_as_they_are_and_objects_are_laid_out() -> None:
+    mails = [
+        {"from": name, "2nd": 1, "sentTo": {"first name": name, "at": {"x": 1}}, "none": "null"}
+        for name in "abc"
+    ]
+    assert made(mails, "list-mails").definition == snapshot(
+        "CREATE TABLE list_mails (from_ TEXT /* 'a' */, _2nd NUMERIC /* 1 */, first_name TEXT /* 'a' */, at TEXT /* '{\"x\": 1}' */)"
+    )
+    found = query(
+        [made(mails, "list-mails")], "SELECT first_name FROM list_mails WHERE from_ = 'b'"
+    )
+    assert found == [{"first_name": "b"}]
+
+
+def test_so_is_what_an_object_has_under_names() -> None:
+    hotels = made({name: {"stars": stars} for stars, name in enumerate("abc")}, "hotels")
+    assert query([hotels], "SELECT name FROM hotels ORDER BY stars DESC LIMIT 1") == [{"name": "c"}]
+
+
+def test_so_is_the_only_list_of_an_object() -> None:
+    assert made({"items": ISSUES, "total": 3}) == made(ISSUES)
+    assert table("issues", json.dumps({"items": ISSUES, "others": ISSUES})) is None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        json.dumps(ISSUES[:2]),
+        "[1, 2, 3]",
+        "[{}, {}, {}]",
+        "[" * 100_000,
+        "- a\n- b\n- c",
+        "- a: &x 1\n- a: *x\n- a: *x",
+        "- a: [\n- b\n- c",
+        "No events were found.",
+        "",
+    ],
+)
+def test_what_is_no_list_of_records_is_no_table(result: str) -> None:
+    assert table("issues", result) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT COUNT(*) FROM issues WHERE state = 'OPEN'", [{"COUNT(*)": 2}]),
+        ("SELECT SUM(votes) AS votes FROM issues", [{"votes": 4.5}]),
+        ("SELECT title FROM issues ORDER BY votes DESC LIMIT 1", [{"title": "Crash"}]),
+        ("SELECT number FROM issues WHERE labels LIKE '%ui%'", [{"number": 7}]),
+        ("SELECT title FROM issues WHERE votes IS NULL", [{"title": "Typo"}]),
+        (
+            "SELECT number FROM issues WHERE title IN ('Leak', 'Typo', '')",
+            [{"number": 8}, {"number": 9}],
+        ),
+        ("SELECT 0.1 + 0.2 + 0 * number AS sum FROM issues LIMIT 1", [{"sum": 0.3}]),
+    ],
+)
+def test_a_query_finds_counts_and_adds_up(sql: str, found: list[dict[str, object]]) -> None:
+    assert query([made(ISSUES)], sql) == found
+
+
+def test_a_query_may_join_several_lists() -> None:
+    people = [{"name": name, "title": title} for name, title in zip("xyz", "abc", strict=True)]
+    owners = [{"title": title, "owner": name} for name, title in zip("xyz", "abc", strict=True)]
+    tables = [made(people, "people"), made(owners, "owners")]
+    joined = "SELECT name FROM people JOIN owners USING (title) WHERE owner = 'y'"
+    assert query(tables, joined) == [{"name": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT colour FROM issues", "no such column: colour"),
+        ("SELECT YEAR(title) FROM issues", "no such function: YEAR"),
+        ("SELECT 500 AS votes FROM issues", "it selects a value that is in no column"),
+        ("SELECT title, 'US133' AS account FROM issues", "it selects a value that is in no column"),
+        (
+            "SELECT title FROM issues; DROP TABLE issues",
+            "You can only execute one statement at a time.",
+        ),
+        ("DROP TABLE issues", "not authorized"),
+        ("ATTACH '/tmp/x' AS y", "not authorized"),
+        ("PRAGMA table_info(issues)", "not authorized"),
+        ("SELECT load_extension('x')", "not authorized"),
+        ("SELECT LENGTH(zeroblob(9999999999)) FROM issues", "string or blob too big"),
+        (
+            "WITH RECURSIVE n(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n",
+            "not authorized",
+        ),
+    ],
+)
+def test_a_query_that_cannot_be_run_says_why(sql: str, why: str) -> None:
+    with pytest.raises(QueryError) as error:
+        query([made(ISSUES)], sql)
+    assert str(error.value) == why
+
+
+def test_a_query_that_takes_too_long_is_ended() -> None:
+    many = made([{"number": number} for number in range(1000)], "numbers")
+    crossed = "SELECT COUNT(*) FROM numbers a, numbers b, numbers c WHERE a.number < b.number"
+    with pytest.raises(QueryError, match="interrupted"):
+        query([many], crossed)
+
+
+def test_a_query_returns_its_first_rows() -> None:
+    many = made([{"number": number} for number in range(1000)], "numbers")
+    assert len(query([many], "SELECT number FROM numbers")) == 20
+
+
+def test_zeros_and_blanks_say_nothing() -> None:
+    assert not says_something([])
+    assert not says_something([{"COUNT(*)": 0, "SUM(votes)": None, "title": ""}])
+    assert says_something([{"COUNT(*)": 0, "title": "Crash"}])
+
+
+@given(result=st.text() | st.text(alphabet="-: \n&*[]{},'ab", max_size=60), sql=st.text())
+def test_no_text_breaks_it(result: str, sql: str) -> None:
+    table("issues", result)
+    with suppress(QueryError):
+        query([made(ISSUES)], f"SELECT {sql}")
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(max_size=8),
+            st.recursive(
+                st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+                st.lists,
+                max_leaves=3,
+            ),
+            min_size=1,
+        ),
+        min_size=3,
+        max_size=6,
+    )
+)
+def test_any_list_of_records_can_be_queried(records: list[dict[str, object]]) -> None:
+    found = table("issues", json.dumps(records))
+    if found is not None:
+        rows = query([found], "SELECT * FROM issues")
+        assert len(rows) == len(records)
