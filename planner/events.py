@@ -39,6 +39,10 @@ ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example")
 ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "again", *ALONE)
 """Asked beside the conversation: neither the question nor the reply is in later prompts."""
 
+MadeBy = Literal["lookup", "choice", "query"]
+"""Why a tool call is made: to gather passages, by a model's choice, or to run a model's query of a
+list."""
+
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
 or something in it is in no result, or it does not fit the caller's schema. `not_found`: the run
@@ -107,7 +111,7 @@ class ToolSelected(BaseEvent):
     tool: str | None
     prompt: str
     """What the tool should find."""
-    by: Literal["lookup", "choice"] = "choice"
+    by: MadeBy = "choice"
     """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
     beside: bool = False
     """Whether it was chosen together with the tool before."""

@@ -25,7 +25,7 @@ class Iteration:
     prompt: str
     part: int = 0
     """The request it was made for: its index in `RunState.parts`."""
-    by: Literal["lookup", "choice"] = "choice"
+    by: events.MadeBy = "choice"
     beside: bool = False
     """Whether it was chosen together with the one before, and made side by side with it."""
     arguments: dict[str, Any] = field(default_factory=dict)

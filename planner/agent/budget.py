@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from planner.evidence.tables import QUERY
 from planner.state import RunState
 
 CONCLUSION_SHARE = 0.2
@@ -40,8 +39,7 @@ class Budget:
 
     @property
     def calls_left(self) -> int:
-        chosen = (each for each in self.state.part_iterations if each.by == "choice")
-        made = sum(each.tool != QUERY for each in chosen)
+        made = sum(each.by == "choice" for each in self.state.part_iterations)
         return self.state.part.request.limits.iterations - made
 
     def hold(self) -> None:

@@ -19,6 +19,7 @@ from planner.checks.grounding import (
     in_own_words,
     not_done,
     only_of_request,
+    queries,
     results,
     unsupported,
     unsupported_data,
@@ -26,7 +27,6 @@ from planner.checks.grounding import (
 from planner.checks.guards.decisions import gives_up
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
-from planner.evidence.tables import QUERY
 from planner.prompts import Prompts
 from planner.prompts.texts import passage
 from planner.protocol import Conclude
@@ -53,7 +53,7 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
     found += [
         f"- {each.tool} returned: {prompts.shown_result(state, each)[:MAX_FOUND_CHARS]}"
         for each in state.open_iterations
-        if each.outcome is Outcome.SUCCESS and each.by == "choice" and not each.changes
+        if each.outcome is Outcome.SUCCESS and each.by != "lookup" and not each.changes
     ]
     if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
         shown = "\n".join(map(passage, gathered.gathered.passages))
@@ -165,8 +165,8 @@ class Ending:
             return Doubt(f"no result says {', '.join(other)}, unless in another unit")
         if in_own_words(self.state, answer):
             return Doubt(OWN_WORDS)
-        asked = any(each.tool == QUERY for each in self.state.part_iterations)
-        return Doubt(OWN_QUERY) if asked and not self.changes.wanted else None
+        rests_on_query = queries(self.state) and not self.changes.wanted
+        return Doubt(OWN_QUERY) if rests_on_query else None
 
     def without_tools(self) -> None:
         """End a question that no tool can look up."""

@@ -66,7 +66,7 @@ class Planner:
                 calls[0] = await self.asker.select_for_step(step, calls[0])
             several = len(calls) > 1
             await self.caller.call(*calls, may_guess=several)
-            # What a query has found mostly is the answer, and the plan may go on with other lists.
+            # The plan may go on with lists that have nothing to do with it.
             found = await self.querier.query() and not self.changes.wanted
             if found and (conclusion := await self.answer()):
                 return conclusion
@@ -235,7 +235,7 @@ class Planner:
         read: set[str] = set()
         unread = {""}  # no answer was tried yet
         for each in self.state.part_iterations:
-            if each.by == "choice" and each.outcome is Outcome.SUCCESS and not empty(each.result):
+            if each.by != "lookup" and each.outcome is Outcome.SUCCESS and not empty(each.result):
                 unread.add(each.result)
             if any(said.role == "answer" for said in each.exchange):
                 read, unread = read | unread, set()

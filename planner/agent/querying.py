@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
+from planner.checks.grounding import queries
 from planner.checks.guards import repeats
 from planner.errors import InvalidReply
 from planner.events import ToolSelected
@@ -68,11 +69,13 @@ class Querier:
 
     def record(self, sql: str, rows: Sequence[Row]) -> None:
         """What a query found, as the result of a call, unless that is known."""
-        if any(each.arguments == {"sql": sql} for each in self.state.shown_iterations):
-            return
-        self.caller.emit(ToolSelected(tool=QUERY, prompt=self.state.question, beside=True))
-        iteration = self.state.iterations[-1]
         arguments = {"sql": sql}
+        if any(each.arguments == arguments for each in queries(self.state)):
+            return
+        self.caller.emit(
+            ToolSelected(tool=QUERY, prompt=self.state.question, by="query", beside=True)
+        )
+        iteration = self.state.iterations[-1]
         text = json.dumps(rows if len(rows) > 1 else rows[0], ensure_ascii=False)
         self.caller.record_arguments(iteration, arguments, self.state.ledger[-1].model)
         self.caller.record_text(iteration, arguments, Outcome.SUCCESS, text)
@@ -80,5 +83,4 @@ class Querier:
 
 def _is_result(call: Iteration) -> bool:
     """Whether it is a call of the pool's that read something."""
-    chosen = call.by == "choice" and call.tool != QUERY
-    return chosen and call.outcome is Outcome.SUCCESS and not call.changes
+    return call.by == "choice" and call.outcome is Outcome.SUCCESS and not call.changes

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
 from planner.checks.grounding import FILE, as_read, chosen, results, said, said_in
 from planner.evidence.context import with_count
-from planner.evidence.tables import QUERY
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -195,7 +194,7 @@ class Source:
     @property
     def query(self) -> Sequence[str]:
         """The query of a list that found it."""
-        return [self.made.arguments["sql"]] if self.made.tool == QUERY else []
+        return [self.made.arguments["sql"]] if self.made.by == "query" else []
 
     @property
     def head(self) -> str:
@@ -209,12 +208,12 @@ def sources_of(state: RunState) -> Iterator[Source]:
     for iteration in state.iterations:
         if iteration.gathered:
             found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
-        elif iteration.by == "choice" and iteration.outcome is Outcome.SUCCESS:
-            given = "" if iteration.tool == QUERY else f"{iteration.arguments}\n"
+        elif iteration.by != "lookup" and iteration.outcome is Outcome.SUCCESS:
+            given = "" if iteration.by == "query" else f"{iteration.arguments}\n"
             found.append((iteration, "", f"{given}{with_count(iteration.result)}"))
     found.sort(
         key=lambda each: (
-            each[0].tool != QUERY,
+            each[0].by != "query",
             not any(quoted_in(quote, each[2]) for quote in state.quotes),
         )
     )

@@ -22,7 +22,6 @@ from planner.checks.claims import (
     without_separators,
 )
 from planner.evidence.context import with_count
-from planner.evidence.tables import QUERY
 from planner.evidence.words import long_words, says, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -245,17 +244,22 @@ def found(state: RunState) -> str:
     return "\n".join(texts)
 
 
+def queries(state: RunState) -> list[Iteration]:
+    """The queries of lists that have found something for the newest request."""
+    return [each for each in state.part_iterations if each.by == "query"]
+
+
 def unqueried(state: RunState) -> bool:
     """Whether queries of lists were written for the newest request, and none has found anything."""
     written = any(call.role == "query" for call in state.ledger[state.part.calls :])
-    return written and not any(each.tool == QUERY for each in state.part_iterations)
+    return written and not queries(state)
 
 
 def queried(state: RunState) -> list[str]:
     """The values of the only row that the newest query of a list has found; empty if it has found
     more."""
-    queries = [each for each in state.part_iterations if each.tool == QUERY]
-    found = json.loads(queries[-1].result) if queries else None
+    made = queries(state)
+    found = json.loads(made[-1].result) if made else None
     values = found.values() if isinstance(found, dict) else ()
     return [f"{each:.15g}" if isinstance(each, float) else str(each) for each in values]
 
@@ -302,5 +306,5 @@ def seen(state: RunState) -> str:
 def chosen(state: RunState) -> list[Iteration]:
     """The iterations that a model chose and that came to a result."""
     return [
-        each for each in state.iterations if each.by == "choice" and each.outcome is Outcome.SUCCESS
+        each for each in state.iterations if each.by != "lookup" and each.outcome is Outcome.SUCCESS
     ]

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import yaml
 
 from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.words import says
+from planner.text import whole
 
 Value = str | float | None
 Row = Mapping[str, Value]
@@ -98,11 +99,13 @@ class _WithoutAliases(yaml.BaseLoader):
 def table(name: str, result: str) -> Table | None:
     """A tool's result as a table of this name; None if it is no list of at least three records."""
     rows = [_flat(each) for each in _records(result)]
-    told = [(key, each) for row in rows for key, each in row.items()]
-    names = {key.lower(): key for key, each in told if each not in (None, "")}  # as SQL reads them
-    if not 0 < len(names) <= MAX_COLUMNS:
+    told = ((key, each) for row in rows for key, each in row.items())
+    keys = dict.fromkeys(key for key, each in told if each not in (None, ""))
+    if not 0 < len(keys) <= MAX_COLUMNS:
         return None
-    columns = [_column(key, [row.get(key) for row in rows]) for key in names.values()]
+    plain = {key: _plain(key) for key in keys}
+    names = {plain[key].lower(): key for key in keys}  # as SQL reads them
+    columns = [_column(plain[key], [row.get(key) for row in rows]) for key in names.values()]
     return Table(_plain(name), columns)
 
 
@@ -173,8 +176,8 @@ def _records(result: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Value]:
-    """The values of a record by their names in SQL; those of an object within it one by one, under
-    their own names where no other value has it."""
+    """The values of a record by their names; those of an object within it one by one, under their
+    own names where no other value has it."""
     values: list[tuple[str, str, Any]] = []
     for key, value in record.items():
         within = value if isinstance(value, dict) else {}
@@ -182,12 +185,10 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Value]:
         values += [] if within else [(str(key), str(key), value)]
     count = Counter(name.lower() for name, _, _ in values)
     return {
-        _plain(name if count[name.lower()] == 1 else whole): _scalar(value)
-        for name, whole, value in values
+        (name if count[name.lower()] == 1 else path): _scalar(value) for name, path, value in values
     }
 
 
-@cache
 def _plain(name: str) -> str:
     """A name that stands in SQL without quotation marks: `from_` for `from`, a keyword there."""
     bare = re.sub(r"\W+", "_", name)[:MAX_NAME_CHARS]
@@ -215,7 +216,7 @@ def _scalar(value: Any) -> Value:
 
 def _column(name: str, values: Sequence[Value]) -> Column:
     """A column of numbers, or of yes and no, if all of its values are; of texts otherwise."""
-    texts = [None if each is None else _well_formed(str(each)) for each in values]
+    texts = [None if each is None else whole(str(each)) for each in values]
     said = [each for each in texts if each is not None]
     if said and all(each.lower() in _FLAGS for each in said):
         flags = [None if each is None else _FLAGS[each.lower()] for each in texts]
@@ -223,11 +224,6 @@ def _column(name: str, values: Sequence[Value]) -> Column:
     if said and all(map(_NUMBER.fullmatch, said)):
         return Column(name, "NUMERIC", [None if each is None else float(each) for each in texts])
     return Column(name, "TEXT", texts)
-
-
-def _well_formed(text: str) -> str:
-    """A text without half characters, which JSON may hold, and SQLite does not take."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _declared(column: Column) -> str:

@@ -153,7 +153,7 @@ class Prompts:
         cut = {
             number: None
             for each in state.shown_iterations
-            if each.by == "choice"
+            if each.by != "lookup"
             for number in context.left_out(self.shown_result(state, each))
             if number < len(state.iterations)
         }
